@@ -19,7 +19,7 @@ from bench.broker_load import create_topic, rdkafka_produce
 from bench.consumer import AS_JAVA, SIZE_BYTES, program, scaled
 from bench.harness import Case, Goal, Table
 from bench.peer_brokers import PARTITIONS, BrokerProcess, MoldauBroker
-from moldau.client.fetched import Fetched
+from moldau.client.consumer.records import Fetched
 from moldau.link.metadata import TopicPartition
 from moldau.records import BatchBuilder, Codec, ColumnBuffers, Row, encode_batch
 

@@ -27,10 +27,10 @@ DEEP_FILES: Final = (
     "tests/broker/coordinator/consumer/test_peer.py",
     "tests/broker/log/test_kafka_",
     "tests/broker/main/test_kafka_directories.py",
-    "tests/client/assignors/test_as_java.py",
+    "tests/client/group/assignors/test_as_java.py",
     "tests/client/serdes/test_guide.py",
     "tests/client/serdes/test_real_java.py",
-    "tests/client/test_real_racks.py",
+    "tests/client/consumer/test_real_racks.py",
     "tests/conformance/test_between_clients.py",
     "tests/conformance/test_directories.py",
     "tests/conformance/test_groups_on_disk.py",
@@ -72,7 +72,7 @@ DEEP_TESTS: Final = HUNTS | frozenset(
         "tests/broker/settings/test_verdicts.py::test_the_kept_answers_are_those_of_kafka",
         "tests/cli/test_group_commands.py::test_kafkas_tool_plans_the_same_resets",
         "tests/cli/test_group_commands.py::test_kafkas_tool_sees_the_same_groups",
-        "tests/client/test_settings.py"
+        "tests/client/settings/test_settings.py"
         "::test_every_setting_of_kafkas_clients_is_known_with_its_default",
     }
 )

@@ -27,7 +27,7 @@ from examples.shop.database import MINUTE_MS, NAMES, Shop, Totals, postgresql
 from examples.shop.processes import Command, Failed, running, wait_until
 from examples.shop.report import Lag, page
 from examples.shop.topology import APP, CUSTOMERS, ORDERS, REVENUE, SALES
-from moldau.client.offsets import LATEST
+from moldau.client import LATEST
 from moldau.client.sync import Admin, KafkaError, NewTopic
 
 ROOT = Path(__file__).parents[2]

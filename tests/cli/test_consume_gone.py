@@ -26,9 +26,9 @@ from tests.cli.processes import line_of, running
 from tests.cli.shell import Done, Shell
 from tests.cli.test_consume_group import committed
 from tests.cli.test_consume_leaderless import GROUPED, read_to_the_end, reading
-from tests.client.test_consumer import fill as fill_log
-from tests.client.test_consumer_topics_made_again import delete
-from tests.client.test_consumer_topics_made_again import make_again as make_anew
+from tests.client.consumer.test_consumer import fill as fill_log
+from tests.client.consumer.test_topics_made_again import delete
+from tests.client.consumer.test_topics_made_again import make_again as make_anew
 from tests.client.world import ClientWorld
 from tests.conformance.broker import moldau as moldau
 from tests.peers.eventually import eventually

@@ -21,9 +21,9 @@ from moldau.cli.shell import unless
 from moldau.client import Consumer, PartitionRecords, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Clock, Runtime
+from tests.client.consumer.test_consumer import consumer, fill, offsets
+from tests.client.consumer.test_membership import member
 from tests.client.scripted import Log
-from tests.client.test_consumer import consumer, fill, offsets
-from tests.client.test_consumer_membership import member
 from tests.client.world import ClientWorld
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

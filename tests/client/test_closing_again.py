@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from moldau.client import Admin, Consumer, Producer
-from moldau.client.consumer_interceptors import ConsumerInterceptor
-from moldau.client.producer_record import ProducerInterceptor
+from moldau.client.consumer.interceptors import ConsumerInterceptor
+from moldau.client.producer.record import ProducerInterceptor
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
-from tests.client.test_consumer import consumer, fill
+from tests.client.consumer.test_consumer import consumer, fill
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 MADE: list[Ends] = []

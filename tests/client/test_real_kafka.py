@@ -21,8 +21,8 @@ from moldau.client import (
     ResourceType,
     TopicPartition,
 )
-from moldau.client.admin_topics import TO_THE_END
-from moldau.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+from moldau.client.admin.topics import TO_THE_END
+from moldau.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import API
 from tests.peers.either_broker import Broker

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import pytest
 
 from moldau.client import Admin, ClientClosed, Consumer, Producer, TopicPartition
-from moldau.client import settings as rows
-from moldau.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from moldau.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from moldau.client.settings import rows
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
 from moldau.link.backoff import Backoff
@@ -30,8 +30,8 @@ from moldau.protocol.messages.metadata import (
 )
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
+from tests.client.producer.test_accumulator import metadata
 from tests.client.scripted import ScriptedCluster
-from tests.client.test_accumulator import metadata
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 T0 = TopicPartition("t", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.client.settings import ADMIN_SETTINGS, resolve
+from moldau.client.settings.rows import ADMIN_SETTINGS, resolve
 from moldau.link.cluster import Cluster
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from moldau.runtime import Runtime

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client import TopicPartition
-from moldau.client.offsets import EARLIEST, LATEST
+from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms
 from moldau.spark.options import ReadOptions, parse_read

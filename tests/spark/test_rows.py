@@ -7,7 +7,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from moldau.client import PartitionColumns, TopicPartition  # noqa: E402
-from moldau.client.fetched import Fetched  # noqa: E402
+from moldau.client.consumer.records import Fetched  # noqa: E402
 from moldau.records import Row, encode_batch  # noqa: E402
 from moldau.spark.rows import to_batch  # noqa: E402
 

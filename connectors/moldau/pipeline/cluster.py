@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from moldau.client.admin_configs import ConfigSource, Resource, ResourceType
+from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
 from moldau.client.sync import Admin, KafkaError, NewTopic
 from moldau.pipeline.pipeline import Pipeline
 from moldau.pipeline.plan import Action, Facts, Plan, PlanStep, TopicFacts

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from moldau.client import TopicPartition
-from moldau.client.offsets import EARLIEST, LATEST, FoundOffset
+from moldau.client import EARLIEST, LATEST, FoundOffset, TopicPartition
 from moldau.client.sync import Admin
 from moldau.errors import ConfigError, MoldauError
 from moldau.spark.options import Bound, ReadOptions

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from moldau.client import TopicPartition
-from moldau.client.offsets import EARLIEST, LATEST
+from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms
 

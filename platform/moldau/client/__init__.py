@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from moldau.client.admin import Admin
-    from moldau.client.admin_cluster import (
+    from moldau.client.admin.admin import Admin
+    from moldau.client.admin.cluster import (
         ActiveProducer,
         ClusterDescription,
         Downgrade,
@@ -29,40 +29,40 @@ if TYPE_CHECKING:
         Quorum,
         QuorumReplica,
     )
-    from moldau.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
-    from moldau.client.admin_groups import OffsetsNotStored
-    from moldau.client.admin_partitions import Election, EligibleReplicas, Reassignment
-    from moldau.client.admin_progress import GroupProgress, PartitionProgress
-    from moldau.client.admin_topics import CreatedTopic, NewTopic
-    from moldau.client.consumer import Consumer
-    from moldau.client.consumer_interceptors import ConsumerInterceptor
-    from moldau.client.delivery import Deliveries, Delivery, Sent, SentRange
-    from moldau.client.fetched import PartitionRecords, PolledRecord
-    from moldau.client.fetched_origin import TimestampType
+    from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
+    from moldau.client.admin.groups import OffsetsNotStored
+    from moldau.client.admin.options import AdminOptions
+    from moldau.client.admin.partitions import Election, EligibleReplicas, Reassignment
+    from moldau.client.admin.progress import GroupProgress, PartitionProgress
+    from moldau.client.admin.topics import CreatedTopic, NewTopic
+    from moldau.client.consumer.columns import BinaryColumn, HeadersColumn, PartitionColumns
+    from moldau.client.consumer.consumer import Consumer
+    from moldau.client.consumer.interceptors import ConsumerInterceptor
+    from moldau.client.consumer.offsets import EARLIEST, LATEST, FoundOffset
+    from moldau.client.consumer.options import ConsumerOptions
+    from moldau.client.consumer.origin import TimestampType
+    from moldau.client.consumer.records import PartitionRecords, PolledRecord
+    from moldau.client.consumer.taken import ConsumerRecord
     from moldau.client.group.descriptions import GroupDescription, ListedGroup, MemberDescription
     from moldau.client.group.group_member import GroupMember
     from moldau.client.group.listener import RebalanceListener
     from moldau.client.group.member import GroupMetadata
     from moldau.client.group.offset_requests import OffsetAndMetadata
+    from moldau.client.group.options import MemberOptions
     from moldau.client.group.protocols import Assigned, Protocols
-    from moldau.client.offsets import FoundOffset
-    from moldau.client.options.admin import AdminOptions
-    from moldau.client.options.consumer import ConsumerOptions
-    from moldau.client.options.member import MemberOptions
-    from moldau.client.options.producer import ProducerOptions
-    from moldau.client.part_columns import BinaryColumn, HeadersColumn, PartitionColumns
-    from moldau.client.partitioner import RecordPartitioner
-    from moldau.client.producer import Producer
-    from moldau.client.producer_record import (
+    from moldau.client.producer.delivery import Deliveries, Delivery, Sent, SentRange
+    from moldau.client.producer.options import ProducerOptions
+    from moldau.client.producer.partitioner import RecordPartitioner
+    from moldau.client.producer.producer import Producer
+    from moldau.client.producer.record import (
         OnDelivery,
         ProducerInterceptor,
         ProducerRecord,
         SendOptions,
     )
-    from moldau.client.records_out import ConsumerRecord
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
-    from moldau.client.settings_file import load_settings
-    from moldau.client.world import ClientNotStarted
+    from moldau.client.settings.file import load_settings
+    from moldau.client.settings.opening import ClientNotStarted
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
@@ -72,77 +72,81 @@ if TYPE_CHECKING:
 # By name the module here that has it; with a dot before it one beside this package.
 _HOMES = {
     "AclOperation": ".protocol.acl_operations",
-    "ActiveProducer": "admin_cluster",
-    "Admin": "admin",
-    "AdminOptions": "options.admin",
+    "ActiveProducer": "admin.cluster",
+    "Admin": "admin.admin",
+    "AdminOptions": "admin.options",
     "Assigned": "group.protocols",
-    "BinaryColumn": "part_columns",
+    "BinaryColumn": "consumer.columns",
     "Broker": ".link.metadata",
     "ClientClosed": ".link.lifetime",
-    "ClientNotStarted": "world",
-    "ClusterDescription": "admin_cluster",
-    "ConfigEntry": "admin_configs",
+    "ClientNotStarted": "settings.opening",
+    "ClusterDescription": "admin.cluster",
+    "ConfigEntry": "admin.configs",
     "ConfigError": ".errors",
-    "ConfigSource": "admin_configs",
-    "Consumer": "consumer",
-    "ConsumerInterceptor": "consumer_interceptors",
-    "ConsumerOptions": "options.consumer",
-    "ConsumerRecord": "records_out",
+    "ConfigSource": "admin.configs",
+    "Consumer": "consumer.consumer",
+    "ConsumerInterceptor": "consumer.interceptors",
+    "ConsumerOptions": "consumer.options",
+    "ConsumerRecord": "consumer.taken",
     "CorruptRecord": ".errors",
-    "CreatedTopic": "admin_topics",
-    "Deliveries": "delivery",
-    "Delivery": "delivery",
+    "CreatedTopic": "admin.topics",
+    "Deliveries": "producer.delivery",
+    "Delivery": "producer.delivery",
     "DeserializationFailed": "serdes.contract",
-    "Downgrade": "admin_cluster",
-    "Election": "admin_partitions",
-    "EligibleReplicas": "admin_partitions",
+    "Downgrade": "admin.cluster",
+    "EARLIEST": "consumer.offsets",
+    "Election": "admin.partitions",
+    "EligibleReplicas": "admin.partitions",
     "ErrorCode": ".errors.codes",
-    "FoundOffset": "offsets",
+    "FoundOffset": "consumer.offsets",
     "GroupDescription": "group.descriptions",
     "MemberDescription": "group.descriptions",
     "GroupMember": "group.group_member",
     "GroupMetadata": "group.member",
-    "GroupProgress": "admin_progress",
-    "HeadersColumn": "part_columns",
+    "GroupProgress": "admin.progress",
+    "HeadersColumn": "consumer.columns",
     "KafkaError": ".errors.codes",
+    "LATEST": "consumer.offsets",
     "ListedGroup": "group.descriptions",
-    "LogDir": "admin_cluster",
-    "LogDirReplica": "admin_cluster",
-    "MemberOptions": "options.member",
+    "LogDir": "admin.cluster",
+    "LogDirReplica": "admin.cluster",
+    "MemberOptions": "group.options",
     "MoldauError": ".errors",
-    "NewTopic": "admin_topics",
+    "NewTopic": "admin.topics",
     "OffsetAndMetadata": "group.offset_requests",
-    "OffsetsNotStored": "admin_groups",
-    "OnDelivery": "producer_record",
+    "OffsetsNotStored": "admin.groups",
+    "OnDelivery": "producer.record",
     "Partition": ".link.metadata",
-    "PartitionColumns": "part_columns",
-    "PartitionProgress": "admin_progress",
-    "PartitionRecords": "fetched",
-    "PolledRecord": "fetched",
-    "Producer": "producer",
-    "ProducerInterceptor": "producer_record",
-    "ProducerOptions": "options.producer",
-    "ProducerRecord": "producer_record",
+    "PartitionColumns": "consumer.columns",
+    "PartitionProgress": "admin.progress",
+    "PartitionRecords": "consumer.records",
+    "PolledRecord": "consumer.records",
+    "Producer": "producer.producer",
+    "ProducerInterceptor": "producer.record",
+    "ProducerOptions": "producer.options",
+    "ProducerRecord": "producer.record",
     "Protocols": "group.protocols",
-    "Quorum": "admin_cluster",
-    "QuorumReplica": "admin_cluster",
-    "Reassignment": "admin_partitions",
+    "Quorum": "admin.cluster",
+    "QuorumReplica": "admin.cluster",
+    "Reassignment": "admin.partitions",
     "RebalanceListener": "group.listener",
-    "RecordPartitioner": "partitioner",
-    "Resource": "admin_configs",
-    "ResourceType": "admin_configs",
-    "SendOptions": "producer_record",
-    "Sent": "delivery",
-    "SentRange": "delivery",
+    "RecordPartitioner": "producer.partitioner",
+    "Resource": "admin.configs",
+    "ResourceType": "admin.configs",
+    "SendOptions": "producer.record",
+    "Sent": "producer.delivery",
+    "SentRange": "producer.delivery",
     "SerializationFailed": "serdes.contract",
-    "TimestampType": "fetched_origin",
+    "TimestampType": "consumer.origin",
     "Topic": ".link.metadata",
     "TopicPartition": ".link.metadata",
     "WrongLoop": ".link.lifetime",
-    "load_settings": "settings_file",
+    "load_settings": "settings.file",
 }
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "AclOperation",
     "ActiveProducer",
     "Admin",

@@ -33,8 +33,8 @@ from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.server.storage import format_if_empty
 from moldau.broker.settings import broker_settings
 from moldau.client import Admin, NewTopic, Producer, TopicPartition
-from moldau.client.consumer_groups import ConsumerGroup
-from moldau.client.consumer_reader import GroupsReader
+from moldau.client.consumer.membership import ConsumerGroup
+from moldau.client.consumer.reader import GroupsReader
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import NOBODY, Identity, Membership

@@ -9,15 +9,15 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from moldau.client.consumer import Consumer
-from moldau.client.consumer_groups import ConsumerGroup
-from moldau.client.consumer_reader import GroupsReader
+from moldau.client.consumer.consumer import Consumer
+from moldau.client.consumer.iteration import RecordStream
+from moldau.client.consumer.membership import ConsumerGroup
+from moldau.client.consumer.reader import GroupsReader
+from moldau.client.consumer.readers import Readers, Task
+from moldau.client.consumer.taken import ConsumerRecord, RecordsOut, _at_most
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.session import GroupSession
-from moldau.client.readers import Readers, Task
-from moldau.client.records_out import ConsumerRecord, RecordsOut, _at_most
-from moldau.client.streams_out import RecordStream
 from moldau.link.metadata import TopicPartition
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.group.consumer_book import Promise

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from moldau.client.assignors import load_assignors
+from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Ask, Kind, Member, Terms, Wanted

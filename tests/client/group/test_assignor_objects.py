@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client import ConfigError, TopicPartition
-from moldau.client.assignors import (
+from moldau.client.group.assignors import (
     Assignment,
     RangeAssignor,
     Rebalance,
@@ -20,8 +20,8 @@ from moldau.client.assignors import (
 )
 from moldau.client.group.subscription_bytes import decode_share, encode_assignment
 from moldau.runtime import Runtime
+from tests.client.consumer.test_consumer import fill
 from tests.client.group.test_simulated_groups import consumer
-from tests.client.test_consumer import fill
 from tests.client.world import ClientWorld
 
 

@@ -20,8 +20,8 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.runtime import Runtime
+from tests.client.consumer.test_consumer import fill, read_all
 from tests.client.group.test_simulated_groups import OPTIONS, consumer
-from tests.client.test_consumer import fill, read_all
 from tests.client.world import ClientWorld
 
 KINDS = list(OPTIONS)

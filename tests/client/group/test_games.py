@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.client.assignors import load_assignors
+from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, Wanted

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from moldau.client.assignors import Assignment, Subscription, Topics
-from moldau.client.assignors.sticky import CooperativeStickyAssignor
+from moldau.client.group.assignors import Assignment, Subscription, Topics
+from moldau.client.group.assignors.sticky import CooperativeStickyAssignor
 from moldau.client.group.classic import ClassicMember, State
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import State as ConsumerState

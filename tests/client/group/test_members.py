@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.assignors import Subscription, load_assignors
+from moldau.client.group.assignors import Subscription, load_assignors
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.classic import State as ClassicState
 from moldau.client.group.consumer import ConsumerMember

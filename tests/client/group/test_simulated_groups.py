@@ -19,8 +19,8 @@ from moldau.client import (
     RebalanceListener,
     TopicPartition,
 )
-from moldau.client.assignors import RangeAssignor
-from moldau.client.assignors.installed import OURS
+from moldau.client.group.assignors import RangeAssignor
+from moldau.client.group.assignors.installed import OURS
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.fetch import FetchRequest
@@ -30,7 +30,7 @@ from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
-from tests.client.test_consumer import fill
+from tests.client.consumer.test_consumer import fill
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ import pytest
 
 from moldau.client.serdes import Place
 from moldau.client.serdes.resolve import resolve_deserializer, resolve_serializer
-from moldau.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS, resolve
+from moldau.client.settings.rows import CONSUMER_SETTINGS, PRODUCER_SETTINGS, resolve
 from tests.peers.apache_kafka import fetch_or_skip
 
 pytestmark = pytest.mark.real

@@ -42,7 +42,7 @@ from moldau.client.serdes import (
     record_subject,
 )
 from moldau.client.serdes import settings as rows
-from moldau.client.settings import PRODUCER_SETTINGS, resolve
+from moldau.client.settings.rows import PRODUCER_SETTINGS, resolve
 from moldau.runtime.real import RealRuntime
 from tests.client.serdes.served_registry import served_registry
 

@@ -23,7 +23,7 @@ from moldau.client.serdes.resolve import (
     resolve_deserializer,
     resolve_serializer,
 )
-from moldau.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS, resolve
+from moldau.client.settings.rows import CONSUMER_SETTINGS, PRODUCER_SETTINGS, resolve
 from moldau.config import Settings
 from moldau.errors import ConfigError
 from moldau.plugins import Plugins, registry

@@ -29,18 +29,18 @@ from moldau.broker.coordinator.outcome import Outcome, Ticket
 from moldau.broker.coordinator.parked import give
 from moldau.broker.coordinator.shell import ShardShell
 from moldau.client import TopicPartition
-from moldau.client.batches import Batch, PartitionQueue
-from moldau.client.consumer import Consumer
-from moldau.client.consumer_groups import ConsumerGroup
-from moldau.client.consumer_positions import ConsumerPositions
-from moldau.client.consumer_reader import GroupsReader
+from moldau.client.consumer.consumer import Consumer
+from moldau.client.consumer.membership import ConsumerGroup
+from moldau.client.consumer.position import Asked, Position
+from moldau.client.consumer.positions import Positions
+from moldau.client.consumer.reader import GroupsReader
+from moldau.client.consumer.seeking import ConsumerPositions
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Change, Kind, Membership
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.session import GroupSession
-from moldau.client.position import Asked, Position
-from moldau.client.positions import Positions
+from moldau.client.producer.batch import Batch, PartitionQueue
 from moldau.ids import Uuid
 from moldau.link.metadata import Metadata
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions

@@ -18,14 +18,15 @@ from moldau.broker.log import tail
 from moldau.broker.log.admission import NO_APPEND_TIME, Admitted, admit
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.tail import AppendedFields, LogTail
-from moldau.client import delivery, outcomes, splitting
-from moldau.client.accumulator import Accumulator, Clocks
-from moldau.client.batches import Batch, PartitionQueue
-from moldau.client.delivery import SentRange
-from moldau.client.outgoing import OutgoingTopic
-from moldau.client.partitioner import Partitioner
-from moldau.client.producer import Producer
-from moldau.client.runs import Run
+from moldau.client.producer import delivery, splitting
+from moldau.client.producer import outcome as outcomes
+from moldau.client.producer.accumulator import Accumulator, Clocks
+from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.producer.delivery import SentRange
+from moldau.client.producer.partitioner import Partitioner
+from moldau.client.producer.producer import Producer
+from moldau.client.producer.runs import Run
+from moldau.client.producer.topic import OutgoingTopic
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Buffer, Rules, open_batch
 from moldau.records.record import BATCH_BYTES_MAX

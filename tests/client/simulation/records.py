@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.client import TopicPartition
-from moldau.client.delivery import Sent as Told
-from moldau.client.delivery import SentRange
+from moldau.client.producer.delivery import Sent as Told
+from moldau.client.producer.delivery import SentRange
 from moldau.errors.codes import KafkaError
 from moldau.records import Codec, Headers, encode_batch, partition_for_key
 from moldau.runtime.simulated.clock import NodeClock

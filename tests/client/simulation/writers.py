@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from moldau.broker.log.shell import rest
 from moldau.client import Producer
-from moldau.client.delivery import Deliveries, Delivery
+from moldau.client.producer.delivery import Deliveries, Delivery
 from moldau.client.serdes.contract import Place
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError

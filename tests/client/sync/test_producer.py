@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from moldau.client import NewTopic
-from moldau.client.accumulator import Accumulator
-from moldau.client.outcomes import Outcomes
-from moldau.client.producer_record import ProducerInterceptor, ProducerRecord
+from moldau.client.producer.accumulator import Accumulator
+from moldau.client.producer.outcome import Outcomes
+from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
 from moldau.client.sync import (
     Admin,
     ClientNotStarted,

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from moldau.client import NewTopic
-from moldau.client.producer_record import record_of
+from moldau.client.producer.record import record_of
 from moldau.client.sync import Admin, Producer
 from moldau.client.sync.shared_producer import SharedProducer
 from moldau.records import open_batch
 from moldau.runtime import Runtime
 from moldau.testing import SyncEmbeddedBroker
+from tests.client.producer.test_edges import fill, free
 from tests.client.sync.test_producer import in_threads, read
-from tests.client.test_producer_edges import fill, free
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 THREADS = 20

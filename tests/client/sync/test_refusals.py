@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from moldau.client.producer_record import ProducerInterceptor
+from moldau.client.producer.record import ProducerInterceptor
 from moldau.client.serdes import Place
 from moldau.client.sync import (
     Admin,

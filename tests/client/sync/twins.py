@@ -23,10 +23,10 @@ from types import ModuleType
 from typing import Any
 
 import moldau.client
-from moldau.client.admin import Admin
-from moldau.client.consumer import Consumer
+from moldau.client.admin.admin import Admin
+from moldau.client.consumer.consumer import Consumer
 from moldau.client.group.group_member import GroupMember
-from moldau.client.producer import Producer
+from moldau.client.producer.producer import Producer
 from moldau.client.serdes import SchemaRegistry
 
 FOLDER = Path(__file__).parents[3] / "platform" / "moldau" / "client" / "sync"
@@ -211,6 +211,11 @@ def names_path() -> Path:
     return FOLDER / "__init__.py"
 
 
+def as_ruff(name: str) -> tuple[bool, bool, str]:
+    """The order of `__all__`: constants, then classes, then functions."""
+    return not name.isupper(), name.islower(), name
+
+
 def render_names() -> str:
     """`moldau.client.sync` with today's names of `moldau.client` in its two lists."""
     others = sorted(set(moldau.client.__all__) - _OWN)
@@ -224,7 +229,7 @@ def render_names() -> str:
         flags=re.DOTALL,
     )
     homes = re.findall(r'^    "(\w+)": "moldau', text, re.MULTILINE)
-    exported = "".join(f'    "{name}",\n' for name in sorted({*others, *homes}))
+    exported = "".join(f'    "{name}",\n' for name in sorted({*others, *homes}, key=as_ruff))
     text = re.sub(
         r"(__all__ = \[\n).*?(\]\n)",
         lambda found: found[1] + exported + found[2],

@@ -6,9 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from moldau.client import Admin, Consumer, NewTopic, Producer, Resource, ResourceType
+from moldau.client import (
+    EARLIEST,
+    LATEST,
+    Admin,
+    Consumer,
+    NewTopic,
+    Producer,
+    Resource,
+    ResourceType,
+)
 from moldau.client import TopicPartition as Where
-from moldau.client.offsets import EARLIEST, LATEST
 from tests.conformance.programs.jobs import Job, records_of, serve, told
 from tests.conformance.records import Record
 

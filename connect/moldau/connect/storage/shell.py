@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
-from moldau.client.admin_configs import Resource, ResourceType
-from moldau.client.offsets import LATEST
+from moldau.client.admin.configs import Resource, ResourceType
+from moldau.client.consumer.offsets import LATEST
 from moldau.connect.storage.log import Entry, KeyedLog, OnRecord
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode

@@ -10,8 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from moldau.client import TopicPartition
-from moldau.client.offsets import EARLIEST
+from moldau.client import EARLIEST, TopicPartition
 from moldau.connect.api import Problem, SelfReadingSinkTask, SinkConnector, Task
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.checkpoints import CheckpointFolder

@@ -16,7 +16,7 @@ from moldau.cli.names import typed_name, typed_value
 from moldau.cli.output import write_lines
 
 if TYPE_CHECKING:
-    from moldau.client.admin import Admin
+    from moldau.client.admin.admin import Admin
     from moldau.config import Source
     from moldau.runtime.interface import Runtime
     from moldau.runtime.threaded import ThreadedRuntime
@@ -135,7 +135,7 @@ def check_not_set(settings: Mapping[str, str], names: Iterable[str]) -> None:
 
 
 def _given_in_file(path: str, context: Context, useless: Collection[str]) -> dict[str, str]:
-    from moldau.client.settings_file import load_settings
+    from moldau.client.settings.file import load_settings
 
     given = load_settings(path)
     passed_over = [name for name in given if name in useless]
@@ -209,7 +209,7 @@ def opened(make: Callable[[Runtime], C]) -> Iterator[Opened[C]]:
 @contextmanager
 def opened_admin(arguments: Namespace, context: Context) -> Iterator[Opened[Admin]]:
     """The admin client of these arguments."""
-    from moldau.client.admin import Admin
+    from moldau.client.admin.admin import Admin
 
     settings = client_settings(arguments, context)
     with (

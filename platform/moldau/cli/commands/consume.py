@@ -97,7 +97,7 @@ class ConsumeCommand:
         parser.add_argument("--quiet", action="store_true", help="only count, and show the rate")
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.client.settings import OF_PRODUCERS_ALONE
+        from moldau.client.settings.rows import OF_PRODUCERS_ALONE
         from moldau.runtime.signals import interrupted_by_sigterm
 
         place = _checked_place(arguments)
@@ -181,8 +181,8 @@ def _check_group(group: str | None, settings: dict[str, str]) -> None:
 
 def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:
     """UsageError where it would commit by itself what is not written out yet."""
-    from moldau.client.consumer import Consumer
-    from moldau.client.group_settings import enable_auto_commit
+    from moldau.client.consumer.consumer import Consumer
+    from moldau.client.settings.group import enable_auto_commit
 
     client = Consumer(settings, runtime=runtime)
     if client.settings[enable_auto_commit]:
@@ -196,7 +196,7 @@ def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:
 def _reading(arguments: Namespace, consumer: Opened[Consumer], place: Place) -> Reading:
     if arguments.group is not None:
         from moldau.cli.commands.consume_group import GroupReading
-        from moldau.client.group_settings import group_id
+        from moldau.client.settings.group import group_id
 
         group = consumer.client.settings[group_id] or ""  # of a setting blanks are cut off
         return GroupReading(consumer.client, consumer.runtime.clock, group, place)

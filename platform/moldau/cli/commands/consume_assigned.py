@@ -60,7 +60,7 @@ class AssignedReading:
     async def _go_to(self, led: list[TopicPartition]) -> None:
         """To where reading begins in these, of which it notes where they end at this moment: at
         last, since one that loses its leader meanwhile is not waited for."""
-        from moldau.client.offsets import EARLIEST, LATEST
+        from moldau.client.consumer.offsets import EARLIEST, LATEST
 
         client, place = self._client, self._place
         found = await client.offsets(dict.fromkeys(led, LATEST))

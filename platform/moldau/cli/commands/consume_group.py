@@ -80,7 +80,7 @@ class GroupReading(RebalanceListener):
         await self._place_at([where for where in led if where in self._unplaced])
 
     async def _note_ends(self, led: list[TopicPartition]) -> None:
-        from moldau.client.offsets import EARLIEST, LATEST
+        from moldau.client.consumer.offsets import EARLIEST, LATEST
 
         if not led:
             return
@@ -184,7 +184,7 @@ class GroupReading(RebalanceListener):
         """To an offset, but not behind the end, from where a reset would go to the beginning. The
         end is that of the time when the command began: what came later is read, also in a partition
         or a topic that was made since, which begins at its beginning."""
-        from moldau.client.offsets import LATEST
+        from moldau.client.consumer.offsets import LATEST
 
         ends = await self._client.offsets(dict.fromkeys(new, LATEST))
         for where in new:

@@ -50,7 +50,7 @@ class Leaderless:
         A broker that has just gone away leads until the cluster notices, some seconds later: who
         waits for its answer looks again meanwhile."""
         from moldau.cli.shell import unless, within
-        from moldau.client.offsets import LATEST
+        from moldau.client.consumer.offsets import LATEST
 
         led = list(chosen)
         if not await within(_ELECTION_S, self._client.offsets(dict.fromkeys(chosen, LATEST))):

@@ -67,7 +67,7 @@ async def cut_ends(
     made again, may never again be as long as it was. Takes out those that there are not any more,
     and gives them. Who cannot be asked now is asked later."""
     from moldau.cli.shell import within_or_later
-    from moldau.client.offsets import LATEST
+    from moldau.client.consumer.offsets import LATEST
 
     found = await within_or_later(_CUT_S, client.offsets(dict.fromkeys(ends, LATEST)))
     for where, now in (found or {}).items():

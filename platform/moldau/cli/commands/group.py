@@ -68,7 +68,7 @@ def _facts(group: ListedGroup) -> dict[str, Any]:
 
 def _known(words: Sequence[str], names: Sequence[str], what: str) -> list[str]:
     """Several may stand in one word."""
-    from moldau.client.arguments import known_names
+    from moldau.client.settings.arguments import known_names
 
     try:
         return known_names(",".join(words).split(",") if words else (), what, names)

@@ -239,7 +239,7 @@ def _decoded(data: bytes, origin: str) -> str:
 
 
 def _duration_ms(text: str) -> int:
-    from moldau.client.reset import BY_DURATION, parse_reset
+    from moldau.client.settings.offset_reset import BY_DURATION, parse_reset
 
     age_ms = parse_reset(f"{BY_DURATION}{text}").age_ms
     assert age_ms is not None
@@ -263,7 +263,7 @@ async def _plan_group(
     timestamp: int | None,
 ) -> list[Step]:
     """The steps for a group: each partition by its rule."""
-    from moldau.client.offsets import EARLIEST, LATEST
+    from moldau.client.consumer.offsets import EARLIEST, LATEST
 
     topics = await client.describe_topics({where.topic for where in rules})
     led = await client.led_partitions(rules)

@@ -63,7 +63,7 @@ async def _led(client: Admin, chosen: list[TopicPartition]) -> list[TopicPartiti
     """Those with a leader. One that is elected now, as of a topic that was just made, is waited
     for."""
     from moldau.cli.shell import within
-    from moldau.client.offsets import LATEST
+    from moldau.client.consumer.offsets import LATEST
 
     led = await client.led_partitions(chosen)
     if len(led) == len(chosen):
@@ -80,7 +80,7 @@ def _tell_leaderless(context: Context, partitions: list[TopicPartition]) -> int:
 
 
 def _timestamp(text: str) -> int:
-    from moldau.client import offsets
+    from moldau.client.consumer import offsets
 
     if text in _ENDS:
         return int(getattr(offsets, text.upper().replace("-", "_")))
@@ -88,7 +88,7 @@ def _timestamp(text: str) -> int:
 
 
 async def _ends(client: Admin, arguments: Namespace, chosen: list[TopicPartition]) -> Ends:
-    from moldau.client.offsets import EARLIEST, LATEST
+    from moldau.client.consumer.offsets import EARLIEST, LATEST
 
     first = await client.list_offsets(dict.fromkeys(chosen, EARLIEST))
     last = await client.list_offsets(

@@ -74,7 +74,7 @@ class ProduceCommand:
         )
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.client.settings import OF_CONSUMERS_ALONE
+        from moldau.client.settings.rows import OF_CONSUMERS_ALONE
 
         is_load = arguments.count is not None
         if arguments.size is not None and not is_load:
@@ -121,8 +121,8 @@ class ProduceCommand:
 
 def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) -> Producer:
     """UsageError where records of that size cannot be: better than to make them up first."""
-    from moldau.client.producer import Producer
-    from moldau.client.settings import max_request_size
+    from moldau.client.producer.producer import Producer
+    from moldau.client.settings.rows import max_request_size
 
     client = Producer(settings, runtime=runtime)
     bound = client.settings[max_request_size]
@@ -178,7 +178,7 @@ class _Out(AbstractContextManager["_Out"]):
     @property
     def flushed(self) -> str:
         """What one can say of records after a flush: with acks=0 nobody acknowledges them."""
-        from moldau.client.settings import acks
+        from moldau.client.settings.rows import acks
 
         return "sent" if self._producer.client.settings[acks] == "0" else "acknowledged"
 
@@ -255,7 +255,7 @@ def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Pro
 @contextmanager
 def _by_line(before: int) -> Iterator[None]:
     """An error of what is sent here says at which line, and which ones were not sent for it."""
-    from moldau.client.handed_over import Indices
+    from moldau.client.producer.handed_over import Indices
 
     try:
         yield

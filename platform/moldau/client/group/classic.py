@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.assignors import (
+from moldau.client.group.assignors import (
     NO_GENERATION,
     Assignor,
     Rebalance,

@@ -26,7 +26,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.assignors import Topics
+from moldau.client.group.assignors import Topics
 from moldau.client.group.member import (
     FENCED,
     NOBODY,

@@ -29,8 +29,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Self, Unpack
 
-from moldau.client import settings as rows
-from moldau.client.arguments import (
+from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
+from moldau.client.group.member import NOBODY, Ask, GroupMetadata, Identity, Terms
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.group.offsets import GroupOffsets
+from moldau.client.group.opaque import Call, OpaqueMember, Step, checked
+from moldau.client.group.options import MemberOptions
+from moldau.client.group.protocols import Protocols
+from moldau.client.settings import rows
+from moldau.client.settings.arguments import (
     ByPartition,
     Partition,
     flag_or_none,
@@ -38,16 +45,9 @@ from moldau.client.arguments import (
     offsets_to_store,
     partitions_in,
 )
-from moldau.client.common_settings import WITHOUT_MEANING_TO_ADMINS, Given
-from moldau.client.foreign import LOG
-from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
-from moldau.client.group.member import NOBODY, Ask, GroupMetadata, Identity, Terms
-from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.group.offsets import GroupOffsets
-from moldau.client.group.opaque import Call, OpaqueMember, Step, checked
-from moldau.client.group.protocols import Protocols
-from moldau.client.options.member import MemberOptions
-from moldau.client.world import Life, comes_with_start
+from moldau.client.settings.every_client import WITHOUT_MEANING_TO_ADMINS, Given
+from moldau.client.settings.opening import Life, comes_with_start
+from moldau.client.settings.user_code import LOG
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
 from moldau.link.arguments import seconds, seconds_at_most, text_of, told

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from moldau.client.assignors import Topics
+from moldau.client.group.assignors import Topics
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid

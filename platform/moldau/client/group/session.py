@@ -30,12 +30,12 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol
 
-from moldau.client.assignors import Topics
+from moldau.client.group.assignors import Topics
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
 from moldau.client.group.member import Ask, Change, Identity, Kind, Member
 from moldau.client.group.missing import unheard_of
-from moldau.client.notices import tell as tell_notices
+from moldau.client.settings.notices import tell as tell_notices
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from moldau.client.assignors import Share, Subscription
-from moldau.client.assignors.order import text_order
+from moldau.client.group.assignors import Share, Subscription
+from moldau.client.group.assignors.order import text_order
 from moldau.errors import MalformedMessage
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.schemas.consumer_protocol import (

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.client import (
+        EARLIEST,
+        LATEST,
         AclOperation,
         ActiveProducer,
         AdminOptions,
@@ -105,6 +107,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "AclOperation",
     "ActiveProducer",
     "Admin",

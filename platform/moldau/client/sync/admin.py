@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
-from moldau.client.admin import Admin as AsyncAdmin
-from moldau.client.options.admin import AdminOptions
+from moldau.client.admin.admin import Admin as AsyncAdmin
+from moldau.client.admin.options import AdminOptions
 from moldau.client.sync.admin_calls import AdminCalls
 from moldau.runtime import Runtime
 

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from moldau.client.admin import Admin as AsyncAdmin
-from moldau.client.admin_cluster import (
+from moldau.client.admin.admin import Admin as AsyncAdmin
+from moldau.client.admin.cluster import (
     ActiveProducer,
     ClusterDescription,
     Downgrade,
     LogDir,
     Quorum,
 )
-from moldau.client.admin_configs import ConfigEntry, Resource, ResourceType
-from moldau.client.admin_partitions import Election, EligibleReplicas, Outcomes, Reassignment
-from moldau.client.admin_progress import GroupProgress
-from moldau.client.admin_topics import CreatedTopic, NewTopic
-from moldau.client.arguments import ByPartition, Partition
+from moldau.client.admin.configs import ConfigEntry, Resource, ResourceType
+from moldau.client.admin.partitions import Election, EligibleReplicas, Outcomes, Reassignment
+from moldau.client.admin.progress import GroupProgress
+from moldau.client.admin.topics import CreatedTopic, NewTopic
+from moldau.client.consumer.offsets import Found
 from moldau.client.group.descriptions import GroupDescription, ListedGroup
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.offsets import Found
+from moldau.client.settings.arguments import ByPartition, Partition
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
@@ -301,8 +301,8 @@ class AdminCalls(BlockingClient):
 
     def list_offsets(self, wanted: ByPartition[int], *, is_committed: bool = False) -> Found:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
-        `moldau.client.offsets`. KafkaError, at once, for a topic that there is not; a partition
-        that its topic may yet get is waited for."""
+        `moldau.client.consumer.offsets`. KafkaError, at once, for a topic that there is not;
+        a partition that its topic may yet get is waited for."""
         return self._call(self._client.list_offsets(wanted, is_committed=is_committed))
 
     def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int | KafkaError]:

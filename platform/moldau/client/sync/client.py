@@ -18,9 +18,9 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
-from moldau.client.common_settings import settings_in
-from moldau.client.notices import not_hiding
-from moldau.client.world import not_started
+from moldau.client.settings.every_client import settings_in
+from moldau.client.settings.notices import not_hiding
+from moldau.client.settings.opening import not_started
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.lifetime import closed

@@ -24,18 +24,18 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
-from moldau.client.arguments import Partition, flag_or_none
-from moldau.client.consumer import Consumer as AsyncConsumer
-from moldau.client.consumer_groups import OffsetsGiven
-from moldau.client.consumer_interceptors import ConsumerInterceptor
-from moldau.client.fetched import PartitionRecords
+from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.consumer.consumer import Consumer as AsyncConsumer
+from moldau.client.consumer.interceptors import ConsumerInterceptor
+from moldau.client.consumer.membership import OffsetsGiven
+from moldau.client.consumer.options import ConsumerOptions
+from moldau.client.consumer.records import PartitionRecords
+from moldau.client.consumer.taken import ConsumerRecord, RecordsOut
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.subscription import Pattern
-from moldau.client.notices import not_hiding
-from moldau.client.options.consumer import ConsumerOptions
-from moldau.client.part_columns import PartitionColumns
-from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.serdes.contract import DeserializerGiven
+from moldau.client.settings.arguments import Partition, flag_or_none
+from moldau.client.settings.notices import not_hiding
 from moldau.client.sync.client import State
 from moldau.client.sync.consumer_calls import ConsumerCalls
 from moldau.link.arguments import seconds

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from moldau.client.arguments import ByPartition
-from moldau.client.consumer import Consumer as AsyncConsumer
-from moldau.client.consumer_positions import Partitions
+from moldau.client.consumer.consumer import Consumer as AsyncConsumer
+from moldau.client.consumer.offsets import FoundOffset
+from moldau.client.consumer.seeking import Partitions
 from moldau.client.group.member import GroupMetadata
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.offsets import FoundOffset
+from moldau.client.settings.arguments import ByPartition
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid

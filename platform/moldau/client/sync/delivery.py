@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.client.batches import Batch
-from moldau.client.delivery import Deliveries as AsyncDeliveries
-from moldau.client.delivery import Delivery as Place
-from moldau.client.delivery import Sent, SentRange, again, error_of, ranges_of, sent_of
+from moldau.client.producer.batch import Batch
+from moldau.client.producer.delivery import Deliveries as AsyncDeliveries
+from moldau.client.producer.delivery import Delivery as Place
+from moldau.client.producer.delivery import Sent, SentRange, again, error_of, ranges_of, sent_of
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import seconds
 from moldau.runtime.loop_thread import Deadline, Waiter

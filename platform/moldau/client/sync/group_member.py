@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Unpack
 
 from moldau.client.group.group_member import GroupMember as AsyncMember
+from moldau.client.group.options import MemberOptions
 from moldau.client.group.protocols import Assigned, Protocols
-from moldau.client.options.member import MemberOptions
 from moldau.client.sync.group_member_calls import GroupMemberCalls
 from moldau.link.arguments import seconds
 from moldau.runtime import Runtime

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moldau.client.arguments import ByPartition, Partition
 from moldau.client.group.group_member import GroupMember as AsyncGroupMember
 from moldau.client.group.member import GroupMetadata
 from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.settings.arguments import ByPartition, Partition
 from moldau.client.sync.client import BlockingClient
 from moldau.link.metadata import TopicPartition
 

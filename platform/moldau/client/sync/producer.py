@@ -21,10 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Unpack
 
-from moldau.client.arguments import Partition, flag
-from moldau.client.delivery import Delivery as Place
-from moldau.client.options.producer import ProducerOptions
-from moldau.client.producer_record import ProducerInterceptor, SendOptions, record_of
+from moldau.client.producer.delivery import Delivery as Place
+from moldau.client.producer.options import ProducerOptions
+from moldau.client.producer.record import ProducerInterceptor, SendOptions, record_of
+from moldau.client.settings.arguments import Partition, flag
 from moldau.client.sync.delivery import Deliveries, Delivery
 from moldau.client.sync.producer_calls import ProducerCalls
 from moldau.client.sync.shared_producer import SharedProducer

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from moldau.client.producer import Producer as AsyncProducer
+from moldau.client.producer.producer import Producer as AsyncProducer
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import TopicPartition

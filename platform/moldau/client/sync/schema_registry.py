@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from moldau.client.options.registry import RegistryOptions
+from moldau.client.serdes.options import RegistryOptions
 from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
 from moldau.client.sync.client import State
 from moldau.client.sync.schema_registry_calls import SchemaRegistryCalls

@@ -20,15 +20,15 @@ from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from moldau.client.accumulator import Accumulator, Options
-from moldau.client.batches import Batch, PartitionQueue
-from moldau.client.delivery import Delivery
-from moldau.client.outgoing import OutgoingTopic
-from moldau.client.pipeline import Prepared, Preparing, Telling
-from moldau.client.producer import Producer
-from moldau.client.producer_metrics import ProducerMetrics
-from moldau.client.producer_record import NO_RECORD, OnDelivery, ProducerRecord
-from moldau.client.sender import Sender, Turn
+from moldau.client.producer.accumulator import Accumulator, Options
+from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.producer.delivery import Delivery
+from moldau.client.producer.metrics import ProducerMetrics
+from moldau.client.producer.pipeline import Prepared, Preparing, Telling
+from moldau.client.producer.producer import Producer
+from moldau.client.producer.record import NO_RECORD, OnDelivery, ProducerRecord
+from moldau.client.producer.sender import Sender, Turn
+from moldau.client.producer.topic import OutgoingTopic
 from moldau.config import Settings
 from moldau.link.backoff import Backoff
 from moldau.link.cluster import Cluster

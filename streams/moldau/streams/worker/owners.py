@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from moldau.client import TopicPartition
-from moldau.client.assignors.assignor import Assignment, Share, Subscription, Topics
-from moldau.client.assignors.ranges import RangeAssignor
+from moldau.client.group.assignors.assignor import Assignment, Share, Subscription, Topics
+from moldau.client.group.assignors.ranges import RangeAssignor
 
 NAME: Final = "moldau-streams"
 

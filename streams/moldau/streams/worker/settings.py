@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from moldau.client.settings import OF_CONSUMERS_ALONE, OF_PRODUCERS_ALONE
+from moldau.client.settings.rows import OF_CONSUMERS_ALONE, OF_PRODUCERS_ALONE
 from moldau.config import INT, LONG, STRING, Setting, Settings, SettingTable, at_least, overrides
 
 state_dir = Setting(

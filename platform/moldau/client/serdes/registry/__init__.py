@@ -14,7 +14,7 @@ the client runs in the simulator like all the rest.
 
 from __future__ import annotations
 
-from moldau.client.options.registry import RegistryOptions
+from moldau.client.serdes.options import RegistryOptions
 from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.schemas import (
     Compatibility,

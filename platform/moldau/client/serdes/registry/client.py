@@ -18,9 +18,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
-from moldau.client.foreign import LOG
-from moldau.client.options.registry import RegistryOptions
 from moldau.client.serdes import settings as rows
+from moldau.client.serdes.options import RegistryOptions
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.http import (
     REDIRECTS,
@@ -48,6 +47,7 @@ from moldau.client.serdes.registry.schemas import (
     want,
 )
 from moldau.client.serdes.registry.shell import Registry, Waits, closed
+from moldau.client.settings.user_code import LOG
 from moldau.config import BadSettings, Problem, Settings
 from moldau.errors import ConfigError
 
@@ -408,7 +408,7 @@ def _check_mapping(given: object) -> None:
 
 
 def _resolved(given: Mapping[str, object]) -> Settings:
-    from moldau.client.settings import resolve
+    from moldau.client.settings.rows import resolve
 
     try:
         return resolve(rows.REGISTRY_SETTINGS, given, {})

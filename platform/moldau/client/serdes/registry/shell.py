@@ -32,7 +32,7 @@ from moldau.client.serdes.registry.http import (
     redirected,
 )
 from moldau.client.serdes.registry.schemas import RegistryError
-from moldau.client.world import World
+from moldau.client.settings.opening import World
 from moldau.runtime import Runtime
 from moldau.runtime.forks import hear_of_forks, let_go
 from moldau.runtime.loop_thread import new_lock

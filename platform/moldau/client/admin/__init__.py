@@ -1,0 +1,1 @@
+"""The admin client: what changes or describes a cluster, one module a noun."""

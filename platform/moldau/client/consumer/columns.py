@@ -1,0 +1,193 @@
+"""Records of a partition as columns in buffers, as `Consumer.poll_batches` gives them. No IO.
+
+    for part in await consumer.poll_batches(1.0):
+        part.offsets, part.timestamps        # memoryviews of 64-bit numbers; .tolist() for a list
+        part.keys, part.values               # bytes in buffers; .tolist() for a list of bytes
+        part.to_arrow()                      # a pyarrow.RecordBatch on the same memory
+        part.records()                       # Python objects, made now
+
+The buffers are laid out as Arrow's binary: the data of all values, and 32-bit numbers that say
+where each ends. The kernel fills them from the batches; no Python object is made for a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import index as index_of
+from typing import Any, Literal
+
+from moldau.client.consumer.origin import UNKNOWN, Origin, TimestampType
+from moldau.records import Buffer, ColumnBuffers, HeaderBuffers, Headers, Record, Spans, span_list
+
+
+class BinaryColumn:
+    """A column of bytes, some of which may be null."""
+
+    __slots__ = ("spans",)
+
+    def __init__(self, spans: Spans) -> None:
+        self.spans = spans
+        """The buffers: data, ends (with a 0 before the first), and a bitmap of what is there."""
+
+    def __len__(self) -> int:
+        return self.spans.length
+
+    def __getitem__(self, index: int) -> bytes | None:
+        place = index_of(index)
+        if place < 0:
+            place += len(self)
+        if not 0 <= place < len(self):
+            raise IndexError("there are not so many values")
+        (found,) = span_list(self.spans._replace(first=self.spans.first + place, length=1))
+        return found
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        return f"<BinaryColumn of {len(self)}>"
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of all values, one behind another."""
+        return memoryview(b"" if self.spans.data is None else self.spans.data).toreadonly()
+
+    @property
+    def ends(self) -> memoryview:
+        """Value i is what lies in `data` from `ends[i]` on, below `ends[i + 1]`."""
+        return numbers(self.spans.offsets, "i")
+
+    @property
+    def validity(self) -> memoryview | None:
+        """A bit a value, the lowest first: 0 for null. None where nothing is null."""
+        validity = self.spans.validity
+        return None if validity is None else memoryview(validity).toreadonly()
+
+    def tolist(self) -> list[bytes | None]:
+        """A copy of each value."""
+        return span_list(self.spans)
+
+
+class HeadersColumn:
+    """The headers of each record."""
+
+    __slots__ = ("buffers",)
+
+    def __init__(self, buffers: HeaderBuffers) -> None:
+        self.buffers = buffers
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __repr__(self) -> str:
+        return f"<HeadersColumn of {len(self)}>"
+
+    @property
+    def ends(self) -> memoryview:
+        """The headers of record i are those from `ends[i]` on, below `ends[i + 1]`."""
+        return numbers(self.buffers.ends, "i")
+
+    @property
+    def names(self) -> BinaryColumn:
+        """Of all headers, as UTF-8."""
+        return BinaryColumn(self.buffers.names)
+
+    @property
+    def contents(self) -> BinaryColumn:
+        """The values of all headers."""
+        return BinaryColumn(self.buffers.contents)
+
+    def tolist(self) -> list[Headers]:
+        """Pairs of a name and bytes, for each record."""
+        names = [b"" if each is None else each for each in self.names.tolist()]
+        pairs = [
+            (name.decode(), content)
+            for name, content in zip(names, self.contents.tolist(), strict=True)
+        ]
+        ends = self.ends.tolist()
+        return [tuple(pairs[low:high]) for low, high in pairwise(ends)]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumns:
+    """Records of one partition and one `origin` that follow one another; never empty.
+
+    `next_offset` is where to go on, `high_watermark` the end of what may be read. Keys and values
+    are as they are in the log: no deserializer has seen them.
+    """
+
+    topic: str
+    partition: int
+    buffers: ColumnBuffers
+    next_offset: int
+    high_watermark: int
+    origin: Origin = UNKNOWN
+
+    def __len__(self) -> int:
+        return self.buffers.length
+
+    def __repr__(self) -> str:
+        return f"<PartitionColumns {self.topic}-{self.partition}: {len(self)} records>"
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the timestamps are the producer's (CreateTime) or the broker's."""
+        return self.origin.timestamp_type
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that took the records; -1 if nobody knows."""
+        return self.origin.leader_epoch
+
+    @property
+    def first_offset(self) -> int:
+        """That of the first record."""
+        return int(self.offsets[0])
+
+    @property
+    def offsets(self) -> memoryview:
+        """Of each record, as 64-bit numbers."""
+        return numbers(self.buffers.offsets, "q")
+
+    @property
+    def timestamps(self) -> memoryview:
+        """Of each record, in milliseconds, as 64-bit numbers; -1 where it has none."""
+        return numbers(self.buffers.timestamps, "q")
+
+    @property
+    def keys(self) -> BinaryColumn:
+        """Of each record."""
+        return BinaryColumn(self.buffers.keys)
+
+    @property
+    def values(self) -> BinaryColumn:
+        """Of each record."""
+        return BinaryColumn(self.buffers.values)
+
+    @property
+    def headers(self) -> HeadersColumn | None:
+        """Of each record; None where none has any."""
+        headers = self.buffers.headers
+        return None if headers is None else HeadersColumn(headers)
+
+    def records(self) -> list[Record]:
+        """The records as objects."""
+        columns = self.offsets.tolist(), self.timestamps.tolist(), self.keys, self.values
+        if self.headers is None:
+            return list(map(Record, *columns))
+        return list(map(Record, *columns, self.headers.tolist()))
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.RecordBatch` with the columns topic, partition, offset, timestamp, key, value
+        and headers, on the memory of these buffers; ConfigError that says what to install where
+        there is no pyarrow."""
+        from moldau.client.consumer.arrow import columns_to_arrow
+
+        return columns_to_arrow(self.topic, self.partition, self.buffers)
+
+
+def numbers(buffer: Buffer, kind: Literal["i", "q"]) -> memoryview:
+    """Whole numbers in a buffer, by the code of `struct`."""
+    return memoryview(buffer).cast("B").cast(kind).toreadonly()

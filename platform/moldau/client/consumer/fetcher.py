@@ -1,0 +1,405 @@
+"""The shell of the positions: fetches records ahead, and looks positions up.
+
+A fetch waits at the broker for something new only if it asks for every partition that is read
+there. Otherwise: 1. one partition's records lie here, the others are at their ends; 2. a fetch of
+these others waits; 3. the user takes what lies here, and nobody fetches more of it for half a
+second.
+
+Positions are looked up broker by broker too, and what one broker says is applied when it comes: one
+that is away, or a partition that nobody leads, holds up no other.
+
+Invariants: at most one fetch a broker is under way, and one look-up of each kind; what fails and
+may work later is tried again after the backoff; what does not is the position's error, and it is
+nobody else's. What to
+fetch and what to give is decided in `positions`; this shell has the clock, the connections and the
+waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Final, cast
+
+from moldau.client.consumer.leader_epochs import ends_of_epochs
+from moldau.client.consumer.memory import FetchRoom
+from moldau.client.consumer.offsets import LATEST, FoundOffset, ask_leader
+from moldau.client.consumer.position import Asked, Position, State
+from moldau.client.consumer.positions import Positions
+from moldau.client.consumer.requests import Told, fetch_request, settle_fetch
+from moldau.client.consumer.session import FetchSession
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.settings import rows
+from moldau.client.settings.notices import tell as tell_notices
+from moldau.config import Settings
+from moldau.errors.codes import KafkaError
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import NO_LEADER, TopicPartition
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.fetch import FetchResponse
+from moldau.runtime import Runtime
+
+_SHORTEST_WAIT_S: Final = 0.001
+
+Committed = Callable[
+    [list[TopicPartition]],
+    Awaitable[Mapping[TopicPartition, "OffsetAndMetadata | KafkaError | None"]],
+]
+"""One try: for each partition what is committed, or what it is refused with."""
+Find = Callable[[list[Asked]], Awaitable[None]]
+
+
+class Fetcher:
+    """Keeps the buffers of the positions filled."""
+
+    def __init__(
+        self, runtime: Runtime, cluster: Cluster, positions: Positions, settings: Settings
+    ) -> None:
+        self.news = asyncio.Event()
+        """Set when a poll may have something to give."""
+        self.committed: Committed | None = None
+        """How the group's offsets are asked for, where there is a group."""
+        self.held_until: Callable[[TopicPartition], float] = lambda _: 0.0
+        """Until when (by the clock) they are not to be asked for, unless `may_look_up` is called
+        before; infinity where only that ends it."""
+        self.is_committed_only = settings[rows.isolation_level] == "read_committed"
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._cluster = cluster
+        self._positions = positions
+        self._settings = settings
+        self._sessions: dict[int, FetchSession] = {}
+        self._fetching: set[int] = set()
+        # Brokers that had nothing new of the partitions which had room for more.
+        self._had_nothing: set[int] = set()
+        self._looking: dict[tuple[State, int], asyncio.Task[None]] = {}
+        self._released_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: asyncio.Handle | None = None
+        self._is_awaited = False
+        self.is_overdue = False
+        """Whether there is something to fetch since the last look at that."""
+        self._is_closed = False
+        self._room = FetchRoom(
+            settings[rows.buffer_memory_of_consumer],
+            settings[rows.fetch_max_bytes],
+            settings[rows.max_partition_fetch_bytes],
+        )
+        self.on_fetched: Callable[[int, float, int], None] | None = None
+        """Told of each answer: its bytes, how long it took, how long it was throttled (ms)."""
+
+    def close(self) -> None:
+        """Nothing is fetched any more."""
+        self._is_closed = True
+        self.news.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._looking.values():
+            task.cancel()
+
+    async def wait(self, timeout_s: float) -> None:
+        """For news, or until the time is over, which counts as news: a time-out would cost more,
+        and each record that comes by itself is waited for here."""
+        self._is_awaited = True
+        timer = asyncio.get_running_loop().call_later(timeout_s, self.news.set)
+        try:
+            await self.news.wait()
+        finally:
+            timer.cancel()
+            self._is_awaited = False
+
+    def taken(self, *, makes_room: bool) -> None:
+        """Something was given out: there may be room again."""
+        self._had_nothing.clear()
+        self.is_overdue |= makes_room
+
+    def soon(self) -> None:
+        """Something has changed: looks at what is to be fetched when this turn of the loop ends."""
+        if self._due is None and not self._is_closed:
+            self._due = asyncio.get_running_loop().call_soon(self._fetch)
+
+    def may_look_up(self) -> None:
+        """A partition may have waited for that."""
+        if self._released_at is not None:
+            self.soon()
+
+    def catch_up(self) -> bool:
+        """A poll begins: makes the fetch that was put behind the poll before, and says whether
+        there was one. The turn in which it was to be made does not end while polls give what lies
+        here, which never suspends."""
+        is_overdue = self.is_overdue
+        if is_overdue:
+            self._fetch()
+        return is_overdue
+
+    # Fetching
+
+    def _fetch(self) -> None:
+        """Sends a fetch to every broker that has none under way and leads what wants more."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        self.is_overdue = False
+        if self._is_closed:
+            return
+        now = self._clock.monotonic()
+        metadata = self._cluster.metadata
+        self._positions.leaders_changed(metadata)
+        self._look_things_up(now)
+        full = self._positions.full_at(metadata, now)
+        wanted = self._positions.to_fetch(now, metadata)
+        awaited = self._positions.awaited_at(metadata)
+        brokers = len(wanted.keys() - {NO_LEADER} | self._fetching | awaited)
+        for node_id in self._room.in_turn(wanted):
+            positions = wanted[node_id]
+            if node_id == NO_LEADER:
+                self._check_partitions(positions)
+                self._cluster.request_refresh()
+            elif node_id not in self._fetching and node_id not in full & self._had_nothing:
+                may_wait = node_id not in full
+                self._fetch_from(node_id, positions, brokers, may_wait=may_wait)
+        if self._positions.awaits_topics(now):
+            self._cluster.request_refresh()
+        self._positions.note_lasting_troubles(now)
+        tell_notices(self._positions.notices)
+        failed = [each.where for each in self._positions if each.state is State.FAILED]
+        if any(map(self._positions.is_chosen, failed)):
+            self.news.set()
+        self._set_timer(now)
+
+    def _check_partitions(self, positions: list[Position]) -> None:
+        """A partition that there is not shall not be waited for in silence."""
+        for each in positions:
+            topic = self._cluster.metadata.topics.get(each.where.topic)
+            refused = self._cluster.metadata.refused.get(each.where.topic)
+            if topic is None and (refused is None or refused.retriable):
+                continue
+            try:
+                self._cluster.metadata.check(each.where)
+            except KafkaError as error:
+                each.fail(error)
+
+    def _set_timer(self, now: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        wakes = (self._positions.next_wake(now), self._released_at)
+        wake = min((each for each in wakes if each is not None), default=math.inf)
+        if wake < math.inf:
+            delay = max(_SHORTEST_WAIT_S, wake - now)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._fetch)
+
+    def _fetch_from(
+        self, node_id: int, positions: list[Position], brokers: int, *, may_wait: bool
+    ) -> None:
+        connection = self._cluster.ready_connection(node_id)
+        if connection is None:
+            self._fetching.add(node_id)
+            self._sessions.pop(node_id, None)
+            self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
+            return
+        buffered = self._positions.buffered_bytes
+        room_bytes = self._room.ask(node_id, len(positions), buffered, brokers)
+        if not room_bytes:
+            return  # the next answer, or what is taken, makes room
+        self._fetching.add(node_id)
+        session = self._sessions.setdefault(node_id, FetchSession())
+        wait_ms = self._settings[rows.fetch_max_wait_ms] if may_wait else 0
+        told = Told(session, [each.asked() for each in positions], is_full=True)
+        try:
+            with ExitStack() as undo:
+                undo.callback(self._not_asked, node_id)
+                request, version, told = fetch_request(
+                    connection, session, positions, self._cluster.metadata, self._settings
+                )
+                request.max_wait_ms = wait_ms
+                request.max_bytes = room_bytes
+                timeout_s = connection.options.request_timeout_s + wait_ms / 1000
+                on_answer = partial(self._answered, node_id, told, self._clock.monotonic())
+                connection.ask(request, on_answer, version=version, timeout_s=timeout_s)
+                undo.pop_all()
+        except KafkaError as error:
+            self._answered(node_id, told, self._clock.monotonic(), error)
+
+    def _not_asked(self, node_id: int) -> None:
+        """Nothing will be answered, whatever the reason: the broker may be asked again."""
+        self._fetching.discard(node_id)
+        self._room.answered(node_id)
+        self._sessions.pop(node_id, None)
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self._cluster.connection(node_id)
+        except KafkaError as error:
+            self._cluster.request_refresh()
+            now = self._clock.monotonic()
+            for each in self._positions:
+                if each.source(self._cluster.metadata, now) == node_id:
+                    each.in_trouble(error, now)
+                if each.replica == node_id:
+                    each.replica = NO_LEADER
+            await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
+        finally:
+            self._fetching.discard(node_id)
+        self.soon()  # unless it was cancelled, as the loop ends: it would begin anew
+
+    def _answered(
+        self, node_id: int, told: Told, asked_at: float, answer: Response | KafkaError
+    ) -> None:
+        self._fetching.discard(node_id)
+        self._room.answered(node_id)
+        now = self._clock.monotonic()
+        if isinstance(answer, KafkaError):
+            self._sessions.pop(node_id, None)
+            self._cluster.note(answer)
+            for each in told.asked:
+                self._positions.refused(each, answer, now)
+        else:
+            response = cast(FetchResponse, answer)
+            only = self.is_committed_only
+            settle_fetch(response, told, self._positions, self._cluster, (now, only))
+            sizes = [
+                len(data.records)
+                for topic in response.responses
+                for data in topic.partitions
+                if data.records
+            ]
+            if sizes:
+                self._had_nothing.discard(node_id)
+            else:
+                self._had_nothing.add(node_id)
+            if self.on_fetched is not None:
+                self.on_fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
+        self.news.set()
+        if self._is_awaited or isinstance(answer, KafkaError):
+            self.is_overdue = True  # who waits gets his records first
+            self.soon()
+        else:
+            self._fetch()
+
+    # Looking things up
+
+    def _look_things_up(self, now: float) -> None:
+        if self.committed is not None:
+            # Not of a topic that is unknown: its id must stand before what is committed of it is
+            # asked for. 1. It is deleted. 2. An offset of it is found all the same. 3. Another one
+            # has its name now, and is read and committed from there.
+            led = self._led(self._positions.waiting(State.COMMITTED, now)).values()
+            known = [each for chosen in led for each in chosen]
+            ready = self._without_held(known, now)
+            self._look((State.COMMITTED, NO_LEADER), ready, self._look_committed_up)
+        wanted = self._positions.to_look_up(now, self._clock.wall_ms())
+        unknown = [self._positions.require(where) for where in wanted]
+        self._look_at_leaders(
+            State.UNKNOWN, unknown, lambda leader: partial(self._look_offsets_up, leader, wanted)
+        )
+        if self._positions.awaits_epochs(self._cluster.metadata, now):
+            self._cluster.request_refresh()
+        waiting = self._positions.waiting(State.VALIDATING, now)
+        self._look_at_leaders(
+            State.VALIDATING, waiting, lambda leader: partial(self._validate, leader)
+        )
+
+    def _without_held(self, waiting: list[Position], now: float) -> list[Position]:
+        """Those whose committed offset is not about to change."""
+        held = {
+            each.where: until for each in waiting if (until := self.held_until(each.where)) > now
+        }
+        self._released_at = min(held.values(), default=None)
+        return [each for each in waiting if each.where not in held]
+
+    def _look_at_leaders(
+        self, state: State, waiting: list[Position], at: Callable[[int], Find]
+    ) -> None:
+        """`at` that leader."""
+        for leader, chosen in self._led(waiting).items():
+            self._look((state, leader), chosen, at(leader))
+
+    def _led(self, waiting: list[Position]) -> dict[int, list[Position]]:
+        """Those that somebody leads, by who; the others are put off."""
+        cluster, now = self._cluster, self._clock.monotonic()
+        found = self._positions.by_leader(waiting, cluster.metadata, now, cluster.blind_for)
+        if found.pop(NO_LEADER, None) is not None and not cluster.is_refreshing:
+            cluster.request_refresh()
+        return found
+
+    def _look(self, what: tuple[State, int], waiting: list[Position], find: Find) -> None:
+        if not waiting or what in self._looking:
+            return
+        asked = [each.asked() for each in waiting]
+
+        async def look() -> None:
+            try:
+                await find(asked)
+            except KafkaError as error:
+                # Nothing else may talk to that broker, and find out that another one leads.
+                self._cluster.request_refresh()
+                for each in asked:
+                    self._positions.could_not_look_up(each, error, self._clock.monotonic())
+            finally:
+                del self._looking[what]
+            self.soon()
+
+        name = f"look positions up: {what[0].value}"
+        self._looking[what] = self._runtime.spawn(look(), name=name)
+
+    async def _look_committed_up(self, asked: list[Asked]) -> None:
+        assert self.committed is not None
+        found = await self.committed([each.where for each in asked])
+        for each in asked:
+            committed = found[each.where]
+            if isinstance(committed, KafkaError):
+                self._cluster.note(committed)
+                self._positions.could_not_look_up(each, committed, self._clock.monotonic())
+            elif committed is None:
+                self._positions.found_committed(each, None, -1)
+            else:
+                self._positions.found_committed(each, committed.offset, committed.leader_epoch)
+
+    async def _look_offsets_up(
+        self, leader: int, wanted: Mapping[TopicPartition, int], asked: list[Asked]
+    ) -> None:
+        found = await self._offsets_at(leader, {each.where: wanted[each.where] for each in asked})
+        for each in asked:
+            answer = found[each.where]
+            if isinstance(answer, KafkaError):
+                self._positions.could_not_look_up(each, answer, self._clock.monotonic())
+            else:
+                self._positions.found(each, max(0, answer.offset), answer.leader_epoch)
+        tell_notices(self._positions.notices)
+
+    async def _offsets_at(
+        self, leader: int, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset | KafkaError]:
+        """By time where nothing is as new: the end, unless something came meanwhile."""
+        ask = partial(ask_leader, self._cluster, leader, is_committed=self.is_committed_only)
+        found = await ask(wanted)
+        late = {
+            where: wanted[where]
+            for where, each in found.items()
+            if not isinstance(each, KafkaError) and each.offset < 0
+        }
+        if late:
+            ends = await ask(dict.fromkeys(late, LATEST))
+            for where, each in (await ask(late)).items():
+                is_late = not isinstance(each, KafkaError) and each.offset < 0
+                found[where] = ends[where] if is_late else each
+        return found
+
+    async def _validate(self, leader: int, asked: list[Asked]) -> None:
+        epochs = {
+            position.where: position.fetch_epoch
+            for each in asked
+            if (position := self._positions.current(each)) is not None
+        }
+        ends = await ends_of_epochs(self._cluster, leader, epochs)
+        for each in asked:
+            end = ends[each.where] if each.where in epochs else None
+            if isinstance(end, KafkaError):
+                self._positions.could_not_look_up(each, end, self._clock.monotonic())
+            elif end is not None:
+                self._positions.validated(each, end.end_offset, end.epoch)
+        tell_notices(self._positions.notices)

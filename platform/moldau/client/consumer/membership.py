@@ -1,0 +1,692 @@
+"""A consumer's part in its group: the member, when there is a subscription, and the offsets.
+
+Invariants: commits of one consumer are stored in the order in which they were begun; a commit that
+goes by itself covers only what the user is done with, and when one fails for good the next poll
+says so; partitions that go are committed before anybody hears that they went. An offset that an
+open transaction may still change is waited for, whatever is read (KIP-447): who begins at the one
+before it works on what the transaction covers once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    KeysView,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from moldau.client.consumer.reader import GroupsReader
+from moldau.client.group.assignors import AssignorGiven, load_assignors
+from moldau.client.group.classic import ClassicMember
+from moldau.client.group.consumer import ConsumerMember
+from moldau.client.group.coordinator import Coordinator
+from moldau.client.group.listener import RebalanceListener
+from moldau.client.group.member import (
+    NOBODY,
+    Change,
+    GroupMetadata,
+    Identity,
+    Kind,
+    Member,
+    Terms,
+    Wanted,
+)
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
+from moldau.client.group.session import GroupSession, tell_guarded
+from moldau.client.settings import rows
+from moldau.client.settings.arguments import ByPartition, offsets_to_store
+from moldau.client.settings.group import coordinator_decides
+from moldau.client.settings.notices import not_hiding
+from moldau.client.settings.notices import tell as tell_notices
+from moldau.config import Settings
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid, format_uuid, new_uuid
+from moldau.link.arguments import seconds_at_most
+from moldau.link.cluster import Cluster
+from moldau.link.lifetime import closed
+from moldau.link.metadata import TopicPartition
+from moldau.runtime import Runtime
+
+T = TypeVar("T")
+
+OffsetsGiven = ByPartition[int | OffsetAndMetadata]
+
+_TELLS_NOBODY: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+)
+
+
+_OUT_OF_GROUP: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    )
+)
+_TIMER_S_MIN: Final = 0.1
+_POLL_INTERVAL: Final = "max.poll.interval.ms"
+_LEFT_BY_ITSELF: Final = (
+    "not committed: no poll came for max.poll.interval.ms, so this consumer has left its group, "
+    "and others may have its partitions. Poll, which joins again; and make the handler faster, "
+    "max.poll.records smaller or max.poll.interval.ms larger"
+)
+
+
+class ConsumerGroup:
+    """The group, and this consumer in it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: Cluster,
+        settings: Settings,
+        reader: GroupsReader,
+        assignors: Sequence[AssignorGiven],
+    ) -> None:
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._settings = settings
+        self._reader = reader
+        self._coordinator = Coordinator(cluster, settings[rows.group_id] or "")
+        self._session = GroupSession(
+            runtime, cluster, self._coordinator, _member(runtime, settings, assignors), self
+        )
+        self._offsets = GroupOffsets(
+            cluster,
+            self._coordinator,
+            self._identity,
+            self._commit_refused,
+            self._may_retry,
+        )
+        self._is_subscribed = False
+        self._is_over = False
+        """Whether it is closed: commits that are still under way fail."""
+        self._is_told = False
+        """Whether the listener was told of the end of all that is left, or is being told."""
+        self._commits_by_itself = rows.commits_by_itself(settings)
+        self._cluster = cluster
+        self._timer: asyncio.TimerHandle | None = None
+        self._gone = set[Uuid]()
+        """Topics that a commit of its own was refused for, as they are no more."""
+        self._auto = AutoCommit(settings[rows.auto_commit_interval_ms] / 1000)
+        self._all_committed: asyncio.Future[None] | None = None
+        """Ends with the last of the commits that were begun."""
+        self._under_way: dict[asyncio.Task[None], tuple[KeysView[TopicPartition], float]] = {}
+        """Commits, what they are of, and until when one waits for them who looks that up."""
+        self._request_s = settings[rows.request_timeout_ms] / 1000
+        self._failure: KafkaError | None = None
+        self._rebalance_s = (
+            min(settings[rows.default_api_timeout_ms], settings[rows.max_poll_interval_ms]) / 1000
+        )
+        self.longest_wait_s = max(0.001, settings[rows.max_poll_interval_ms] / 2000)
+
+    @property
+    def _member(self) -> Member:
+        return self._session.member
+
+    @property
+    def member_id(self) -> str:
+        """Empty while it is none."""
+        return self._member.identity.member_id
+
+    def _identity(self) -> Identity:
+        identity = self._member.identity
+        if self._is_subscribed and identity == NOBODY:
+            kept_out = self._member.kept_out_by
+            if kept_out is not None:
+                raise KafkaError(
+                    kept_out.code, f"not committed: {kept_out.reason}", **kept_out.context
+                )
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                "not committed: this consumer is no member of its group at present; poll, which "
+                "joins it",
+                group=self._coordinator.group_id,
+            )
+        if not (self._is_subscribed or self._member.is_out or self._session.is_attentive):
+            raise Later(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                "not committed: this consumer has not left its group yet, which takes offsets of "
+                "members alone until then",
+                group=self._coordinator.group_id,
+            )
+        return identity
+
+    async def _told_of(
+        self, call: Awaitable[T], offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
+    ) -> T:
+        """What it gives; an error names the group, and what of it was to be stored or found."""
+        try:
+            return await call
+        except KafkaError as error:
+            where, offset = next(iter(offsets.items()))
+            facts: dict[str, object] = {"group": self._coordinator.group_id}
+            if "topic" not in error.context:
+                facts |= {"topic": where.topic, "partition": where.partition}
+                facts |= {} if offset is None else {"offset": offset.offset}
+            reason = error.reason
+            if error.code in _OUT_OF_GROUP and self._is_subscribed:
+                setting = self._lost_by()
+                facts |= {} if setting is None else {"setting": setting}
+                reason = _LEFT_BY_ITSELF if setting == _POLL_INTERVAL else reason
+            error.reason, error.context = reason, {**error.context, **facts}
+            raise
+
+    def _lost_by(self) -> str | None:
+        """The setting that made this consumer lose its membership."""
+        if self._member.is_late(self._clock.monotonic()):
+            return _POLL_INTERVAL
+        return self._member.left_for
+
+    def _commit_refused(self, identity: Identity, code: ErrorCode) -> None:
+        self._session.on_commit_refused(identity, code)
+
+    def _may_retry(self, identity: Identity, where: TopicPartition, code: ErrorCode) -> bool:
+        member = self._member
+        if not self._is_subscribed:
+            return identity != NOBODY  # the member has left since
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            return False
+        return member.may_commit_later(identity, where)
+
+    # Membership
+
+    def listen(self, listener: RebalanceListener | None) -> None:
+        """From now on this listener is told."""
+        self._session.listener = RebalanceListener() if listener is None else listener
+
+    def subscribe(self, wanted: Wanted) -> None:
+        """These topics, from the next rebalance on."""
+        self._is_subscribed = True
+        self._member.subscribe(wanted)
+        self._session.poke()
+
+    def enforce_rebalance(self, reason: str) -> bool:
+        """The group shares its partitions anew, from the next polls on; False where only the
+        coordinator decides about that."""
+        is_possible = self._member.enforce_rebalance(reason)
+        self._session.poke()
+        return is_possible
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Who this is."""
+        identity = self._member.identity
+        return GroupMetadata(
+            self._coordinator.group_id,
+            identity.epoch,
+            identity.member_id,
+            self._member.terms.instance_id,
+        )
+
+    def read_by_hand(self) -> None:
+        """The user assigns partitions himself. What was left to run of an `unsubscribe` that was
+        cancelled his polls run."""
+        self._is_subscribed = False
+        self._member.forgive()
+
+    @property
+    def has_member(self) -> bool:
+        """Whether there is a subscription, or something of one is left."""
+        return self._is_subscribed or self.is_settling
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether something of a subscription is still to be run or heard, or somebody is just
+        doing that."""
+        return self._session.is_settling
+
+    async def unsubscribe(self, is_wanted: Callable[[], bool]) -> BaseException | None:
+        """Gives everything up and leaves; may be subscribed again, also before this has ended:
+        `is_wanted` tells if not. What a listener has raised comes back."""
+        self._member.subscribe(Wanted())
+        self._session.poke()
+        failure = await self._session.run_changes()
+        if is_wanted():
+            self._is_subscribed = False
+        return failure
+
+    def on_metadata(self) -> None:
+        """Metadata came."""
+        self._session.on_metadata()
+
+    async def on_poll(self, until: float) -> bool:
+        """The user polls; False where a rebalance wants more time of him than he has."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        if not self.has_member:
+            return True
+        async with AsyncExitStack() as left:
+            left.push_async_exit(self._tell_at_last)
+            return await self._session.on_poll(until)
+
+    async def _tell_at_last(self, kind: type[BaseException] | None, *_: object) -> None:
+        """A poll that was waited for when it was closed ends, but for who was cut off in it."""
+        if self._is_over and (kind is None or issubclass(kind, Exception)):
+            with not_hiding(kind):
+                await self.end_goodbye(0.0)
+
+    # What the session wants of its owner
+
+    def take_over(self, change: Change) -> None:
+        """From now on the consumer reads what the change says."""
+        self._reader.take_over(change)
+
+    def change_begins(self) -> None:
+        """Nothing is given out until a poll has run it."""
+        self._reader.change_begins()
+
+    def may_look_up(self) -> None:
+        """Where partitions are read from is not the listener's to decide any more."""
+        self._reader.may_look_up()
+
+    def wake(self) -> None:
+        """A poll has something to do."""
+        self._reader.wake()
+
+    def need_poll(self) -> None:
+        """A poll has something to run: nothing is given one by one before."""
+        self._reader.need_poll()
+
+    def has_gone_on(self) -> bool:
+        """Whether the user has asked for another record or part since this was asked last."""
+        return self._reader.has_gone_on()
+
+    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
+        """It has its share again, or is out of the group."""
+        self._reader.rebalanced(seconds, has_failed=has_failed)
+
+    def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
+        """Partitions go: what ends when that is committed which was given out of them, if that is
+        to be done by itself. It is told and begun now, in the task of who lets them go: another one
+        may have records in hand, and what he commits meanwhile comes behind it. It has as long as a
+        rebalance may take. The user's own that are under way have as long as an answer may take:
+        who gave up first would have them refused."""
+        gone = set(change.partitions)
+        consumed = self._reader.let_go() if self._commits_by_itself else {}
+        going = {where: each for where, each in consumed.items() if where in gone}
+        offsets = self._without_the_gone(going)
+        if not offsets:
+            return self.commits_ended(change)
+        return self._commit_by_itself(offsets, self._rebalance_s)
+
+    def _commit_by_itself(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float
+    ) -> Coroutine[Any, Any, None]:
+        """Begins that now; what it gives ends with it, whatever comes of it."""
+        ids = self._reader.topic_ids(offsets)
+        task = self._spawn(offsets, ids, timeout_s)
+
+        async def ended() -> None:
+            try:
+                await asyncio.wait([task])  # who is cut off before it has begun lets it begin
+                task.result()
+            except KafkaError as error:
+                self._note_failure(error, ids)
+            except asyncio.CancelledError:
+                task.cancel()
+                _tell_uncommitted(offsets)
+                raise
+
+        return ended()
+
+    async def commits_ended(self, change: Change, until: float = math.inf) -> None:
+        """Waits for what is being committed of these partitions, each as long as an answer may
+        take, and not past this time."""
+        now = self._clock.monotonic()
+        waits = {
+            task: min(until, its_end) - now
+            for task, (of, its_end) in self._under_way.items()
+            if not of.isdisjoint(change.partitions)
+        }
+        if waits:
+            await asyncio.wait(waits, timeout=max(0.0, *waits.values()))
+
+    # Offsets
+
+    async def commit(
+        self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
+    ) -> None:
+        """Returns when they are stored."""
+        timeout_s = seconds_at_most(timeout_s, "timeout_s")
+        given = self._given(offsets)
+        task = self._spawn(given, self._ids_of(offsets, given), timeout_s)
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():  # with the runtime that it was given
+            raise self._closed_meanwhile()
+        task.result()
+
+    def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
+        """The same in a task of its own."""
+        given = self._given(offsets)
+        return self._spawn(given, self._ids_of(offsets, given))
+
+    def _ids_of(
+        self, named: OffsetsGiven | None, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Mapping[TopicPartition, Uuid]:
+        """Told now: a topic of such a name may be another one when they are committed."""
+        ids_of = self._reader.topic_ids if named is None else self._reader.given_ids
+        return ids_of(offsets)
+
+    def _spawn(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[TopicPartition, Uuid],
+        timeout_s: float | None = None,
+    ) -> asyncio.Task[None]:
+        if self._is_over:
+            raise closed("consumer")
+        left = dict(offsets)
+        task = self._runtime.spawn(
+            self._commit(left, ids, self._given_up(offsets), self._all_committed, timeout_s),
+            name="commit offsets",
+            reported=False,
+        )
+        self._under_way[task] = (offsets.keys(), self._clock.monotonic() + self._request_s)
+        self._reader.commit_begins(offsets)
+        task.add_done_callback(partial(self._ended, left))
+        self._all_committed = _both(self._all_committed, task)
+        return task
+
+    def _ended(
+        self, left: Mapping[TopicPartition, OffsetAndMetadata], task: asyncio.Task[None]
+    ) -> None:
+        del self._under_way[task]
+        if task.cancelled() or task.exception() is not None:
+            self._reader.commit_ended(left, was_cut_off=task.cancelled())
+        self._reader.may_look_up()
+
+    async def _commit(
+        self,
+        left: dict[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[TopicPartition, Uuid],
+        is_given_up: Callable[[TopicPartition], bool],
+        before: asyncio.Future[None] | None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Takes out of `left` what is known to be stored."""
+        try:
+            await self._store(left, ids, is_given_up, before, timeout_s)
+        except asyncio.CancelledError:
+            if not self._is_over:
+                raise
+            raise self._closed_meanwhile() from None
+
+    def _closed_meanwhile(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NETWORK_EXCEPTION,
+            "not committed: the consumer was closed meanwhile",
+            group=self._coordinator.group_id,
+        )
+
+    async def _store(
+        self,
+        left: dict[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[TopicPartition, Uuid],
+        is_given_up: Callable[[TopicPartition], bool],
+        before: asyncio.Future[None] | None,
+        timeout_s: float | None,
+    ) -> None:
+        began, left_s = self._clock.monotonic(), timeout_s
+        if before is not None and not before.done():
+            await asyncio.wait([before], timeout=timeout_s)
+            if not before.done():
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "not committed: the commit before this one has no answer yet",
+                    group=self._coordinator.group_id,
+                    timeout_s=timeout_s,
+                )
+            waited_s = self._clock.monotonic() - began
+            left_s = None if timeout_s is None else max(0.0, timeout_s - waited_s)
+        if left:
+            began = self._clock.monotonic()
+            offsets = dict(left)
+            storing = self._offsets.commit(left, ids, is_given_up, timeout_s=left_s)
+            try:
+                await self._told_of(storing, offsets)
+            finally:  # some of it, where others were refused
+                self._reader.are_stored({each: offsets[each] for each in offsets.keys() - left})
+            self._reader.committed_now(offsets, self._clock.monotonic() - began)
+
+    def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
+        """Tells of each of these whether it was given up since now, even if it has come back."""
+        now = {where: self._member.tenure(where) for where in partitions}
+        return lambda where: now[where] not in (None, self._member.tenure(where))
+
+    def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self.consumed() if offsets is None else offsets_to_store(offsets)
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit would store now."""
+        return self._reader.consumed()
+
+    def commit_if_due(self, now: float) -> None:
+        """The user is done with what the last poll gave: commits that, when it is time to; and from
+        now on, at the interval, what he is done with meanwhile, as he may go through the records of
+        one poll, or wait in one, for long."""
+        if not self._commits_by_itself:
+            return
+        if self._auto.is_due(now):
+            self._commit_done(self._reader.consumed())
+        if self._timer is None:
+            self._commit_later(now)
+
+    def commit_soon_by_itself(self, partitions: Collection[TopicPartition]) -> None:
+        """The user is done with these: commits what he was given of them, if that is to be done by
+        itself."""
+        if self._commits_by_itself:
+            consumed = self._reader.let_go()
+            self._commit_done({where: consumed[where] for where in consumed if where in partitions})
+
+    def _commit_later(self, now: float) -> None:
+        delay_s = max(_TIMER_S_MIN, self._auto.due_in_s(now))
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._commit_meanwhile)
+
+    def _commit_meanwhile(self) -> None:
+        self._timer = None
+        if not self._commits_by_itself:
+            return
+        now = self._clock.monotonic()
+        offsets = self._reader.done()
+        if offsets is not None and self._auto.is_due(now):
+            self._commit_done(offsets)
+        self._commit_later(now)
+
+    def _commit_done(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        if self._is_subscribed and self._member.identity == NOBODY:
+            return
+        offsets = self._without_the_gone(offsets)
+        if offsets:
+            ids = self._reader.topic_ids(offsets)
+            task = self._spawn(offsets, ids)
+            task.add_done_callback(partial(self._auto_committed, ids))
+            self._auto.begin(task)
+
+    def _without_the_gone(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Those that are of use: not of topics of which it was told that they were deleted."""
+        known = self._cluster.metadata.name_of
+        ids = self._reader.topic_ids(offsets)
+        return {
+            where: each
+            for where, each in offsets.items()
+            if ids[where] not in self._gone or known(ids[where]) is not None
+        }
+
+    def _auto_committed(self, ids: Mapping[TopicPartition, Uuid], task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, KafkaError):
+            self._note_failure(error, ids)
+
+    def _note_failure(self, error: KafkaError, ids: Mapping[TopicPartition, Uuid]) -> None:
+        """What passes, or comes of a lost membership, costs no more than records that are read
+        again; offsets of a deleted topic are of no use. Anything else will go on failing: the user
+        has to hear of it from the next poll. All of it is logged, a deleted topic once."""
+        if error.code is ErrorCode.UNKNOWN_TOPIC_ID:
+            told = (error.context.get("topic"), error.context.get("partition"))
+            self._gone |= {each for where, each in ids.items() if where == told}
+        setting = {"setting": "enable.auto.commit", **error.context}
+        reason = f"offsets could not be committed by themselves: {error.reason}"
+        tell_notices([KafkaError(error.code, reason, **setting)])
+        if not error.retriable and error.code not in _TELLS_NOBODY:
+            self._failure = error
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What is stored."""
+        timeout_s = seconds_at_most(timeout_s, "timeout_s")
+        wanted = list(partitions)
+        found = self._offsets.committed(wanted, require_stable=True, timeout_s=timeout_s)
+        return await self._told_of(found, dict.fromkeys(wanted)) if wanted else await found
+
+    async def look_up(
+        self, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
+        """As `committed`, asked once; what the coordinator refuses is that partition's alone."""
+        return await self._offsets.look_up(partitions, require_stable=True)
+
+    def held_until(self, where: TopicPartition) -> float:
+        """Until when nobody should look up what is committed of it: a commit of it is under way,
+        and who begins before it reads again what the user is done with. It is waited for as long as
+        for an answer to the first of them, by the clock. Or a listener may still commit it: that
+        has no end until it is told."""
+        if self._session.is_undecided(where):
+            return math.inf
+        return min((until for of, until in self._under_way.values() if where in of), default=0.0)
+
+    def position_is_wanted(self, where: TopicPartition) -> None:
+        """A listener must not wait for what waits for it."""
+        self._session.listener_wants(where)
+
+    # The end
+
+    async def aclose(
+        self, timeout_s: float, *, leave_group: bool | None = None, commits: bool = True
+    ) -> None:
+        """Commits if it may, waits for what the user commits, says goodbye, leaves, unless it is to
+        stay. All of it has this time, but for what the user's listener does with it."""
+        self._commits_by_itself &= commits
+        if self._timer is not None:
+            self._timer.cancel()
+        if leave_group is not None:
+            self._member.terms = replace(self._member.terms, leaves_when_closed=leave_group)
+        until = self._clock.monotonic() + timeout_s
+        try:
+            await self._session.aclose(timeout_s, partial(self._say_goodbye, until))
+        finally:
+            self._is_over = True
+            loop = asyncio.get_running_loop()
+            for task in self._under_way:
+                loop.call_soon(task.cancel)  # when it has begun, and can say what it is
+            await self._coordinator.aclose()
+            if self._under_way:
+                await asyncio.wait(list(self._under_way))
+
+    async def _say_goodbye(self, until: float) -> None:
+        if self._commits_by_itself and not (
+            self._is_subscribed and self._member.identity == NOBODY
+        ):
+            await self._commit_at_last(max(0.0, until - self._clock.monotonic()))
+        await self._all_committed_by(until)
+        await self._tell_gone(Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED)
+        await self._all_committed_by(until)  # what the listener has begun
+
+    async def end_goodbye(self, timeout_s: float) -> None:
+        """If `aclose` was cut off before it has told the listener: others may have it all by now.
+        One that is still told of something else has this time; if it takes longer, the poll that
+        waits for it, or the next call, tells it what is left then."""
+        if not self._is_told and await self._session.listened(timeout_s):
+            await self._tell_gone(Kind.LOST)
+
+    async def _tell_gone(self, kind: Kind) -> None:
+        if self._is_told:
+            return
+        self._is_told = True
+        owned = self._member.owned
+        if owned:
+            await tell_guarded(self._session.listener, Change(kind, owned, ()))
+
+    @property
+    def listening(self) -> Collection[asyncio.Task[None]]:
+        """Where listeners work, also when the close has not waited for them."""
+        return self._session.listening
+
+    async def _all_committed_by(self, until: float) -> None:
+        if self._under_way:
+            left_s = max(0.0, until - self._clock.monotonic())
+            await asyncio.wait(list(self._under_way), timeout=left_s)
+
+    async def _commit_at_last(self, timeout_s: float) -> None:
+        offsets = self._without_the_gone(self._reader.let_go())
+        if offsets:
+            await self._commit_by_itself(offsets, timeout_s)
+
+
+def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGiven]) -> Member:
+    terms = Terms(
+        group_id=settings[rows.group_id] or "",
+        instance_id=settings[rows.group_instance_id],
+        rack=settings[rows.client_rack] or None,
+        session_timeout_s=settings[rows.session_timeout_ms] / 1000,
+        heartbeat_interval_s=settings[rows.heartbeat_interval_ms] / 1000,
+        poll_interval_s=settings[rows.max_poll_interval_ms] / 1000,
+        request_timeout_s=settings[rows.request_timeout_ms] / 1000,
+        remote_assignor=settings[rows.group_remote_assignor],
+    )
+    if coordinator_decides(settings):
+        return ConsumerMember(terms, format_uuid(new_uuid(runtime.random)), runtime.random)
+    return ClassicMember(terms, load_assignors(assignors), runtime.random)
+
+
+def _tell_uncommitted(offsets: Iterable[TopicPartition]) -> None:
+    reason = (
+        "the consumer was closed before its offsets were committed by themselves: what it has read "
+        "last may be read again"
+    )
+    tell_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])
+
+
+def _both(before: asyncio.Future[None] | None, task: asyncio.Task[None]) -> asyncio.Future[None]:
+    """Ends when both have: a commit that gives up while it waits for those before it lets none
+    pass them."""
+    if before is None or before.done():
+        return task
+    ended = task.get_loop().create_future()
+
+    def look(_: object) -> None:
+        if before.done() and task.done() and not ended.done():
+            ended.set_result(None)
+
+    before.add_done_callback(look)
+    task.add_done_callback(look)
+    return ended

@@ -1,0 +1,207 @@
+"""What a consumer counts, under the names that Kafka's consumer has for it.
+
+Windows are those of `producer_metrics`. Counting is done once a poll, a fetch, a commit or a
+rebalance, never once a record; lags are worked out when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from moldau.client.producer.metrics import Sampled
+from moldau.link.metadata import TopicPartition
+from moldau.metrics import Registry
+from moldau.runtime import Clock
+
+CLIENT: Final = "consumer-metrics"
+FETCHES: Final = "consumer-fetch-manager-metrics"
+GROUP: Final = "consumer-coordinator-metrics"
+
+Lags: TypeAlias = Callable[[], Mapping[TopicPartition, "Lag"]]
+_NAN: Final = float("nan")
+_MS: Final = 1000.0
+_HOUR_S: Final = 3600.0
+
+
+class Lag(NamedTuple):
+    """How far a partition's end is ahead of what was given out, and how far its beginning is
+    behind; None while nobody knows."""
+
+    lag: int | None
+    lead: int | None
+
+
+class ConsumerMetrics:
+    """All counts of one consumer."""
+
+    def __init__(self, clock: Clock, window_s: float, samples_max: int, lags: Lags) -> None:
+        """`lags` tells of the partitions that are assigned."""
+        self._clock = clock
+        self._window = (clock, window_s, samples_max)
+        self._lags = lags
+        self._records: dict[str, Sampled] = {}
+        self._bytes: dict[str, Sampled] = {}
+        self._fetches = Sampled(*self._window, 3)  # bytes, latency, throttling
+        self._commits = Sampled(*self._window)
+        self._rebalances = Sampled(*self._window)
+        self._failed_rebalances = Sampled(*self._window)
+        self._polls = Sampled(*self._window, 2)  # time since the one before, how much of it idle
+        self._poll_began: float | None = None
+        self._poll_ended: float | None = None
+        self._rebalanced_at: float | None = None
+        self.connections: Callable[[], int] = int
+        self.registry = Registry()
+        self._declare()
+
+    # Counting
+
+    def poll_began(self, now: float) -> None:
+        """The user polls: how long since he did, and how much of that was spent waiting here."""
+        before = self._poll_began
+        if before is not None and now > before:
+            idle = 0.0 if self._poll_ended is None else max(0.0, self._poll_ended - before)
+            self._polls.add(now, (now - before) * _MS, idle / (now - before))
+        self._poll_began, self._poll_ended = now, None
+
+    def poll_ended(self, now: float) -> None:
+        """He goes on."""
+        self._poll_ended = now
+
+    def consumed(self, counts: Iterable[tuple[str, int]], emptied: Mapping[str, int]) -> None:
+        """So many records of topics are given out, and with them all of so many bytes that were
+        fetched of topics."""
+        now = self._clock.monotonic()
+        for topic, count in counts:
+            self._of(self._records, topic).add(now, count)
+        for topic, size in emptied.items():
+            self._of(self._bytes, topic).add(now, size)
+
+    def fetched(self, size_bytes: int, latency_s: float, throttle_ms: int) -> None:
+        """A fetch was answered."""
+        now = self._clock.monotonic()
+        self._fetches.add(now, size_bytes, latency_s * _MS, throttle_ms)
+
+    def committed(self, latency_s: float) -> None:
+        """Offsets were stored."""
+        self._commits.add(self._clock.monotonic(), latency_s * _MS)
+
+    def rebalanced(self, latency_s: float, *, has_failed: bool) -> None:
+        """The member has its share, or is out of its group."""
+        now = self._clock.monotonic()
+        if has_failed:
+            self._failed_rebalances.add(now, 1)
+            return
+        self._rebalances.add(now, latency_s * _MS)
+        self._rebalanced_at = now
+
+    def _of(self, among: dict[str, Sampled], topic: str) -> Sampled:
+        found = among.get(topic)
+        if found is None:
+            found = among[topic] = Sampled(*self._window)
+        return found
+
+    # Asking
+
+    def kafka_metrics(self) -> dict[str, dict[str, float]]:
+        """Everything, by group and name; groups of a topic or partition end in its name."""
+        lags = self._lags()
+        found = {
+            CLIENT: self._client(),
+            FETCHES: self._fetching(lags),
+            GROUP: self._group(len(lags)),
+        }
+        for topic in sorted({*self._records, *self._bytes}):
+            found[f"{FETCHES}.{topic}"] = {
+                **_rate_and_total("records-consumed", [self._of(self._records, topic)]),
+                **_rate_and_total("bytes-consumed", [self._of(self._bytes, topic)]),
+            }
+        for where, each in lags.items():
+            found[f"{FETCHES}.{where}"] = {
+                "records-lag": _known(each.lag),
+                "records-lead": _known(each.lead),
+            }
+        return found
+
+    def _client(self) -> dict[str, float]:
+        return {
+            **_average_and_max("time-between-poll", self._polls, 0),
+            "poll-idle-ratio-avg": _average(self._polls, 1),
+            "last-poll-seconds-ago": self._ago(self._poll_began),
+            "connection-count": self.connections(),
+        }
+
+    def _fetching(self, lags: Mapping[TopicPartition, Lag]) -> dict[str, float]:
+        fetches = self._fetches
+        return {
+            **_rate_and_total("records-consumed", self._records.values()),
+            **_rate_and_total("bytes-consumed", self._bytes.values()),
+            "fetch-rate": fetches.row_rate(),
+            "fetch-total": fetches.rows,
+            **_average_and_max("fetch-size", fetches, 0),
+            **_average_and_max("fetch-latency", fetches, 1),
+            **_average_and_max("fetch-throttle-time", fetches, 2),
+            "records-lag-max": max((n for n, _ in lags.values() if n is not None), default=_NAN),
+            "records-lead-min": min((n for _, n in lags.values() if n is not None), default=_NAN),
+        }
+
+    def _group(self, assigned: int) -> dict[str, float]:
+        return {
+            "assigned-partitions": assigned,
+            **_average_and_max("commit-latency", self._commits),
+            "commit-rate": self._commits.row_rate(),
+            "commit-total": self._commits.rows,
+            **_average_and_max("rebalance-latency", self._rebalances),
+            "rebalance-latency-total": self._rebalances.totals[0],
+            "rebalance-rate-per-hour": self._rebalances.row_rate() * _HOUR_S,
+            "rebalance-total": self._rebalances.rows,
+            "failed-rebalance-rate-per-hour": self._failed_rebalances.row_rate() * _HOUR_S,
+            "failed-rebalance-total": self._failed_rebalances.rows,
+            "last-rebalance-seconds-ago": self._ago(self._rebalanced_at),
+        }
+
+    def _ago(self, then: float | None) -> float:
+        """-1 while it has not happened, as in Kafka."""
+        return -1.0 if then is None else self._clock.monotonic() - then
+
+    def _declare(self) -> None:
+        """The whole consumer's, for Prometheus and OTLP: `records-lag-max` is
+        `kafka.consumer.records.lag.max`."""
+        groups: Mapping[str, Callable[[], dict[str, float]]] = {
+            CLIENT: self._client,
+            FETCHES: lambda: self._fetching(self._lags()),
+            GROUP: lambda: self._group(len(self._lags())),
+        }
+        for group, measure in groups.items():
+            for name in measure():
+                self.registry.read_gauge(
+                    f"kafka.consumer.{name.replace('-', '.')}",
+                    f"Kafka's {name} of {group}.",
+                    read=partial(_one_of, measure, name),
+                )
+
+
+def _one_of(measure: Callable[[], dict[str, float]], name: str) -> float:
+    return measure()[name]
+
+
+def _known(number: int | None) -> float:
+    return _NAN if number is None else float(number)
+
+
+def _average(sampled: Sampled, index: int = 0) -> float:
+    total, count = sampled.sum_and_count(index)
+    return total / count if count else _NAN
+
+
+def _average_and_max(name: str, sampled: Sampled, index: int = 0) -> dict[str, float]:
+    return {f"{name}-avg": _average(sampled, index), f"{name}-max": sampled.largest(index)}
+
+
+def _rate_and_total(name: str, among: Iterable[Sampled]) -> dict[str, float]:
+    among = list(among)
+    return {
+        f"{name}-rate": sum(each.rate() for each in among),
+        f"{name}-total": sum(each.totals[0] for each in among),
+    }

@@ -1,0 +1,182 @@
+"""Finding offsets by time, and the ends of logs: ListOffsets, asked of each partition's leader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from moldau.client.consumer.absence import final
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.addresses import Address
+from moldau.link.backoff import may_work_later
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import NO_LEADER, TopicPartition
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+_NEEDS_VERSION: Final = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_CONSUMER: Final = -1
+
+
+class FoundOffset(NamedTuple):
+    """An offset, the timestamp of its record and the epoch it was written in; -1 where there is
+    no such record."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+Found = dict[TopicPartition, FoundOffset]
+
+
+async def list_offsets(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    is_committed: bool = False,
+    timeout_s: float | None = None,
+    waits_for_topics: bool = True,
+) -> Found:
+    """The offset for each partition's timestamp in ms, or for one of the ends above.
+
+    Partitions are asked for again, at their new leaders, until all are found or the time is over;
+    KafkaError names the partition that could not be. `is_committed`: the end is the last stable
+    offset. Without `waits_for_topics` a topic that there is not is told at once.
+    """
+    found: Found = {}
+
+    def why_not_led(where: TopicPartition) -> KafkaError:
+        problem = cluster.metadata.why_not_led(where)
+        may_come = waits_for_topics or where.topic in cluster.metadata.topics
+        return problem if may_come else final(problem)
+
+    async def attempt() -> Found:
+        cluster.look_at({where.topic for where in wanted})
+        missing = [where for where in wanted if where not in found]
+        if NO_LEADER in cluster.metadata.by_leader(missing):
+            await cluster.refresh()
+        by_leader = cluster.metadata.by_leader(missing)
+        problems = [why_not_led(each) for each in by_leader.pop(NO_LEADER, ())]
+        asked = [
+            ask_leader(cluster, leader, {where: wanted[where] for where in chosen}, is_committed)
+            for leader, chosen in by_leader.items()
+        ]
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, KafkaError):
+                problems.append(answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                for where, each in answer.items():
+                    if isinstance(each, KafkaError):
+                        problems.append(each)
+                    else:
+                        found[where] = each
+        if problems:
+            fatal = [each for each in problems if not may_work_later(each)]
+            raise (fatal or problems)[0]
+        return found
+
+    try:
+        return await cluster.retry(attempt, timeout_s=timeout_s)
+    except KafkaError as error:
+        where = next((each for each in wanted if each not in found), None)
+        if where is not None and "topic" not in error.context:
+            facts = {"topic": where.topic, "partition": where.partition}
+            error.context = {**error.context, **facts}
+        raise
+
+
+async def ask_leader(
+    cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], is_committed: bool
+) -> dict[TopicPartition, FoundOffset | KafkaError]:
+    """One try, of one broker: for each partition its offset, or what the broker refuses it with.
+    KafkaError when the broker gives no answer at all."""
+    connection = await cluster.connection(leader)
+    version = connection.version_of(ListOffsetsRequest)
+    for timestamp in wanted.values():
+        if version < _NEEDS_VERSION.get(timestamp, 0):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "the broker is too old for that kind of offset",
+                timestamp=timestamp,
+                broker=str(connection.address),
+            )
+    request = ListOffsetsRequest(
+        replica_id=_CONSUMER,
+        isolation_level=int(is_committed),
+        topics=_topics(cluster, wanted),
+        timeout_ms=int(connection.options.request_timeout_s * 1000),
+    )
+    answer = await cluster.call(request, ListOffsetsResponse, node_id=leader)
+    found: dict[TopicPartition, FoundOffset | KafkaError] = {
+        where: left_out(where, connection.address) for where in wanted
+    }
+    for topic in answer.topics:
+        for each in topic.partitions:
+            where = TopicPartition(topic.name, each.partition_index)
+            if each.error_code:
+                problem = _problem(where, each)
+                cluster.note(problem)
+                found[where] = problem
+            else:
+                found[where] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
+    return found
+
+
+def _topics(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> list[ListOffsetsTopic]:
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
+    for where, timestamp in wanted.items():
+        known = cluster.metadata.partition(where)
+        asked = ListOffsetsPartition(
+            partition_index=where.partition,
+            current_leader_epoch=-1 if known is None else known.leader_epoch,
+            timestamp=timestamp,
+        )
+        by_topic.setdefault(where.topic, []).append(asked)
+    return [ListOffsetsTopic(name=name, partitions=asked) for name, asked in by_topic.items()]
+
+
+def _problem(where: TopicPartition, answer: ListOffsetsPartitionResponse) -> KafkaError:
+    return KafkaError(answer.error_code, topic=where.topic, partition=where.partition)
+
+
+def left_out(where: TopicPartition, address: Address) -> KafkaError:
+    """What stands for an answer that does not come with the others."""
+    return KafkaError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "the broker's answer leaves the partition out",
+        topic=where.topic,
+        partition=where.partition,
+        broker=str(address),
+    )
+
+
+async def partitions_of(
+    cluster: Cluster, topics: Iterable[str], *, timeout_s: float | None = None
+) -> list[TopicPartition]:
+    """All partitions of these topics; KafkaError for a topic that there is not."""
+    found = []
+    for name in topics:
+        topic = await cluster.topic(name, timeout_s=timeout_s)
+        found += [TopicPartition(name, each.index) for each in topic.partitions]
+    return found

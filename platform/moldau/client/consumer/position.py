@@ -1,0 +1,277 @@
+"""Where a consumer stands in one of its partitions, and what it has of it. No IO.
+
+    COMMITTED  -> the group's committed offset has to be asked for; if there is none: UNKNOWN
+    UNKNOWN    -> nobody said where to begin: an end of the log or a time has to be looked up
+    READING    -> the position is known, and fetches go on from `fetch_offset`
+    VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
+    FAILED     -> an error that trying again does not heal; raised by the next poll, then READING,
+                  or back to COMMITTED or VALIDATING if it came from there
+    GONE       -> the topic of that name is not the one that the group has given to this consumer
+                  (KIP-848): it was deleted and made again, or a broker's metadata are old. Then, if
+                  the right one comes back, as before; else the group gives the partition anew
+
+Invariants: `position` is the offset of the next record that the user gets, `fetch_offset` that of
+the next one to be fetched, and between them lies what is buffered; a seek, or to be assigned anew,
+makes answers to earlier fetches and look-ups void (`generation`, never given twice).
+
+A partition is fetched from its leader, or from the replica near by that the leader has named
+(KIP-392), until that one fails or `replica_until`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final, NamedTuple
+
+from moldau.client.consumer.records import Fetched
+from moldau.client.consumer.topic_life import Former, TopicLife
+from moldau.client.settings.offset_reset import BEGINNING, Reset
+from moldau.errors import BadData
+from moldau.errors.codes import KafkaError
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
+
+
+class State(Enum):
+    """What can be done for a partition; see above."""
+
+    COMMITTED = "committed"
+    UNKNOWN = "unknown"
+    READING = "reading"
+    VALIDATING = "validating"
+    FAILED = "failed"
+    GONE = "gone"
+
+
+_ASKED_UNTIL_ANSWERED: Final = (State.COMMITTED, State.VALIDATING)
+
+
+class Asked(NamedTuple):
+    """One partition of a fetch or a look-up that is under way."""
+
+    where: TopicPartition
+    generation: int
+    offset: int
+
+
+class Position:
+    """One partition of a consumer."""
+
+    __slots__ = (
+        "_generations",
+        "behind_since",
+        "buffered",
+        "buffered_bytes",
+        "course",
+        "epoch",
+        "error",
+        "failed_in",
+        "failures",
+        "fetch_epoch",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "is_paused",
+        "leader_epoch",
+        "life",
+        "log_start_offset",
+        "look_up",
+        "missing_since",
+        "not_before",
+        "position",
+        "readable_end",
+        "replica",
+        "replica_until",
+        "state",
+        "trouble",
+        "trouble_since",
+        "waits_for_leader",
+        "was",
+        "where",
+    )
+
+    def __init__(
+        self,
+        where: TopicPartition,
+        look_up: Reset,
+        state: State,
+        generations: Iterator[int],
+        life: TopicLife | None = None,
+    ) -> None:
+        self.where = where
+        self.life = life or TopicLife()
+        self.state = state
+        self.position = -1
+        self.fetch_offset = -1
+        self.epoch = NO_EPOCH
+        self.fetch_epoch = NO_EPOCH
+        self.leader_epoch = NO_EPOCH
+        self.generation = self.course = next(generations)
+        """`course` is the generation in which it was put where it has gone on from since."""
+        self._generations = generations
+        self.look_up = look_up
+        self.is_paused = False
+        self.buffered: deque[Fetched] = deque()
+        self.buffered_bytes = 0
+        self.high_watermark = -1
+        self.readable_end = -1
+        """Where what may be read ends: with read_committed at the last stable offset."""
+        self.log_start_offset = -1
+        self.was: tuple[int, str] | None = None
+        """Before it is looked up anew: at which offset, and what its user shall hear."""
+        self.trouble: KafkaError | None = None
+        """What keeps it from being read at present."""
+        self.trouble_since: float | None = None
+        """None when its user knows already."""
+        self.missing_since: float | None = None
+        """Since when it is known that there is no such topic or partition."""
+        self.behind_since: float | None = None
+        """Since when metadata are known to be older than what was read up to here."""
+        self.waits_for_leader = False
+        """Whether it was put off for no more than that, so that it need not wait for longer."""
+        self.error: KafkaError | BadData | None = None
+        self.failed_in = state
+        """While it is FAILED: what it was before."""
+        self.failures = 0
+        self.not_before = 0.0
+        self.replica = NO_LEADER
+        self.replica_until = 0.0
+
+    @property
+    def topic_id(self) -> Uuid:
+        """Of the topic that it is in; ZERO_UUID while nobody knows."""
+        return self.life.topic_id
+
+    def sought(self, offset: int, epoch: int) -> None:
+        """As `seek`, by the user."""
+        if self.life.seek(offset, epoch):
+            self.seek(offset, epoch)
+
+    def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
+        """Goes on from that offset; `epoch` is that of the record before it, if known."""
+        self._drop()
+        self.state = State.READING
+        self.position = self.fetch_offset = offset
+        self.epoch = self.fetch_epoch = epoch
+        self.leader_epoch = NO_EPOCH
+
+    def forget(self, look_up: Reset) -> None:
+        """Goes on from what `look_up` will be found to be."""
+        self._drop()
+        self.state = State.UNKNOWN
+        self.position = self.fetch_offset = -1
+        self.epoch = self.fetch_epoch = NO_EPOCH
+        self.look_up = look_up
+
+    def reset(self, look_up: Reset, why: str) -> None:
+        """As `forget`, for a reason that its user shall hear."""
+        was = self.position
+        self.life.former = self.life.former or self.life.taken_away(was, self.epoch)
+        self.forget(look_up)
+        self.was = (was, f"{why}: reading goes on where auto.offset.reset says")
+
+    def name_topic(self, topic_id: Uuid, offset: int, look_up: Reset, state: State) -> bool:
+        """Metadata say which topic has the name; the user is at `offset`. True if it was another
+        one before: what lies here is void.
+
+        Who has read the one before has read nothing of this one, all of which came later: to go on
+        behind it would leave out what he has never seen. So it begins at its beginning, unless the
+        user decides or the group has committed something."""
+        is_known_first = self.topic_id == ZERO_UUID
+        back_at = self.life.on_topic(topic_id, offset if self.position >= 0 else -1, self.epoch)
+        former = self.life.former
+        is_same = former is None or former.topic_id == topic_id
+        begins_at = look_up if is_same or look_up.is_none else BEGINNING
+        if is_known_first and not self.life.is_anothers:
+            if self.position < 0:
+                self.look_up = begins_at
+            return False
+        if back_at is not None:
+            self.seek(back_at.offset, back_at.epoch)
+        else:
+            self.forget(begins_at)
+            self.state = State.GONE if self.life.is_anothers else state
+            self.leader_epoch = NO_EPOCH
+        self.well()
+        self.replica = NO_LEADER
+        self.high_watermark = self.readable_end = self.log_start_offset = -1
+        return True
+
+    def as_former(self) -> Former | None:
+        """What is to be known of it when it is assigned again; None where nothing was read."""
+        return self.life.taken_away(self.position, self.epoch)
+
+    def in_trouble(self, error: KafkaError, now: float) -> None:
+        """This keeps it from being read; it goes on being tried."""
+        if self.trouble is None:
+            self.trouble_since = now
+        self.trouble = error
+
+    def well(self) -> None:
+        """Its broker has answered."""
+        self.trouble = self.trouble_since = self.missing_since = None
+
+    def make_void(self) -> None:
+        """Answers to what was asked before count no more."""
+        self.generation = next(self._generations)
+
+    def _drop(self) -> None:
+        self.make_void()
+        self.course = self.generation
+        self.buffered.clear()
+        self.buffered_bytes = 0
+        self.error = None
+        self.failures = 0
+        self.not_before = 0.0
+        self.was = self.behind_since = None
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether what lies here may be gone from the log: a check that failed settles nothing."""
+        state = self.failed_in if self.state is State.FAILED else self.state
+        return state is State.VALIDATING
+
+    def fail(self, error: KafkaError | BadData) -> None:
+        """What the next poll has to raise."""
+        if self.state is not State.FAILED:
+            self.failed_in = self.state
+        self.state = State.FAILED
+        self.error = error
+
+    def take_error(self) -> KafkaError | BadData | None:
+        """The error, once; then it goes on, or a position has to be found. That its user has heard
+        of it answers no question: what the group has committed, and whether the log is still the
+        same, is asked again, or another offset would take the place of the right one."""
+        error, self.error = self.error, None
+        if self.failed_in in _ASKED_UNTIL_ANSWERED:
+            self.state = self.failed_in
+        else:
+            self.state = State.READING if self.position >= 0 else State.UNKNOWN
+        return error
+
+    def waits_for_newer(self, metadata: Metadata, now: float, longest_s: float) -> bool:
+        """Whether what was read up to here is of a later epoch than the leader known there, and has
+        not been so for longer than that."""
+        known = metadata.partition(self.where)
+        if known is None or not NO_EPOCH < known.leader_epoch < self.fetch_epoch:
+            return False
+        if self.behind_since is None:
+            self.behind_since = now
+        return now - self.behind_since < longest_s
+
+    def source(self, metadata: Metadata, now: float) -> int:
+        """The broker to fetch from; -1 while there is none."""
+        leader = metadata.leader_of(self.where)
+        if self.replica != NO_LEADER:
+            partition = metadata.partition(self.where)
+            is_there = partition is not None and self.replica not in partition.offline
+            if now < self.replica_until and is_there and self.replica in metadata.brokers:
+                return self.replica
+            self.replica = NO_LEADER
+        return leader if leader in metadata.brokers else NO_LEADER
+
+    def asked(self) -> Asked:
+        """To be compared when the answer comes."""
+        return Asked(self.where, self.generation, self.fetch_offset)

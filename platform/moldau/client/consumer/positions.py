@@ -1,0 +1,533 @@
+"""All partitions of a consumer: which positions to find, what to fetch, what to give out. No IO.
+
+What one of them can be in is `position`'s.
+
+A topic that comes back under its old name is another one, by its id: an offset of the old one says
+nothing of it. So its partitions begin anew, or wait (GONE) until the group gives them anew. None of
+it was there when its reader began, so it is read from its beginning, whatever auto.offset.reset
+says of a reader that is new (but for none); and the reader is told. See `topic_life`.
+
+Invariants: a partition with `fetch_bytes` or more in its buffer is not fetched, and nothing is
+while all buffers together hold `memory_bytes`, so that a consumer which is not read has a bounded
+memory. Paused partitions keep what they have, and others are fetched on. What a replica near by
+does not have yet or any more is asked of the leader before it counts as out of range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from moldau.client.consumer.assigned import Assigned
+from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.consumer.origin import Part
+from moldau.client.consumer.position import Asked, Position, State
+from moldau.client.consumer.records import Fetched, PartitionRecords
+from moldau.client.settings.offset_reset import Reset
+from moldau.errors import BadData, MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.backoff import Backoff, may_work_later
+from moldau.link.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
+from moldau.protocol.messages.fetch import PartitionData
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+_LONG_S: Final = 10.0
+"""After this long a partition that cannot be read is told of."""
+_MISSING_S: Final = 5.0
+"""After this long a user hears of a topic or partition that there is not; it is looked for on."""
+_BEHIND_S: Final = 30.0
+"""So long metadata as new as the epoch of a position are waited for: it may be made up."""
+_LOOKED_UP: Final = (State.COMMITTED, State.UNKNOWN, State.VALIDATING)
+_MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is kept, and how long a replica near by is believed in."""
+
+    fetch_bytes: int
+    memory_bytes: int
+    replica_s: float = 300.0
+    check_crcs: bool = True
+
+
+P = TypeVar("P", bound=Part, covariant=True)
+S = TypeVar("S", bound=Part)
+
+
+class Take(Protocol[P]):
+    """A way to open what was fetched."""
+
+    def __call__(self, count_max: int, *, check_crc: bool) -> P | None: ...
+
+
+class Positions(Assigned):
+    """All partitions of a consumer."""
+
+    def __init__(self, bounds: Bounds, reset: Reset, backoff: Backoff, random: Random) -> None:
+        """`reset` is for positions that are unknown or out of range."""
+        super().__init__(reset)
+        self._bounds = bounds
+        self._backoff = backoff
+        self._random = random
+        self._has_met_failed = False
+        self.notices: list[MoldauError] = []
+        """What the shell shall log, and forget then."""
+        self.emptied: dict[str, int] = {}
+        """Bytes of what was fetched and given out whole, by topic, until somebody counts them."""
+        self.chosen: Collection[TopicPartition] | None = None
+        """The only partitions that are to be given out at present, if not all are."""
+
+    def awaits_topics(self, now: float) -> bool:
+        """Whether metadata are to be asked for, since the topic that has the name now is not the
+        one that the group has given."""
+        waiting = self.waiting(State.GONE, now)
+        for each in waiting:
+            reason = "the topic of that name is not the one that the group has given"
+            facts = {"topic": each.where.topic, "partition": each.where.partition}
+            each.in_trouble(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, reason, **facts), now)
+            self.put_off(each, now)
+        return bool(waiting)
+
+    def awaits_epochs(self, metadata: Metadata, now: float) -> bool:
+        """Whether metadata are to be asked for, as they are older than a position that somebody has
+        committed, or sought. Whoever they say leads has perhaps not heard of that epoch. It would
+        seem as if its log was truncated (KIP-320)."""
+        is_awaited = False
+        for each in self.waiting(State.VALIDATING, now):
+            if not each.waits_for_newer(metadata, now, _BEHIND_S):
+                continue
+            is_awaited = True
+            reason = "metadata are older than the epoch of the position"
+            facts = {"topic": each.where.topic, "partition": each.where.partition}
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH
+            each.in_trouble(KafkaError(code, reason, **facts, epoch=each.fetch_epoch), now)
+            self.put_off(each, now)
+        return is_awaited
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps partitions from being read at present."""
+        return {each.where: each.trouble for each in self if each.trouble is not None}
+
+    def note_lasting_troubles(self, now: float) -> None:
+        """What lasts for long is told, once."""
+        for each in self:
+            if each.trouble_since is None or now - each.trouble_since < _LONG_S:
+                continue
+            assert each.trouble is not None
+            self._note(
+                f"nothing could be read for {_LONG_S:g} s, and it is tried on: "
+                f"{each.trouble.reason}",
+                each.where,
+                **{**each.trouble.context, "offset": each.position},
+            )
+            each.trouble_since = None
+
+    def _note(self, reason: str, where: TopicPartition, **facts: object) -> None:
+        told = {**facts, "topic": where.topic, "partition": where.partition}
+        self.notices.append(MoldauError(reason, **told))
+
+    # Looking positions up
+
+    def waiting(self, state: State, now: float) -> list[Position]:
+        """Those in that state that may be tried now."""
+        return [each for each in self if each.state is state and now >= each.not_before]
+
+    def to_look_up(self, now: float, now_ms: int) -> dict[TopicPartition, int]:
+        """The partitions whose position has to be found, each with the timestamp to ask for."""
+        wanted = {}
+        for each in self.waiting(State.UNKNOWN, now):
+            timestamp = each.look_up.timestamp(now_ms)
+            if timestamp is not None:
+                wanted[each.where] = timestamp
+                continue
+            each.fail(
+                KafkaError(
+                    ErrorCode.OFFSET_NOT_AVAILABLE,
+                    "the partition has no position, and auto.offset.reset is none: seek first",
+                    topic=each.where.topic,
+                    partition=each.where.partition,
+                    setting="auto.offset.reset",
+                )
+            )
+        return wanted
+
+    def by_leader(
+        self,
+        wanted: Iterable[Position],
+        metadata: Metadata,
+        now: float,
+        blind_for: KafkaError | None,
+    ) -> dict[int, list[Position]]:
+        """Whom to ask about these. Those that nobody leads are put off and under -1; `blind_for` is
+        why nothing newer is known, if so."""
+        by_where = {each.where: each for each in wanted}
+        found = metadata.by_leader(by_where)
+        for where in found.get(NO_LEADER, ()):
+            position = by_where[where]
+            is_unheard_of = where.topic not in metadata.topics.keys() | metadata.refused.keys()
+            if not is_unheard_of:
+                self.not_found(position, metadata.why_not_led(where), now)
+            elif blind_for is not None:
+                self.not_found(position, blind_for, now)
+            else:
+                self.put_off(position, now)  # the first metadata of it are on their way
+            position.waits_for_leader = position.state is not State.FAILED
+        return {leader: [by_where[each] for each in chosen] for leader, chosen in found.items()}
+
+    def not_found(self, position: Position, error: KafkaError, now: float) -> None:
+        """Nobody could tell where it begins, or whether it is still in the log. It is tried again,
+        unless that cannot help; of what there is not, its user hears after a while (one that is to
+        be held against its log is never let off that)."""
+        facts = {"topic": position.where.topic, "partition": position.where.partition}
+        error = KafkaError(error.code, error.reason, **{**error.context, **facts})
+        is_passing = may_work_later(error) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        if error.code in _MISSING and position.state is not State.VALIDATING:
+            if position.missing_since is None:
+                position.missing_since = now
+            is_passing = now - position.missing_since < _MISSING_S
+        if is_passing:
+            position.in_trouble(error, now)
+            self.put_off(position, now)
+        else:
+            position.missing_since = None
+            if position.state in (State.COMMITTED, State.VALIDATING):
+                self.put_off(position, now)  # asked again when it is told: not by every poll
+            position.fail(error)
+
+    def could_not_look_up(self, asked: Asked, error: KafkaError, now: float) -> None:
+        """As `not_found`, unless it has gone on elsewhere since."""
+        position = self.current(asked)
+        if position is not None:
+            self.not_found(position, error, now)
+
+    def found_committed(self, asked: Asked, offset: int | None, epoch: int) -> None:
+        """What the group has committed; None if nothing."""
+        position = self.current(asked)
+        if position is None or position.state is not State.COMMITTED:
+            return
+        if offset is not None:
+            self._begin_at(position, offset, epoch)
+            return
+        position.well()
+        position.forget(position.look_up)
+
+    def leaders_changed(self, metadata: Metadata) -> None:
+        """Positions of which an epoch is known are held against a new leader's log first; those
+        that waited for a leader wait no more when they have one."""
+        for each in self:
+            known = metadata.partition(each.where)
+            if each.waits_for_leader and known is not None and known.leader in metadata.brokers:
+                each.waits_for_leader = False
+                each.not_before = 0.0
+            if known is None or each.state not in (State.READING, State.VALIDATING):
+                continue
+            if known.leader_epoch <= each.leader_epoch:
+                continue
+            each.leader_epoch = known.leader_epoch
+            if each.fetch_epoch != NO_EPOCH:
+                each.state = State.VALIDATING
+                each.make_void()
+
+    def validated(self, asked: Asked, end_offset: int, epoch: int) -> None:
+        """Where the log of the position's epoch ends at the leader; -1 if it has no such epoch.
+
+        What is beyond has been truncated (an unclean election): what is buffered of it is dropped;
+        what was given out already cannot be taken back, so the user hears of it, by each poll until
+        he seeks, or the position is reset.
+        """
+        position = self.current(asked)
+        if position is None or position.state is not State.VALIDATING:
+            return
+        position.failures = 0
+        position.well()
+        position.state = State.READING
+        if end_offset >= position.fetch_offset:
+            return
+        self._settle(position)
+        leader_epoch = position.leader_epoch
+        if position.position <= end_offset:
+            position.seek(position.position, min(position.epoch, epoch))
+        elif self.reset.is_none:
+            position.seek(position.position, position.epoch)
+            if position.epoch == NO_EPOCH:
+                return  # nothing was read of it: whether it is in the log a fetch finds out
+            # Asked again by each poll until the user seeks, as that has an answer now.
+            position.state = State.VALIDATING
+            position.fail(
+                KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    "the log was truncated: records that were read are gone from it, and "
+                    "auto.offset.reset is none: seek to go on",
+                    topic=asked.where.topic,
+                    partition=asked.where.partition,
+                    offset=position.position,
+                    log_ends=end_offset,
+                    setting="auto.offset.reset",
+                )
+            )
+        elif end_offset < 0:
+            position.reset(self.reset, "the log was truncated below all that was read of it")
+        else:
+            self._note_truncated(position, end_offset)
+            position.seek(end_offset, epoch)
+        position.leader_epoch = leader_epoch
+
+    # Fetching
+
+    def to_fetch(self, now: float, metadata: Metadata) -> dict[int, list[Position]]:
+        """The partitions that want more, by broker; under -1 those that have none."""
+        found: dict[int, list[Position]] = {}
+        if self.is_full:
+            return found
+        for each in self:
+            if (
+                each.state is State.READING
+                and not each.is_paused
+                and each.buffered_bytes < self._bounds.fetch_bytes
+                and now >= each.not_before
+            ):
+                found.setdefault(each.source(metadata, now), []).append(each)
+        for each in found.get(NO_LEADER, ()):
+            each.in_trouble(metadata.why_not_led(each.where), now)
+            self._wait_for_leader(each, now)
+        return found
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What was fetched and not given out yet."""
+        return sum(each.buffered_bytes for each in self)
+
+    @property
+    def room_bytes(self) -> int:
+        """How much more may lie here."""
+        return self._bounds.memory_bytes - self.buffered_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is enough to give out, and no room for more."""
+        is_there = any(each.buffered and self._may_give(each) for each in self)
+        return is_there and self.room_bytes <= 0
+
+    def _may_give(self, position: Position) -> bool:
+        return not position.is_paused and self.is_chosen(position.where)
+
+    def is_chosen(self, where: TopicPartition) -> bool:
+        """Whether it may be given out at present, as far as the choice of a poll goes."""
+        return self.chosen is None or where in self.chosen
+
+    def full_at(self, metadata: Metadata, now: float) -> set[int]:
+        """The brokers of partitions that want more as soon as something is taken of them."""
+        return {
+            each.source(metadata, now)
+            for each in self
+            if each.buffered_bytes >= self._bounds.fetch_bytes and not each.is_paused
+        }
+
+    def awaited_at(self, metadata: Metadata) -> set[int]:
+        """The brokers of partitions that will want something as soon as they are looked up: room is
+        to be left for them."""
+        awaited = [each.where for each in self if each.state in _LOOKED_UP and not each.is_paused]
+        return metadata.by_leader(awaited).keys() - {NO_LEADER}
+
+    def _note_truncated(self, position: Position, end: int) -> None:
+        self._note(
+            "the log was truncated (an unclean election): records that were given out are gone "
+            "from it, and it is read on from where it still is the same",
+            position.where,
+            old_offset=position.position,
+            new_offset=end,
+            setting="auto.offset.reset",
+        )
+
+    def found(self, asked: Asked, offset: int, epoch: int) -> None:
+        """Where a position that was unknown begins. One that was out of range before is told of,
+        now that both offsets are known."""
+        position = self.current(asked)
+        if position is None or position.state is not State.UNKNOWN:
+            return
+        self._begin_at(position, offset, epoch)
+
+    def _begin_at(self, position: Position, offset: int, epoch: int) -> None:
+        was = position.was or position.life.tell()
+        position.well()
+        position.seek(offset, epoch)
+        if was is not None:
+            self._note(
+                was[1],
+                position.where,
+                old_offset=was[0],
+                new_offset=offset,
+                setting="auto.offset.reset",
+            )
+
+    def _wait_for_leader(self, position: Position, now: float) -> None:
+        self.put_off(position, now)
+        position.waits_for_leader = True
+
+    def put_off(self, position: Position, now: float) -> None:
+        """It failed now; later, then."""
+        position.waits_for_leader = False
+        position.failures += 1
+        position.not_before = now + self._backoff.wait_s(position.failures, self._random)
+
+    def next_wake(self, now: float) -> float | None:
+        """When a partition that was put off may be tried again."""
+        waits = [each.not_before for each in self if each.not_before > now]
+        return min(waits, default=None)
+
+    def arrived(self, asked: Asked, data: PartitionData, *, is_committed: bool, now: float) -> None:
+        """A fetch brought something of a partition."""
+        position = self.current(asked)
+        if position is None:
+            return
+        position.failures = 0
+        position.not_before = 0.0
+        position.well()
+        position.high_watermark = data.high_watermark
+        position.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica != NO_LEADER:
+            position.replica = data.preferred_read_replica
+            position.replica_until = now + self._bounds.replica_s
+        end = data.last_stable_offset if is_committed else data.high_watermark
+        position.readable_end = end
+        if not data.records:
+            return
+        aborted = (data.aborted_transactions or []) if is_committed else None
+        try:
+            fetched = Fetched(asked.where, asked.offset, data.records, aborted, end)
+        except BadData as error:
+            position.fail(error)
+            return
+        if fetched.end_offset > asked.offset:
+            position.fetch_offset = fetched.end_offset
+            position.fetch_epoch = fetched.end_epoch
+            position.buffered.append(fetched)
+            position.buffered_bytes += fetched.size_bytes
+
+    def refused(self, asked: Asked, error: KafkaError, now: float) -> None:
+        """A fetch failed for a partition."""
+        position = self.current(asked)
+        if position is None:
+            return
+        was_near, position.replica = position.replica, NO_LEADER
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and was_near != NO_LEADER:
+            return
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and not self.reset.is_none:
+            # What is buffered is given out first: the position of the user is still in the log.
+            if position.buffered:
+                self.put_off(position, now)
+            else:
+                self._settle(position)
+                position.reset(self.reset, "the offset is not in the log any more, or not yet")
+        elif error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            position.in_trouble(error, now)
+            self.put_off(position, now)
+        else:
+            context = {
+                "topic": asked.where.topic,
+                "partition": asked.where.partition,
+                "offset": asked.offset,
+            }
+            if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                context["setting"] = "auto.offset.reset"
+            position.fail(KafkaError(error.code, error.reason, **{**error.context, **context}))
+
+    # Records out
+
+    def take(self, count_max: int) -> list[PartitionRecords]:
+        """Up to so many records, of the partitions in turn, or of the `chosen` ones. Raises the
+        error of a partition that has one when there is nothing else to give, or when the take
+        before met it and gave what others had: one that always has more keeps no error from being
+        heard."""
+        found: list[PartitionRecords] = []
+        self._take(count_max, partial(self._take_from, found))
+        return found
+
+    def take_columns(self, count_max: int) -> list[PartitionColumns]:
+        """The same as columns, of whole batches: the last one may bring more than that."""
+        found: list[PartitionColumns] = []
+        self._take(count_max, partial(self._take_columns_from, found))
+        return found
+
+    def _take(self, count_max: int, take_from: Callable[[Position, int], int]) -> None:
+        if self._has_met_failed:
+            self._raise_error()
+        served, is_any = [], False
+        for where, each in self._all.items():
+            if count_max <= 0:
+                break
+            if each.state is State.FAILED and self.is_chosen(where):
+                self._has_met_failed = True
+            if not each.buffered or each.is_in_doubt or not self._may_give(each):
+                continue
+            count_max -= (count := take_from(each, count_max))
+            is_any |= bool(count)
+            served.append(where)
+        for where in served:  # the next take begins with another partition
+            self._all[where] = self._all.pop(where)
+        if not is_any:
+            self._raise_error()
+
+    def _take_from(self, found: list[PartitionRecords], position: Position, count_max: int) -> int:
+        count = 0
+        while position.buffered and count < count_max:
+            take = position.buffered[0].take
+            part = self._opened(position, take, count_max - count)
+            if part is not None:
+                found.append(part)
+                count += len(part.records)
+            elif position.state is State.FAILED:
+                break
+        return count
+
+    def _take_columns_from(
+        self, found: list[PartitionColumns], position: Position, count_max: int
+    ) -> int:
+        count = 0
+        while position.buffered and count < count_max:
+            take = position.buffered[0].take_columns
+            part = self._opened(position, take, count_max - count)
+            if part is not None:
+                found.append(part)
+                count += len(part)
+            elif position.state is State.FAILED:
+                break
+        return count
+
+    def _opened(self, position: Position, take: Take[S], count_max: int) -> S | None:
+        """Of the first fetch that lies here, which is taken away when nothing is left of it."""
+        fetched = position.buffered[0]
+        part = None
+        try:
+            part = take(count_max, check_crc=self._bounds.check_crcs)
+        except BadData as error:
+            position.position = fetched.position
+            position.fail(error)
+            self._has_met_failed = True
+            return None
+        position.position = max(position.position, fetched.position)
+        if fetched.leader_epoch != NO_EPOCH:
+            position.epoch = fetched.leader_epoch
+        if part is None:
+            position.buffered.popleft()
+            position.buffered_bytes -= fetched.size_bytes
+            topic = position.where.topic
+            self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
+        elif position.life.former is not None:
+            position.life.on_taken(part.first_offset)
+        return part
+
+    def _raise_error(self) -> None:
+        self._has_met_failed = False
+        for where, each in self._all.items():
+            if each.state is State.FAILED and self.is_chosen(where):
+                error = each.take_error()
+                if error is not None:
+                    self._all[where] = self._all.pop(where)  # the next error is another one's
+                    raise error

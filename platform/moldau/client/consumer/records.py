@@ -1,0 +1,344 @@
+"""What a fetch brought of one partition, opened batch by batch when somebody wants it. No IO.
+
+Invariants: records come in the order of the log, none below the position that was asked for, none
+twice; control batches are never given out; with read_committed neither are records of aborted
+transactions. What is damaged is CorruptRecord that names topic, partition and offset, and nothing
+behind it is given out. `leader_epoch` is that of the last batch that was opened, `end_epoch` that
+of the last one that is there. The records of a part have one `origin`: where that changes another
+part begins, which is seldom (an election), and so it costs nothing a record.
+
+Aborted transactions are told by the broker as (producer, first offset), in the order of their
+markers: from that offset on the producer's batches are skipped until its abort marker. One that
+begins first may end last, so they are put in the order in which they begin.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Protocol
+
+from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.consumer.origin import UNKNOWN, Origin, TimestampType
+from moldau.errors import CorruptRecord
+from moldau.link.metadata import NO_EPOCH, TopicPartition
+from moldau.protocol.messages.fetch import AbortedTransaction
+from moldau.records import (
+    Batch,
+    Buffer,
+    ColumnBuilder,
+    ControlType,
+    Headers,
+    Opened,
+    OpenedColumns,
+    Record,
+    control_records,
+    decode_usual,
+    find_last,
+    read_header,
+    walk,
+)
+from moldau.records.header import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+
+_NO_RECORDS: Final[list[Record]] = []
+_BEGIN: Final = attrgetter("first_offset")
+
+
+class PolledRecord(Protocol):
+    """A record that a poll gave. Key and value are bytes, None where there is none, or what the
+    consumer's deserializers made of them."""
+
+    @property
+    def offset(self) -> int:
+        """Its place in the partition."""
+
+    @property
+    def timestamp(self) -> int:
+        """In milliseconds; -1 where it has none."""
+
+    @property
+    def key(self) -> Any:
+        """By which the partition was chosen, as a rule."""
+
+    @property
+    def value(self) -> Any:
+        """None is a tombstone."""
+
+    @property
+    def headers(self) -> Headers:
+        """Pairs of a name and bytes, in their order."""
+
+
+class PartitionRecords(NamedTuple):
+    """Records of one partition and one `origin` that follow one another; never empty.
+
+    `next_offset` is where to go on, `high_watermark` the end of what may be read.
+    """
+
+    topic: str
+    partition: int
+    records: Sequence[PolledRecord]
+    next_offset: int
+    high_watermark: int
+    origin: Origin = UNKNOWN
+
+    @property
+    def first_offset(self) -> int:
+        """That of the first record."""
+        return self.records[0].offset
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the timestamps are the producer's (CreateTime) or the broker's."""
+        return self.origin.timestamp_type
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that took the records; -1 if nobody knows."""
+        return self.origin.leader_epoch
+
+    def offsets(self) -> list[int]:
+        """Of each record."""
+        return [each.offset for each in self.records]
+
+    def timestamps(self) -> list[int]:
+        """Of each record, in milliseconds; -1 where it has none."""
+        return [each.timestamp for each in self.records]
+
+    def keys(self) -> list[Any]:
+        """Of each record: bytes or None, or what the consumer's deserializer made of them."""
+        return [each.key for each in self.records]
+
+    def values(self) -> list[Any]:
+        """Of each record, as `keys` has them."""
+        return [each.value for each in self.records]
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.RecordBatch` with the columns topic, partition, offset, timestamp, key, value
+        and headers; ConfigError that says what to install where there is no pyarrow."""
+        from moldau.client.consumer.arrow import to_arrow
+
+        return to_arrow(self.topic, self.partition, self.records)
+
+
+class Fetched:
+    """The bytes of one fetch of one partition, from `position` on."""
+
+    def __init__(
+        self,
+        where: TopicPartition,
+        position: int,
+        data: Buffer,
+        aborted: list[AbortedTransaction] | None,
+        high_watermark: int,
+    ) -> None:
+        """`aborted` is None where everything shall be read."""
+        self.where = where
+        self.position = position
+        self.size_bytes = len(data)
+        self.high_watermark = high_watermark
+        self.end_offset = position
+        self.leader_epoch = NO_EPOCH
+        self.end_epoch = NO_EPOCH
+        self._aborted = None if aborted is None else deque(sorted(aborted, key=_BEGIN))
+        self._skipped_producers: set[int] = set()
+        self._records = _NO_RECORDS
+        self._next = 0
+        self._next_offset = position
+        self._origin = UNKNOWN
+        self._stamped = -1
+        self._data = data
+        self._at = 0
+        self._opened_at = 0
+        """Where the batches began of which there are records."""
+        self._end = self._whole_end(data)
+
+    def _whole_end(self, data: Buffer) -> int:
+        """Where the first batch begins that is cut short or damaged, which is known at once. What
+        is before it is opened when it is wanted: for a record of 100 bytes it takes 700."""
+        count, last_at = find_last(data)
+        if count:
+            last = read_header(data, last_at)
+            self.end_offset = max(self.position, last.next_offset)
+            self.end_epoch = last.partition_leader_epoch
+            return last_at + last.size_bytes
+        try:
+            deque(walk(data), maxlen=0)  # there is none, and here is why if the first is damaged
+        except CorruptRecord as error:
+            raise self._told(error) from error
+        return 0
+
+    def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
+        """Up to so many of the records that are left; None when nothing is."""
+        found: list[list[Record]] = []
+        count, origin = 0, self._origin
+        while count < count_max:
+            left = len(self._records) - self._next
+            if not left:
+                if not self._open_next(count_max - count, check_crc=check_crc, keep=not found):
+                    break
+                continue
+            if origin is not self._origin:
+                if found:
+                    break
+                origin = self._origin
+            room = count_max - count
+            if not self._next and left <= room:
+                found.append(self._records)
+                self._next = len(self._records)
+            else:
+                end = self._next + min(left, room)
+                found.append(self._records[self._next : end])
+                self._next = end
+            count += len(found[-1])
+            self.position = self._next_offset
+            if self._next < len(self._records):
+                self.position = self._records[self._next].offset
+        if not found:
+            return None
+        records = found[0] if len(found) == 1 else list(chain.from_iterable(found))
+        topic, partition = self.where
+        return PartitionRecords(
+            topic, partition, records, self.position, self.high_watermark, origin
+        )
+
+    def take_columns(self, count_max: int, *, check_crc: bool) -> PartitionColumns | None:
+        """The batches that are left until there are so many records, as columns; None when nothing
+        is."""
+        if self._next < len(self._records):  # somebody took records one by one before
+            self.position, self._at = self._records[self._next].offset, self._opened_at
+            self._records, self._next = _NO_RECORDS, 0
+        builder = ColumnBuilder()
+        origin = self._origin
+        while builder.count < count_max and self._at < self._end:
+            if builder.count and not self._has_origin(origin):
+                break
+            wanted = min(count_max - builder.count, self.size_bytes)
+            if not self._add_columns(builder, wanted, check_crc=check_crc):
+                break
+            origin = self._origin
+        if not builder.count:
+            return None
+        buffers = builder.take()
+        return PartitionColumns(*self.where, buffers, self.position, self.high_watermark, origin)
+
+    def _has_origin(self, origin: Origin) -> bool:
+        """Whether the next batch is of that origin."""
+        header = read_header(self._data, self._at)
+        is_stamped = bool(header.attributes & LOG_APPEND_TIME)
+        epoch = header.partition_leader_epoch
+        return (TimestampType(is_stamped), epoch) == origin
+
+    def _add_columns(self, builder: ColumnBuilder, wanted: int, *, check_crc: bool) -> bool:
+        """Adds the next batches, or a single one that takes a closer look; False, and nothing has
+        changed, where there is no room for it, or it is damaged and not the first."""
+        unusual = CONTROL if self._aborted is None else CONTROL | TRANSACTIONAL
+        opened = builder.add_usual(self._data, self._at, wanted, self.position, check_crc, unusual)
+        if opened is None:
+            try:
+                opened = self._add_unusual(builder, check_crc=check_crc)
+            except CorruptRecord as error:
+                if builder.count:
+                    return False
+                raise self._told(error) from error
+            if opened is None:
+                return False
+        _, self._at, next_offset, epoch, attributes = opened
+        self._went_on(epoch, attributes)
+        self._next_offset = self.position = max(self.position, next_offset)
+        return True
+
+    def _add_unusual(self, builder: ColumnBuilder, *, check_crc: bool) -> OpenedColumns | None:
+        """The next batch alone, without records if they are not for us; None if it does not fit."""
+        batch = next(walk(self._data, self._at))
+        header, before = batch.header, builder.count
+        if header.next_offset > self.position:
+            if check_crc:
+                batch.check_crc()
+            if not self._is_hidden(batch) and not batch.add_to(builder, self.position):
+                return None
+        return OpenedColumns(
+            builder.count - before,
+            batch.end,
+            header.next_offset,
+            header.partition_leader_epoch,
+            header.attributes,
+        )
+
+    def _went_on(self, epoch: int, attributes: int) -> None:
+        """Batches of that epoch and with these attributes were opened."""
+        self.leader_epoch = epoch
+        stamped = attributes & LOG_APPEND_TIME
+        if stamped != self._stamped or epoch != self._origin.leader_epoch:
+            self._stamped = stamped
+            self._origin = Origin(TimestampType(bool(stamped)), epoch)
+
+    def _open_next(self, wanted: int, *, check_crc: bool, keep: bool) -> bool:
+        """Opens the next batches, until there are so many records for us or a closer look has to be
+        taken at one. With `keep` false, what was found so far is given out before an error is
+        raised for what is behind it."""
+        wanted = min(wanted, self.size_bytes)  # the kernel takes no number that is ever so large
+        while self._at < self._end:
+            opened = decode_usual(self._data, self._at, wanted, check_crc)
+            if opened is None:
+                try:
+                    opened = self._open_unusual(check_crc=check_crc)
+                except CorruptRecord as error:
+                    if keep:
+                        raise self._told(error) from error
+                    return False
+            self._opened_at = self._at
+            records, self._at, self._next_offset, self.leader_epoch, attributes = opened
+            if records and records[0].offset < self.position:
+                records = [each for each in records if each.offset >= self.position]
+            if records:
+                self._records, self._next = records, 0
+                self._went_on(self.leader_epoch, attributes)
+                return True
+            self.position = max(self.position, self._next_offset)
+        return False
+
+    def _open_unusual(self, *, check_crc: bool) -> Opened:
+        """The next batch alone, whatever it is: without records if they are not for us."""
+        batch = next(walk(self._data, self._at))
+        header = batch.header
+        records = _NO_RECORDS
+        if header.next_offset > self.position:
+            if check_crc:
+                batch.check_crc()
+            if not self._is_hidden(batch):
+                records = batch.records()
+        return Opened(
+            records,
+            batch.end,
+            header.next_offset,
+            header.partition_leader_epoch,
+            header.attributes,
+        )
+
+    def _is_hidden(self, batch: Batch) -> bool:
+        """Whether applications do not see the batch; keeps track of aborted transactions."""
+        header = batch.header
+        if self._aborted is None:
+            return header.is_control
+        while self._aborted and self._aborted[0].first_offset <= header.last_offset:
+            self._skipped_producers.add(self._aborted.popleft().producer_id)
+        if header.is_control:
+            types = {each.type for each in control_records(batch)}
+            if ControlType.ABORT in types:
+                self._skipped_producers.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._skipped_producers
+
+    def _told(self, error: CorruptRecord) -> CorruptRecord:
+        return CorruptRecord(
+            f"{error.reason}; seek past it to go on",
+            **{
+                **error.context,
+                "topic": self.where.topic,
+                "partition": self.where.partition,
+                "position": self.position,
+            },
+        )

@@ -1,0 +1,154 @@
+"""Fetch requests from positions, and what their answers mean for each partition. No IO.
+
+`told` travels with a request: who was asked for, and whether the answer names them all (a full
+fetch) or only those that have news (a session's, see `fetch_session`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.client.consumer.position import Asked, Position
+from moldau.client.consumer.positions import Positions
+from moldau.client.consumer.session import SESSION_ERRORS, FetchSession, Wish
+from moldau.client.producer.requests import Listener, Speaker
+from moldau.client.settings import rows
+from moldau.config import Settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.addresses import Address
+from moldau.link.metadata import Metadata, TopicPartition
+from moldau.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+
+_NEWEST_WITH_NAMES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a fetch that is under way asked for."""
+
+    session: FetchSession
+    asked: list[Asked]
+    is_full: bool
+
+
+def fetch_request(
+    speaker: Speaker,
+    session: FetchSession,
+    positions: list[Position],
+    metadata: Metadata,
+    settings: Settings,
+) -> tuple[FetchRequest, int, Told]:
+    """The request and its version: by topic id where all topics have one, else by name."""
+    wanted = {each.where: _wish(each, metadata, settings) for each in positions}
+    names_some = any(wish.topic_id == ZERO_UUID for wish in wanted.values())
+    version = speaker.version_of(FetchRequest, at_most=_NEWEST_WITH_NAMES if names_some else None)
+    if version <= _NEWEST_WITH_NAMES:
+        wanted = {where: wish._replace(topic_id=ZERO_UUID) for where, wish in wanted.items()}
+    known = session.partitions.values()
+    if any((wish.topic_id == ZERO_UUID) != (version <= _NEWEST_WITH_NAMES) for wish in known):
+        session.end(is_known=True)  # the broker wants one way of naming topics a session
+    tell = session.next(wanted)
+    request = FetchRequest(
+        max_wait_ms=settings[rows.fetch_max_wait_ms],
+        min_bytes=settings[rows.fetch_min_bytes],
+        max_bytes=settings[rows.fetch_max_bytes],
+        isolation_level=int(settings[rows.isolation_level] == "read_committed"),
+        session_id=tell.session_id,
+        session_epoch=tell.epoch,
+        topics=_topics(tell.wishes),
+        forgotten_topics_data=_forgotten(tell.forgotten),
+        rack_id=settings[rows.client_rack],
+    )
+    return request, version, Told(session, [each.asked() for each in positions], tell.is_full)
+
+
+def _wish(position: Position, metadata: Metadata, settings: Settings) -> Wish:
+    known = metadata.partition(position.where)
+    topic = metadata.topics.get(position.where.topic)
+    return Wish(
+        ZERO_UUID if topic is None else topic.topic_id,
+        position.fetch_offset,
+        -1 if known is None else known.leader_epoch,
+        settings[rows.max_partition_fetch_bytes],
+    )
+
+
+def _topics(wishes: Mapping[TopicPartition, Wish]) -> list[FetchTopic]:
+    by_topic: dict[tuple[str, Uuid], list[FetchPartition]] = {}
+    for where, wish in wishes.items():
+        by_topic.setdefault((where.topic, wish.topic_id), []).append(wish.partition(where))
+    return [
+        FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
+        for (name, topic_id), partitions in by_topic.items()
+    ]
+
+
+def _forgotten(forgotten: Mapping[TopicPartition, Uuid]) -> list[ForgottenTopic]:
+    by_topic: dict[tuple[str, Uuid], list[int]] = {}
+    for where, topic_id in forgotten.items():
+        by_topic.setdefault((where.topic, topic_id), []).append(where.partition)
+    return [
+        ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions)
+        for (name, topic_id), partitions in by_topic.items()
+    ]
+
+
+def settle_fetch(
+    response: FetchResponse,
+    told: Told,
+    positions: Positions,
+    listener: Listener,
+    now_and_isolation: tuple[float, bool],
+) -> None:
+    """Hands out what came of each partition that was asked for."""
+    now, is_committed = now_and_isolation
+    metadata = listener.metadata
+    if response.error_code:
+        _refused(response.error_code, told, positions, listener, now)
+        return
+    told.session.answered(response.session_id)
+    answered: dict[TopicPartition, PartitionData] = {}
+    for topic in response.responses:
+        name = topic.topic or metadata.name_of(topic.topic_id) or ""
+        for data in topic.partitions:
+            answered[TopicPartition(name, data.partition_index)] = data
+    addresses = {each.node_id: Address(each.host, each.port) for each in response.node_endpoints}
+    for each in told.asked:
+        found = answered.get(each.where)
+        if found is None and not told.is_full:
+            continue
+        if found is not None and not found.error_code:
+            positions.arrived(each, found, is_committed=is_committed, now=now)
+            continue
+        code = ErrorCode.UNKNOWN_TOPIC_ID if found is None else found.error_code
+        error = KafkaError(code, topic=each.where.topic, partition=each.where.partition)
+        leader = None if found is None else found.current_leader
+        if leader is None or not metadata.moved(
+            each.where, leader.leader_id, leader.leader_epoch, addresses.get(leader.leader_id)
+        ):
+            listener.note(error)
+        positions.refused(each, error, now)
+
+
+def _refused(code: int, told: Told, positions: Positions, listener: Listener, now: float) -> None:
+    """The whole fetch failed. A lost session is no failure of any partition: all is told again."""
+    if code in SESSION_ERRORS:
+        told.session.end()
+        if code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
+            listener.note(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
+        return
+    told.session.end()
+    error = KafkaError(code, api="Fetch")
+    listener.note(error)
+    for each in told.asked:
+        positions.refused(each, error, now)

@@ -1,0 +1,433 @@
+"""What a consumer has taken of its positions and its user has not worked on yet. No IO.
+
+`poll` gives everything at once, so all of it counts as worked on when the user comes back. An
+`async for` gives one record or one part at a time and may be left in the middle: the rest lies
+here, is given by whatever reads next, and is not committed. So does what a poll is still decoding:
+a poll that is cancelled then has lost nothing, and the next one takes of it what it may give.
+
+Invariants: what lies here of a partition lies in the order of its log, first what is begun, then
+the parts that wait, what is being decoded and what is not decoded yet, wherever it was put in
+between: so `consumed` of a partition is the offset behind the last record that the user was given.
+No record of a paused partition is given: its parts are kept, in their order, and so is the rest of
+one that is being read, whose reader goes on with the next part of another. What makes that so is
+that `pause` takes the rest away from the reader, as `drop` does: no record costs a look. `done` is
+what of that is behind the user for certain: the record or part at hand is not, and nothing is that
+`poll` gave, until he asks for more.
+
+While a rebalance takes partitions away (`withhold`), nothing is given at all, for what was given is
+being committed; the poll that ends it, and drops what goes, lets the rest be given again. From the
+moment on when such a change waits for a poll (`need_poll`) nothing is given one by one until a
+poll came: it may be of partitions that are to go, or belong to others already.
+
+Several tasks may go through one consumer. Each stream has a `Hand`, and `asked_by` tells whose turn
+it is. What another one was given last is *held* then: no commit covers it until its task asks for
+more or ends, or the stream is dropped. In one task only the last stream holds something: who
+begins another one, or polls, is done with the one before.
+
+A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
+for all that touches more than the record at hand; a part and what was given of it are one object,
+so nobody sees the one with another's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, NamedTuple, Protocol, cast
+from weakref import WeakKeyDictionary, ref
+
+from moldau.client.consumer.origin import UNKNOWN, Origin, TimestampType
+from moldau.client.consumer.readers import Place
+from moldau.client.consumer.records import PartitionRecords, PolledRecord
+from moldau.link.metadata import TopicPartition
+from moldau.records import Headers
+
+
+class ConsumerRecord(NamedTuple):
+    """One record, and where it is. Key and value are bytes, None where there is none, or what the
+    consumer's deserializers made of them."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: Headers = ()
+    origin: Origin = UNKNOWN
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the timestamp is the producer's (CreateTime) or the broker's."""
+        return self.origin.timestamp_type
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that took the record; -1 if nobody knows."""
+        return self.origin.leader_epoch
+
+
+_new: Final = tuple.__new__
+Chosen = Collection[TopicPartition] | None
+"""The only partitions of which anything is given; None for all."""
+
+
+class _Begun:
+    """A part that is being read."""
+
+    __slots__ = ("given", "part", "rest")
+
+    def __init__(self, part: PartitionRecords) -> None:
+        self.part = part
+        self.rest: Iterator[PolledRecord] = iter(part.records)
+        self.given: ConsumerRecord | None = None
+
+    @property
+    def offset(self) -> int:
+        """Behind what was given of it."""
+        return self.part.records[0].offset if self.given is None else self.given.offset + 1
+
+
+class Hand(Protocol):
+    """In which a user has the record or part that a stream gave him last."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is that of another task than the present one, which has not ended."""
+        ...
+
+
+class RecordsOut:
+    """The parts that are being read one record at a time, the first of them begun."""
+
+    def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
+        """`lock` where a thread reads; its holder may take it again."""
+        self._lock = nullcontext() if lock is None else lock
+        self._parts: deque[PartitionRecords] = deque()
+        self._begun: _Begun | None = None
+        self._at_hand: PartitionRecords | None = None
+        """The part that was given last, where parts are given one by one."""
+        self._hand: Callable[[], Hand | None] = lambda: None
+        """Where what was given last is; None where it is given to whoever polls, or a thread."""
+        self._held: WeakKeyDictionary[Hand, tuple[TopicPartition, int]] = WeakKeyDictionary()
+        """What others have in hand."""
+        self._undecoded: deque[PartitionRecords] = deque()
+        self._decoding: list[PartitionRecords] = []
+        self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
+        self.is_withheld = False
+        """Whether nothing is given for the time being."""
+        self.needs_poll = False
+        """Whether nothing is given one by one before a poll."""
+
+    def hold(self, parts: Iterable[PartitionRecords]) -> None:
+        """These were taken, and are not decoded yet."""
+        with self._lock:
+            self._undecoded.extend(parts)
+
+    def begin_decoding(self, count_max: int, chosen: Chosen = None) -> list[PartitionRecords]:
+        """Up to so many records of what is not decoded and may be given, beginning with what
+        decoding was begun with and not ended."""
+        with self._lock:
+            self._undecoded.extendleft(reversed(self._decoding))
+            self._decoding = []
+            # Not of a partition of which decoded parts wait: it was paused, and is no more.
+            waiting = {each[:2] for each in self._parts}
+            while count_max > 0:
+                part = self._taken(self._undecoded, count_max, chosen, waiting)
+                if part is None:
+                    break
+                self._decoding.append(part)
+                count_max -= len(part.records)
+            return self._decoding
+
+    def end_decoding(self) -> set[TopicPartition]:
+        """It is ended; tells of which partitions what it gave is still wanted. Of those that were
+        dropped meanwhile it is not, and those that were paused are decoded again."""
+        with self._lock:
+            decoded, self._decoding = self._decoding, []
+            self._undecoded.extendleft(reversed([each for each in decoded if self._is_kept(each)]))
+            return {TopicPartition(*each[:2]) for each in decoded if not self._is_kept(each)}
+
+    def add(self, parts: Iterable[PartitionRecords]) -> None:
+        """These are read behind what lies here, but before what comes after them in their logs: 1.
+        two partitions are paused, 2. who waits for more resumes both, and is handed a part of what
+        lies here, 3. he adds it, and the rest of it lies here still."""
+        with self._lock:
+            if not self._parts:
+                self._parts.extend(parts)
+                return
+            waiting = {each[:2] for each in self._parts}
+            for part in parts:
+                if part[:2] in waiting:
+                    self._parts.insert(self._place_of(part), part)
+                else:
+                    self._parts.append(part)
+
+    def _place_of(self, part: PartitionRecords) -> int:
+        for index, each in enumerate(self._parts):
+            if each[:2] == part[:2] and each.records[0].offset > part.records[0].offset:
+                return index
+        return len(self._parts)
+
+    def take_back(self, parts: Iterable[PartitionRecords]) -> None:
+        """These were found, but nobody was given them: they are the next ones again."""
+        with self._lock:
+            self._put_back()
+            behind, self._parts = self._parts, deque()
+            self.add(parts)
+            self.add(behind)
+
+    def asked_by(self, hand: Hand | None) -> None:
+        """It is this one's turn: its task is done with all that it had. Also None has its turn, who
+        holds nothing."""
+        if hand is self._hand() and not self._held:
+            return
+        with self._lock:
+            if hand is not self._hand():
+                self._put_back()
+                self._hand = (lambda: None) if hand is None else ref(hand)
+            for each in list(self._held):
+                if each is hand or not each.is_elsewhere:
+                    del self._held[each]
+
+    def records(self, hand: Hand | None = None) -> Iterator[ConsumerRecord]:
+        """One by one; may be left at any time, and goes on from there when it is called again. Ends
+        where it is another hand's turn."""
+        begun = self._resume()
+        while begun is not None:
+            part = begun.part
+            topic, partition, origin = part.topic, part.partition, part.origin
+            first: object = part.records[0]
+            if isinstance(first, ConsumerRecord):  # they were deserialized
+                for whole in cast("Iterator[ConsumerRecord]", begun.rest):
+                    begun.given = whole
+                    yield whole
+            for record in begun.rest:
+                begun.given = given = _new(
+                    ConsumerRecord,
+                    (
+                        topic,
+                        partition,
+                        record.offset,
+                        record.timestamp,
+                        record.key,
+                        record.value,
+                        record.headers,
+                        origin,
+                    ),
+                )
+                yield given
+            begun = self._begin(begun) if hand is self._hand() else None
+
+    def _resume(self) -> _Begun | None:
+        """The part that was left in the middle, unless it is paused by now, or the first."""
+        if self._begun is not None and self._is_kept(self._begun.part):
+            with self._lock:
+                self._put_back()
+        return self._begun or self._begin(None)
+
+    def _begin(self, ended: _Begun | None) -> _Begun | None:
+        """The next part, behind one that has ended or was dropped: begun before it is no more among
+        those that wait, so that at no time it counts as given out whole."""
+        with self._lock:
+            if self._begun is None or self._begun is ended:
+                self._at_hand = None
+                index = None if self.needs_poll else self._first(self._parts)
+                self._begun = None if index is None else _Begun(self._parts[index])
+                if index is not None:
+                    del self._parts[index]
+            return self._begun
+
+    def _first(
+        self,
+        parts: deque[PartitionRecords],
+        chosen: Chosen = None,
+        behind: Collection[object] = (),
+    ) -> int | None:
+        """Which of the parts that wait is next: of none of the partitions in `behind`."""
+        for index, part in enumerate(parts):
+            if chosen is not None and part[:2] not in chosen:
+                continue
+            if not (self._is_kept(part) or (behind and part[:2] in behind)):
+                return index
+        return None
+
+    def _is_kept(self, part: PartitionRecords) -> bool:
+        return self.is_withheld or self.is_paused(TopicPartition(*part[:2]))
+
+    def take(self, count_max: int, chosen: Chosen = None) -> list[PartitionRecords]:
+        """The rest, or so many of it, for who wants parts after all."""
+        with self._lock:
+            self._put_back()
+            found: list[PartitionRecords] = []
+            while count_max > 0:
+                part = self._taken(self._parts, count_max, chosen)
+                if part is None:
+                    break
+                found.append(part)
+                count_max -= len(part.records)
+            return found
+
+    def take_all(self) -> list[PartitionRecords]:
+        """All that lies here, decoded or not, first to last, for who reads it in another way."""
+        with self._lock:
+            self._put_back()
+            found = [*self._parts, *self._decoding, *self._undecoded]
+            self._parts.clear()
+            self._undecoded.clear()
+            self._decoding = []
+            return found
+
+    def take_part(self, count_max: int, chosen: Chosen = None) -> PartitionRecords | None:
+        """The next part, or so many of its records; what was left in the middle comes first."""
+        with self._lock:
+            self._put_back()
+            if not self.needs_poll:
+                self._at_hand = self._taken(self._parts, count_max, chosen)
+            return self._at_hand
+
+    def _taken(
+        self,
+        parts: deque[PartitionRecords],
+        count_max: int,
+        chosen: Chosen = None,
+        behind: Collection[object] = (),
+    ) -> PartitionRecords | None:
+        index = self._first(parts, chosen, behind)
+        if index is None:
+            return None
+        part = parts[index]
+        if len(part.records) <= count_max:
+            del parts[index]
+            return part
+        rest = part.records[count_max:]
+        parts[index] = part._replace(records=rest)
+        return part._replace(records=part.records[:count_max], next_offset=rest[0].offset)
+
+    def _put_back(self) -> None:
+        """Also for who polls, though another may have asked since it began to: 1. a poll gives way,
+        2. a task is given a record of what lies here, 3. the poll takes the rest."""
+        hand, in_hand = self._hand(), self._in_hand()
+        if hand is not None and in_hand is not None and hand.is_elsewhere:
+            self._held[hand] = in_hand
+        self._cut()
+        self._at_hand = self._begun = None
+
+    def _cut(self) -> None:
+        """The rest of the part that is being read lies here: its reader comes to an end after what
+        he has in hand."""
+        begun = self._begun
+        left = [] if begun is None else list(begun.rest)
+        if begun is not None and left:
+            self._parts.appendleft(begun.part._replace(records=left))
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are paused by now: what is left of the part that is being read is kept too."""
+        with self._lock:
+            if self._begun is not None and TopicPartition(*self._begun.part[:2]) in partitions:
+                self._cut()
+
+    def withhold(self) -> None:
+        """From now on nothing is given, until `is_withheld` is taken back: also what is left of the
+        part that is being read is kept."""
+        with self._lock:
+            self.is_withheld = True
+            self._cut()
+
+    def need_poll(self) -> None:
+        """From now on nothing is given one by one, until a poll takes `needs_poll` back: who asks
+        for the next record or part polls before."""
+        with self._lock:
+            self.needs_poll = True
+            self._cut()
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not read on: they were sought elsewhere, or belong to others."""
+        gone = set(partitions)
+        with self._lock:
+            if self._begun is not None and TopicPartition(*self._begun.part[:2]) in gone:
+                deque(self._begun.rest, maxlen=0)
+                self._begun = None
+            self._discard(gone)
+            if self._at_hand is not None and TopicPartition(*self._at_hand[:2]) in gone:
+                self._at_hand = None
+            for hand, (where, _) in list(self._held.items()):
+                if where in gone:
+                    del self._held[hand]
+
+    def drop_waiting(self, partitions: Collection[TopicPartition]) -> None:
+        """What lies here of these is to be taken anew. What was given of them is in hand still."""
+        with self._lock:
+            self._discard(partitions)
+
+    def _discard(self, partitions: Collection[TopicPartition]) -> None:
+        self._parts, self._undecoded = (
+            deque(each for each in parts if TopicPartition(*each[:2]) not in partitions)
+            for parts in (self._parts, self._undecoded)
+        )
+        self._decoding = [
+            each for each in self._decoding if TopicPartition(*each[:2]) not in partitions
+        ]
+
+    @property
+    def given_last(self) -> object:
+        """The record or part that is in hand: another one with each that is given."""
+        begun = self._begun
+        return self._at_hand if begun is None else begun.given
+
+    def given_at(self) -> tuple[TopicPartition, Place] | None:
+        """Where that is, if records or parts are given one by one."""
+        with self._lock:
+            in_hand, part = self._in_hand(), self._at_hand
+            if in_hand is None:
+                return None
+            where, first = in_hand
+            return where, Place(first, first + 1 if part is None else part.next_offset)
+
+    def consumed(self) -> dict[TopicPartition, int]:
+        """The partitions that were not given out whole, and how far each was."""
+        with self._lock:
+            begun = self._begun
+            at_hand = {} if begun is None else {TopicPartition(*begun.part[:2]): begun.offset}
+            return self._behind(at_hand)
+
+    def done(self) -> dict[TopicPartition, int] | None:
+        """As `consumed`, up to the record or part at hand. None where nobody goes through records
+        or parts one by one: what a poll gave is at hand, and it is not known here."""
+        with self._lock:
+            in_hand = self._in_hand()
+            if in_hand is None:
+                return None
+            return _at_most(self._behind({}), [in_hand, *self._held.values()])
+
+    def to_commit(self, *, is_shared: bool) -> dict[TopicPartition, int]:
+        """As `consumed`; where several tasks go through it, without what others have in hand. That
+        they do is known of what is held, and `is_shared` tells it of what was given last."""
+        with self._lock:
+            held = dict(self._held)
+            hand, in_hand = self._hand(), self._in_hand()
+            if (held or is_shared) and hand is not None and in_hand is not None:
+                held[hand] = in_hand
+            return _at_most(self.consumed(), [held[each] for each in held if each.is_elsewhere])
+
+    def _in_hand(self) -> tuple[TopicPartition, int] | None:
+        """Where the record or part is that was given last, if they are given one by one."""
+        begun, part = self._begun, self._at_hand
+        if begun is not None:
+            offset = begun.part.records[0].offset if begun.given is None else begun.given.offset
+            return TopicPartition(*begun.part[:2]), offset
+        return None if part is None else (TopicPartition(*part[:2]), part.records[0].offset)
+
+    def _behind(self, found: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        for part in (*self._parts, *self._decoding, *self._undecoded):
+            _at_most(found, [(TopicPartition(*part[:2]), part.records[0].offset)])
+        return found
+
+
+def _at_most(
+    found: dict[TopicPartition, int], bounds: Iterable[tuple[TopicPartition, int]]
+) -> dict[TopicPartition, int]:
+    for where, offset in bounds:
+        found[where] = min(offset, found.get(where, offset))
+    return found

@@ -1,0 +1,249 @@
+"""Sticky: even shares, and everybody keeps as much as that allows; eager and cooperative. No IO.
+
+What a member had is told by itself: in the user data of its subscription (`sticky`), or among the
+owned partitions there (`cooperative-sticky`), with the generation in which it got it. Of two that
+claim a partition, the one of the younger generation had it last; of the same generation, neither is
+believed.
+
+Where all members want the same topics, shares are counted out (`even_shares`); otherwise partitions
+are moved until no move makes it more even (`uneven_shares`).
+
+The cooperative one then leaves out every partition that its present owner has to give up first: a
+member that is told to give something up joins again, and the next generation gives it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from moldau.client.group.assignors.assignor import (
+    NO_GENERATION,
+    Assignment,
+    Rebalance,
+    Subscription,
+    Topics,
+)
+from moldau.client.group.assignors.even_shares import EvenShares
+from moldau.client.group.assignors.order import members_in_hash_order, wanted_topics
+from moldau.client.group.assignors.racks import RackView
+from moldau.client.group.assignors.uneven_shares import Held, UnevenShares
+from moldau.errors import MalformedMessage
+from moldau.link.metadata import TopicPartition
+from moldau.protocol.declare import Data, Struct, field
+from moldau.protocol.types import Int32, String
+
+
+class StickyTopic(Struct):
+    """One topic and its partitions."""
+
+    topic: String
+    partitions: list[Int32]
+
+
+class StickyUserData(Data, versions="0-1", flexible="none"):
+    """What a member of `sticky` had, and since which generation."""
+
+    previous_assignment: list[StickyTopic]
+    generation: Int32 = field(since=1, default=NO_GENERATION, ignorable=True)
+
+
+_INT32: Final = 4
+
+
+class _Claims(NamedTuple):
+    """What all members say that they had, after contradictions are settled."""
+
+    are_alike: bool
+    owned: dict[str, list[TopicPartition]]
+    disputed: set[TopicPartition]
+
+
+class _Sticky:
+    """What both kinds have in common."""
+
+    def __init__(self) -> None:
+        self._generation = NO_GENERATION
+        self._generation_max = NO_GENERATION
+
+    def _claim(self, member: Subscription) -> Held:
+        raise AssertionError("each kind knows where members say it")
+
+    def _share(
+        self, topics: Topics, members: Mapping[str, Subscription]
+    ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
+        """The shares, and who gets what another has had; None where that was not kept track of."""
+        ordered = members_in_hash_order(members)
+        wanted = wanted_topics(topics, members)
+        held = {member: self._claim(each) for member, each in ordered.items()}
+        claims = self._claims(wanted, ordered, held)
+        racks = RackView(wanted, ordered)
+        if claims.are_alike:
+            even = EvenShares(wanted, racks, claims.owned, claims.disputed)
+            return even.assign(), even.changing_hands
+        before = self._held_before(held)
+        return UnevenShares(wanted, racks, claims.owned, ordered, before).assign(), None
+
+    def _claims(
+        self, topics: Topics, members: Mapping[str, Subscription], held: Mapping[str, Held]
+    ) -> _Claims:
+        first = next((frozenset(each.topics) for each in members.values() if each.topics), None)
+        are_alike = all(frozenset(each.topics) == first for each in members.values())
+        are_alike |= first is None
+        owned: dict[str, list[TopicPartition]] = {}
+        owners: dict[TopicPartition, str] = {}
+        disputed: set[TopicPartition] = set()
+        for member, (partitions, told) in held.items():
+            generation = NO_GENERATION if told is None else told
+            self._generation_max = max(self._generation_max, generation)
+            owned[member] = []
+            for where in partitions:
+                if where.partition >= len(topics.get(where.topic, ())):
+                    continue
+                other = owners.get(where)
+                if other is not None:
+                    theirs = members[other].generation
+                    if generation < theirs:
+                        continue
+                    if where in owned[other]:
+                        owned[other].remove(where)
+                    if generation == theirs:
+                        disputed.add(where)
+                        owners[where] = member
+                        continue
+                owned[member].append(where)
+                owners[where] = member
+        return _Claims(are_alike, owned, disputed)
+
+    def _held_before(self, held: Mapping[str, Held]) -> dict[TopicPartition, str]:
+        """Who had a partition before the newest generation: it may come back to him."""
+        found: dict[TopicPartition, tuple[int, str]] = {}
+        for member, (partitions, told) in held.items():
+            generation = NO_GENERATION if told is None else told
+            if generation >= self._generation_max:
+                continue
+            for where in partitions:
+                if where not in found or generation > found[where][0]:
+                    found[where] = (generation, member)
+        return {where: member for where, (_, member) in found.items()}
+
+
+class StickyAssignor(_Sticky):
+    """Eager: everybody gives up everything, and gets most of it back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._partitions: Sequence[TopicPartition] | None = None
+
+    @property
+    def name(self) -> str:
+        """As in Kafka."""
+        return "sticky"
+
+    @property
+    def rebalances(self) -> frozenset[Rebalance]:
+        """Eager alone."""
+        return frozenset((Rebalance.EAGER,))
+
+    def user_data(self, topics: frozenset[str]) -> bytes | None:
+        """What the member had."""
+        if self._partitions is None:
+            return None
+        by_topic: dict[str, list[int]] = {}
+        for where in self._partitions:
+            by_topic.setdefault(where.topic, []).append(where.partition)
+        return StickyUserData(
+            previous_assignment=[
+                StickyTopic(topic=topic, partitions=found) for topic, found in by_topic.items()
+            ],
+            generation=self._generation,
+        ).encode(1)
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        """Even shares that keep what they can."""
+        return self._share(topics, members)[0]
+
+    def on_assignment(
+        self,
+        partitions: Sequence[TopicPartition],
+        generation: int,
+        user_data: bytes | None = None,
+    ) -> None:
+        """To be told when joining again."""
+        self._partitions = tuple(partitions)
+        self._generation = generation
+
+    def _claim(self, member: Subscription) -> Held:
+        if not member.user_data:
+            return Held((), None)
+        for version in (1, 0):
+            try:
+                told, _ = StickyUserData.decode_from(member.user_data, 0, version)
+            except MalformedMessage:
+                continue
+            partitions = tuple(
+                TopicPartition(each.topic, partition)
+                for each in told.previous_assignment
+                for partition in each.partitions
+            )
+            return Held(partitions, told.generation if version else None)
+        return Held((), NO_GENERATION)
+
+
+class CooperativeStickyAssignor(_Sticky):
+    """Nobody stops reading what he keeps."""
+
+    @property
+    def name(self) -> str:
+        """As in Kafka."""
+        return "cooperative-sticky"
+
+    @property
+    def rebalances(self) -> frozenset[Rebalance]:
+        """Both: beside an eager assignor, members rebalance eagerly."""
+        return frozenset((Rebalance.COOPERATIVE, Rebalance.EAGER))
+
+    def user_data(self, topics: frozenset[str]) -> bytes | None:
+        """The generation, for leaders that read subscriptions before version 2."""
+        return self._generation.to_bytes(_INT32, "big", signed=True)
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        """Even shares, without what has to be given up first."""
+        assignment, changing = self._share(topics, members)
+        if changing is None:
+            changing = _changing_hands(members, assignment)
+        for where, member in changing.items():
+            assignment[member].remove(where)
+        return assignment
+
+    def on_assignment(
+        self,
+        partitions: Sequence[TopicPartition],
+        generation: int,
+        user_data: bytes | None = None,
+    ) -> None:
+        """What is owned is told by the subscription itself."""
+        self._generation = generation
+
+    def _claim(self, member: Subscription) -> Held:
+        if member.generation >= 0:
+            return Held(member.owned, member.generation)
+        if member.user_data is None:
+            return Held(member.owned, None)
+        if len(member.user_data) < _INT32:
+            return Held(member.owned, NO_GENERATION)
+        told = int.from_bytes(member.user_data[:_INT32], "big", signed=True)
+        return Held(member.owned, told)
+
+
+def _changing_hands(
+    members: Mapping[str, Subscription], assignment: Assignment
+) -> dict[TopicPartition, str]:
+    """What one member gets and another still has."""
+    added: dict[TopicPartition, str] = {}
+    given_up: set[TopicPartition] = set()
+    for member, partitions in assignment.items():
+        owned = set(members[member].owned)
+        added |= {where: member for where in partitions if where not in owned}
+        given_up |= owned.difference(partitions)
+    return {where: member for where, member in added.items() if where in given_up}

@@ -1,0 +1,377 @@
+"""Many records as columns: lists as they are, and whatever speaks Arrow's C interface (pyarrow,
+polars, duckdb results, ...), whose values the kernel takes straight from Arrow's buffers where
+nothing has to look at them before.
+
+A table's columns are `value` and, where there are such, `key`, `headers` (a map of text to binary,
+or lists of structs with a key and a value), `timestamp` (milliseconds, or Arrow's timestamps or
+dates) and `partition`. What stands beside a column of values may be Arrow's or Python's, whatever
+the values are. pyarrow is imported when somebody hands in Arrow data, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from importlib import import_module
+from itertools import pairwise, repeat
+from typing import Any, Final, NamedTuple, cast
+
+from moldau.client.producer.runs import InBuffers, Rows, Run, Values
+from moldau.client.settings.arguments import check_numbers, check_timestamp, check_timestamps
+from moldau.errors import ConfigError
+from moldau.link.arguments import told
+from moldau.records import Headers, HeadersGiven, Row, Spans
+
+_KNOWN: Final = ("value", "key", "headers", "timestamp", "partition")
+_OF_ALL: Final = ("timestamps_ms", "partition")
+_NO_HEADERS: Final[Headers] = ()
+_ARROW_MARKS: Final = ("__arrow_c_stream__", "__arrow_c_array__")
+
+
+class ArrowColumn:
+    """A column of binary or text, as Arrow has it."""
+
+    __slots__ = ("_chunks", "_width")
+
+    def __init__(self, chunks: list[Any], width: int) -> None:
+        self._chunks = chunks
+        self._width = width
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def spans(self) -> list[Spans]:
+        """Its buffers, nothing copied."""
+        return [self._spans(chunk) for chunk in self._chunks if len(chunk)]
+
+    def _spans(self, chunk: Any) -> Spans:
+        validity, offsets, data = chunk.buffers()
+        return Spans(
+            None if data is None else memoryview(data).cast("B"),
+            memoryview(offsets).cast("B"),
+            self._width,
+            None if validity is None or not chunk.null_count else memoryview(validity).cast("B"),
+            chunk.offset,
+            len(chunk),
+        )
+
+    def to_list(self) -> list[bytes | None]:
+        """One copy of each value."""
+        found: list[bytes | None] = []
+        for spans in self.spans():
+            found += _values(spans)
+        return found
+
+
+class Columns(NamedTuple):
+    """Sequences of one length; None where all records have the same."""
+
+    values: Any
+    keys: Any = None
+    headers: Sequence[HeadersGiven] | None = None
+    timestamps_ms: int | Sequence[int | None] | None = None
+    partition: int | Sequence[int | None] | None = None
+
+    def check(self) -> None:
+        """TypeError for what is no column, ValueError for one of another length, by its name; both
+        for a timestamp or a partition's number that is none, with its place."""
+        count = _length("values", self.values)
+        for name, column in zip(self._fields[1:], self[1:], strict=True):
+            if column is None or (name in _OF_ALL and isinstance(column, int)):
+                continue
+            length = _length(name, column)
+            if length != count:
+                raise ValueError(
+                    f"values and {name} must be of one length, not {count} and {length}"
+                )
+        stamps, partition = self.timestamps_ms, self.partition
+        if isinstance(stamps, int):
+            check_timestamp(stamps, "timestamps_ms")
+        elif stamps is not None:
+            check_timestamps(stamps)
+        if partition is not None and not isinstance(partition, int):
+            check_numbers(partition)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether values (and keys) are all that the records do not have in common."""
+        return self.headers is None and (
+            self.timestamps_ms is None or isinstance(self.timestamps_ms, int)
+        )
+
+    def as_lists(self) -> Columns:
+        """With values and keys as Python's own."""
+        values, keys = self.values, self.keys
+        return self._replace(
+            values=values.to_list() if isinstance(values, ArrowColumn) else values,
+            keys=keys.to_list() if isinstance(keys, ArrowColumn) else keys,
+        )
+
+    def in_buffers(self, now_ms: int) -> list[Run] | None:
+        """The records chunk by chunk, if they all are in Arrow's buffers, cut at the same places
+        (or without keys)."""
+        if not isinstance(self.values, ArrowColumn) or not self.is_even:
+            return None
+        stamp = self.timestamps_ms if isinstance(self.timestamps_ms, int) else now_ms
+        values = self.values.spans()
+        if self.keys is None:
+            return [InBuffers(stamp, each) for each in values]
+        keys = self.keys.spans() if isinstance(self.keys, ArrowColumn) else []
+        if [each.length for each in keys] != [each.length for each in values]:
+            return None
+        return [InBuffers(stamp, *each) for each in zip(values, keys, strict=True)]
+
+    @property
+    def partition_max(self) -> int:
+        """The highest partition that is named; 0 where none is."""
+        return max(self.partitions, default=0)
+
+    @property
+    def partitions(self) -> set[int]:
+        """All partitions that are named."""
+        if self.partition is None or isinstance(self.partition, int):
+            return set() if self.partition is None else {self.partition}
+        return {each for each in self.partition if each is not None}
+
+    def runs(self, now_ms: int) -> Sequence[Run]:
+        """The records in the order given, however they are held."""
+        runs = self.in_buffers(now_ms)
+        if runs is not None:
+            return runs
+        columns = self.as_lists()
+        if columns.keys is None and columns.is_even:
+            stamp = columns.timestamps_ms if isinstance(columns.timestamps_ms, int) else now_ms
+            return [Values(stamp, cast("Sequence[Any]", columns.values))]
+        return [Rows(columns.rows(now_ms))]
+
+    def rows(self, now_ms: int) -> list[Row]:
+        """Of lists: timestamp, key, value and headers of each record."""
+        stamps: Iterable[int | None] = _each(self.timestamps_ms, len(self.values))
+        if self.timestamps_ms is None:
+            stamps = repeat(now_ms, len(self.values))
+        elif not isinstance(self.timestamps_ms, int):
+            stamps = [now_ms if each is None else each for each in stamps]
+        return list(self._zipped(stamps))
+
+    def each(self) -> Iterable[Any]:
+        """Of lists: timestamp (None for now), key, value, headers and partition of each record."""
+        count = len(self.values)
+        stamps = _each(self.timestamps_ms, count)
+        return self._zipped(stamps, _each(self.partition, count))
+
+    def _zipped(self, stamps: Iterable[Any], *more: Iterable[Any]) -> Iterable[Any]:
+        count = len(self.values)
+        keys = repeat(None, count) if self.keys is None else self.keys
+        headers = repeat(_NO_HEADERS, count) if self.headers is None else self.headers
+        return zip(stamps, keys, self.values, headers, *more, strict=True)
+
+
+# What has a length, and is no sequence of records: bytes would be numbers, a dict its keys.
+_NO_COLUMN: Final = (str, bytes, bytearray, memoryview, Mapping, Set)
+
+
+def _length(name: str, column: Any) -> int:
+    if isinstance(column, _NO_COLUMN) or not hasattr(column, "__len__"):
+        of_all = "one for all records, or " if name in _OF_ALL else ""
+        raise TypeError(f"{name} must be {of_all}a list with one for each, not {told(column)}")
+    return len(column)
+
+
+def is_arrow(values: object) -> bool:
+    """Whether it offers Arrow's C interface."""
+    return any(hasattr(values, mark) for mark in _ARROW_MARKS)
+
+
+def _each(given: int | Sequence[int | None] | None, count: int) -> Iterable[int | None]:
+    """One a record."""
+    return repeat(given, count) if given is None or isinstance(given, int) else given
+
+
+def from_arrow(given: Columns) -> Columns:
+    """Arrow data as columns; a table says everything itself. TypeError for a column of another kind
+    than its name wants."""
+    pyarrow = _pyarrow()
+    table = _as_table(pyarrow, given.values) if is_arrow(given.values) else None
+    if table is not None:
+        if any(each is not None for each in given[1:]):
+            raise TypeError("a table has all columns itself: give no others beside it")
+        return _from_table(pyarrow, table)
+    found = {
+        name: _READ[name](pyarrow, name, _chunked(pyarrow, name, column))
+        for name, column in given._asdict().items()
+        if is_arrow(column)
+    }
+    return given._replace(**found)
+
+
+def _pyarrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ConfigError(
+            "Arrow data needs pyarrow: pip install 'moldau-platform[arrow]'", missing="pyarrow"
+        ) from error
+
+
+def _as_table(pyarrow: Any, values: Any) -> Any:
+    """The table that it is, or None for a single column. What is not pyarrow's own says it by the
+    schema that it exports: a table's is a struct."""
+    if isinstance(values, pyarrow.Table):
+        return values
+    if isinstance(values, pyarrow.Array | pyarrow.ChunkedArray):
+        return None
+    if isinstance(values, pyarrow.RecordBatch) or hasattr(values, "column_names"):
+        return pyarrow.table(values)
+    if hasattr(values, "__arrow_c_stream__"):
+        found = pyarrow.chunked_array(values)
+        if not pyarrow.types.is_struct(found.type):
+            return None
+        return pyarrow.Table.from_batches(
+            [pyarrow.RecordBatch.from_struct_array(each) for each in found.chunks],
+            pyarrow.schema(list(found.type)),
+        )
+    return None
+
+
+def _from_table(pyarrow: Any, table: Any) -> Columns:
+    names = table.column_names
+    unknown = [name for name in names if name not in _KNOWN]
+    if "value" not in names or unknown or len(set(names)) < len(names):
+        raise TypeError(
+            "a table of records has a column value and maybe key, headers, timestamp and "
+            f"partition, not: {', '.join(names)}"
+        )
+    column = {name: table.column(name) for name in names}
+    found = {
+        field: _READ[field](pyarrow, name, column[name])
+        for name, field in zip(_KNOWN, Columns._fields, strict=True)
+        if name in column
+    }
+    return Columns(**found)
+
+
+def _chunked(pyarrow: Any, name: str, column: Any) -> Any:
+    """One column, of whatever library."""
+    if isinstance(column, pyarrow.ChunkedArray):
+        return column
+    if isinstance(column, pyarrow.Table | pyarrow.RecordBatch):
+        raise TypeError(f"{name} must be one column, not a {type(column).__name__}")
+    is_stream = hasattr(column, "__arrow_c_stream__")
+    return pyarrow.chunked_array(column if is_stream else [pyarrow.array(column)])
+
+
+def _binary(pyarrow: Any, name: str, column: Any) -> ArrowColumn:
+    """A column of binary or text."""
+    kinds, kind = pyarrow.types, column.type
+    if kinds.is_string(kind) or kinds.is_binary(kind):
+        return ArrowColumn(column.chunks, 4)
+    if kinds.is_large_string(kind) or kinds.is_large_binary(kind):
+        return ArrowColumn(column.chunks, 8)
+    try:
+        if kinds.is_integer(kind) or kinds.is_floating(kind):
+            raise TypeError
+        if kinds.is_dictionary(kind):
+            return _binary(pyarrow, name, column.cast(kind.value_type))
+        return ArrowColumn(column.cast(pyarrow.large_binary()).chunks, 8)
+    except (TypeError, pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+        raise TypeError(f"the column {name} must be binary or text, not {kind}") from None
+
+
+def _values(spans: Spans) -> list[bytes | None]:
+    numbers = memoryview(spans.offsets)
+    places = numbers.cast("i") if spans.width == 4 else numbers.cast("q")
+    ends = places[spans.first : spans.first + spans.length + 1].tolist()
+    # bytes of bytes: slicing them is the cheapest way to what the kernel takes.
+    first = ends[0]
+    content = b"" if spans.data is None else bytes(spans.data[first : ends[-1]])
+    if first:
+        ends = [each - first for each in ends]
+    found: list[bytes | None] = [content[low:high] for low, high in pairwise(ends)]
+    validity = spans.validity
+    if validity is not None:
+        for index in range(spans.length):
+            place = spans.first + index
+            if not validity[place >> 3] >> (place & 7) & 1:
+                found[index] = None
+    return found
+
+
+def _headers(pyarrow: Any, name: str, column: Any) -> list[Headers]:
+    """A column of maps, or of lists of structs with a key and a value."""
+    if not _has_headers(pyarrow.types, column.type):
+        raise TypeError(
+            f"the column {name} must be a map of text to binary or text, or lists of structs with "
+            f"such a key and value, not {column.type}"
+        )
+    return [_headers_of(each) for each in column.to_pylist()]
+
+
+def _has_headers(kinds: Any, kind: Any) -> bool:
+    if kinds.is_null(kind):
+        return True
+    if kinds.is_map(kind):
+        return _is_text(kinds, kind.key_type) and _is_content(kinds, kind.item_type)
+    is_list = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    if not is_list or not kinds.is_struct(kind.value_type):
+        return False
+    fields = {each.name: each.type for each in kind.value_type}
+    return (
+        fields.keys() == {"key", "value"}
+        and _is_text(kinds, fields["key"])
+        and _is_content(kinds, fields["value"])
+    )
+
+
+def _is_text(kinds: Any, kind: Any) -> bool:
+    return kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view"
+
+
+def _is_content(kinds: Any, kind: Any) -> bool:
+    is_binary = kinds.is_binary(kind) or kinds.is_large_binary(kind) or str(kind) == "binary_view"
+    is_fixed = kinds.is_fixed_size_binary(kind)
+    return is_binary or is_fixed or kinds.is_null(kind) or _is_text(kinds, kind)
+
+
+def _headers_of(given: Any) -> Headers:
+    if given is None:
+        return ()
+    pairs = (
+        (each["key"], each["value"]) if isinstance(each, dict) else (each[0], each[1])
+        for each in given
+    )
+    return tuple((key, _as_bytes(value)) for key, value in pairs)
+
+
+def _as_bytes(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _milliseconds(pyarrow: Any, name: str, column: Any) -> list[int | None]:
+    """A column of milliseconds, or of times or days."""
+    kinds, kind = pyarrow.types, column.type
+    if kinds.is_timestamp(kind) or kinds.is_date(kind):
+        column = column.cast(pyarrow.timestamp("ms"), safe=False).cast(pyarrow.int64())
+    elif not (kinds.is_integer(kind) or kinds.is_null(kind)):
+        raise TypeError(
+            f"the column {name} must be milliseconds since 1970 (integers), timestamps or dates, "
+            f"not {kind}"
+        )
+    found: list[int | None] = column.to_pylist()
+    return found
+
+
+def _numbers(pyarrow: Any, name: str, column: Any) -> list[int | None]:
+    """A column of partitions."""
+    kinds, kind = pyarrow.types, column.type
+    if not (kinds.is_integer(kind) or kinds.is_null(kind)):
+        raise TypeError(f"the column {name} must be integers, not {kind}")
+    found: list[int | None] = column.to_pylist()
+    return found
+
+
+_READ: Final[Mapping[str, Callable[[Any, str, Any], Any]]] = {
+    "values": _binary,
+    "keys": _binary,
+    "headers": _headers,
+    "timestamps_ms": _milliseconds,
+    "partition": _numbers,
+}

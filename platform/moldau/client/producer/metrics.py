@@ -1,0 +1,275 @@
+"""What a producer counts, under the names that Kafka's producer has for it.
+
+A rate, an average or a maximum looks back over `metrics.num.samples` windows of
+`metrics.sample.window.ms`, as Kafka's do; totals count from the start. Counting is done once a
+batch or request, never once a record.
+
+`kafka_metrics` gives all of it by group and name. `registry` has what concerns the whole producer,
+for Prometheus and OTLP, with dots for hyphens: `record-send-rate` is
+`kafka.producer.record.send.rate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from moldau.client.producer.batch import Batch
+from moldau.metrics import Registry
+from moldau.runtime import Clock
+
+Measure: TypeAlias = Callable[[], float]
+
+CLIENT: Final = "producer-metrics"
+TOPIC: Final = "producer-topic-metrics"
+NODE: Final = "producer-node-metrics"
+
+# What is counted of a batch.
+RECORDS, SIZE, RATIO, QUEUE_MS, RECORD_SIZE = range(5)
+# What is counted of a request that was answered.
+REQUEST_SIZE, REQUEST_RECORDS, LATENCY_MS, THROTTLE_MS = range(4)
+# What time is waited for.
+BUFFER_WAIT: Final = "bufferpool-wait-time"
+FLUSH: Final = "flush-time"
+METADATA_WAIT: Final = "metadata-wait-time"
+_NAN: Final = float("nan")
+
+
+class _Sample:
+    """A window of time."""
+
+    __slots__ = ("began", "count", "largest", "sums")
+
+    def __init__(self, began: float, width: int) -> None:
+        self.began = began
+        self.count = 0
+        self.sums = [0.0] * width
+        self.largest = [-float("inf")] * width
+
+
+class Sampled:
+    """Rows of numbers and when they came: what the last windows had, and the totals."""
+
+    __slots__ = ("_clock", "_sample", "_samples", "_samples_max", "_window_s", "rows", "totals")
+
+    def __init__(self, clock: Clock, window_s: float, samples_max: int, width: int = 1) -> None:
+        self._clock = clock
+        self._window_s = window_s
+        self._samples_max = samples_max
+        self._sample = _Sample(-float("inf"), width)
+        self._samples: list[_Sample] = []
+        self.totals = [0.0] * width
+        self.rows = 0
+
+    def add(self, now: float, *values: float) -> None:
+        """One more row."""
+        sample = self._sample
+        if now - sample.began >= self._window_s:
+            sample = self._sample = _Sample(now, len(self.totals))
+            self._samples = [*self._samples, sample][-self._samples_max :]
+        self.rows += 1
+        sample.count += 1
+        sums, largest, totals = sample.sums, sample.largest, self.totals
+        for index, value in enumerate(values):
+            sums[index] += value
+            totals[index] += value
+            if value > largest[index]:
+                largest[index] = value
+
+    def _recent(self) -> list[_Sample]:
+        oldest = self._clock.monotonic() - self._samples_max * self._window_s
+        return [each for each in self._samples if each.began > oldest]
+
+    def rate(self, index: int = 0) -> float:
+        """The sum of a column, a second."""
+        return self._a_second(sum(each.sums[index] for each in self._recent()))
+
+    def row_rate(self) -> float:
+        """How many rows a second."""
+        return self._a_second(sum(each.count for each in self._recent()))
+
+    def _a_second(self, amount: float) -> float:
+        """Windows that are not there yet count as empty ones, so that a first value is no burst."""
+        recent = self._recent()
+        if not recent:
+            return 0.0
+        elapsed = self._clock.monotonic() - recent[0].began
+        missing = max(0, self._samples_max - 1 - int(elapsed / self._window_s))
+        return amount / (elapsed + missing * self._window_s or self._window_s)
+
+    def sum_and_count(self, index: int) -> tuple[float, int]:
+        """Of a column, lately."""
+        recent = self._recent()
+        return sum(each.sums[index] for each in recent), sum(each.count for each in recent)
+
+    def largest(self, index: int) -> float:
+        """Of a column, lately; NaN while there is none, as in Kafka."""
+        return max((each.largest[index] for each in self._recent()), default=_NAN)
+
+
+def average(among: Iterable[Sampled], index: int) -> float:
+    """Of a column, lately, over all of these; NaN while there is none, as in Kafka."""
+    found = [each.sum_and_count(index) for each in among]
+    count = sum(each[1] for each in found)
+    return sum(each[0] for each in found) / count if count else _NAN
+
+
+def largest(among: Iterable[Sampled], index: int) -> float:
+    """Of a column, lately, over all of these."""
+    found = (each.largest(index) for each in among)
+    return max((each for each in found if each == each), default=_NAN)
+
+
+class ProducerMetrics:
+    """All counts of one producer. What concerns all of it is put together from its topics and
+    brokers when it is asked for."""
+
+    def __init__(self, clock: Clock, window_s: float, samples_max: int) -> None:
+        self.registry = Registry()
+        self._clock = clock
+        self._window = (clock, window_s, samples_max)
+        self._batches: dict[str, Sampled] = {}
+        self._retries: dict[str, Sampled] = {}
+        self._errors: dict[str, Sampled] = {}
+        self._splits: dict[str, Sampled] = {}
+        self._requests: dict[int, Sampled] = {}
+        self.exhausted = Sampled(*self._window)
+        self._spent_ns = {BUFFER_WAIT: 0, FLUSH: 0, METADATA_WAIT: 0}
+        self._measures: dict[str, Measure] = {}
+        self._declare()
+
+    # Counting
+
+    def drained(self, batches: list[Batch], now: float) -> None:
+        """A request with these batches goes out."""
+        for batch in batches:
+            topic = batch.where.topic
+            if batch.attempts > 1 or batch.was_tried:
+                self._of(self._retries, topic).add(now, batch.count)
+                continue
+            sampled = self._batches.get(topic)
+            if sampled is None:
+                sampled = self._batches[topic] = Sampled(*self._window, 5)
+            assert batch.data is not None
+            size, before, count = len(batch.data), batch.reserved_bytes, batch.count
+            queue_ms = (now - batch.created) * 1000
+            sampled.add(now, count, size, size / before, queue_ms, before / count)
+
+    def answered(
+        self, node_id: int, batches: list[Batch], sent_at: float, throttle_ms: int
+    ) -> None:
+        """The answer to a request came."""
+        now = self._clock.monotonic()
+        sampled = self._requests.get(node_id)
+        if sampled is None:
+            sampled = self._requests[node_id] = Sampled(*self._window, 4)
+        size = sum([len(each.data) for each in batches if each.data is not None])
+        records = sum([each.count for each in batches])
+        sampled.add(now, size, records, (now - sent_at) * 1000, throttle_ms)
+
+    def failed(self, batch: Batch) -> None:
+        """A batch has failed for good."""
+        self._of(self._errors, batch.where.topic).add(self._clock.monotonic(), batch.count)
+
+    def split(self, batch: Batch) -> None:
+        """A batch was too large and became several."""
+        self._of(self._splits, batch.where.topic).add(self._clock.monotonic(), 1)
+
+    def spent(self, what: str, since_ns: int) -> None:
+        """Time that was waited since then."""
+        self._spent_ns[what] += self._clock.monotonic_ns() - since_ns
+
+    def _of(self, among: dict[str, Sampled], topic: str) -> Sampled:
+        found = among.get(topic)
+        if found is None:
+            found = among[topic] = Sampled(*self._window)
+        return found
+
+    # Asking
+
+    def gauge(self, name: str, doc: str, measure: Measure) -> None:
+        """A value of the whole producer."""
+        self._measures[name] = measure
+        dotted = f"kafka.producer.{name.replace('-', '.')}"
+        self.registry.read_gauge(dotted, doc, read=measure)
+
+    def kafka_metrics(self) -> dict[str, dict[str, float]]:
+        """Everything, by group and name; groups of a topic or node end in its name."""
+        found = {CLIENT: {name: measure() for name, measure in self._measures.items()}}
+        for topic in dict.fromkeys((*self._batches, *self._errors)):
+            of = self._batches.get(topic)
+            found[f"{TOPIC}.{topic}"] = {
+                **_rate_and_total("record-send", of, RECORDS),
+                **_rate_and_total("byte", of, SIZE),
+                "compression-rate": _NAN if of is None else average([of], RATIO),
+                **_rate_and_total("record-retry", self._retries.get(topic)),
+                **_rate_and_total("record-error", self._errors.get(topic)),
+            }
+        for node_id, at in self._requests.items():
+            found[f"{NODE}.node-{node_id}"] = {
+                "request-rate": at.row_rate(),
+                "request-total": at.rows,
+                "request-size-avg": average([at], REQUEST_SIZE),
+                "request-size-max": at.largest(REQUEST_SIZE),
+                "outgoing-byte-rate": at.rate(REQUEST_SIZE),
+                "outgoing-byte-total": at.totals[REQUEST_SIZE],
+                "request-latency-avg": average([at], LATENCY_MS),
+                "request-latency-max": at.largest(LATENCY_MS),
+            }
+        return found
+
+    def _declare(self) -> None:
+        batches, requests = self._batches, self._requests
+        of_batches = (
+            ("batch-size", "Bytes of a batch after compression", SIZE),
+            ("record-queue-time", "Milliseconds a batch waited to be sent", QUEUE_MS),
+            ("record-size", "Bytes of an uncompressed record, by averages of batches", RECORD_SIZE),
+            ("compression-rate", "Bytes of a batch after compression by those before", RATIO),
+        )
+        of_requests = (
+            ("request-latency", "Milliseconds until a request was answered", LATENCY_MS),
+            ("produce-throttle-time", "Milliseconds that brokers asked to wait", THROTTLE_MS),
+            ("request-size", "Bytes of a request's batches", REQUEST_SIZE),
+            ("records-per-request", "Records in a request", REQUEST_RECORDS),
+        )
+        for among, columns in ((batches, of_batches), (requests, of_requests)):
+            for name, doc, index in columns:
+                self.gauge(f"{name}-avg", f"{doc}: average.", _averaged(among, index))
+                if name not in ("compression-rate", "records-per-request"):
+                    self.gauge(f"{name}-max", f"{doc}: the largest.", _greatest(among, index))
+        rates = (
+            ("record-send", "Records that were sent", batches),
+            ("record-retry", "Records that were sent again", self._retries),
+            ("record-error", "Records that have failed", self._errors),
+            ("batch-split", "Batches that were split, because they were too large", self._splits),
+            ("buffer-exhausted", "Records refused for want of memory", {"": self.exhausted}),
+        )
+        for name, doc, counted in rates:
+            self.gauge(f"{name}-rate", f"{doc}, a second.", _rated(counted))
+            self.gauge(f"{name}-total", f"{doc}.", _totalled(counted))
+        for name in self._spent_ns:
+            doc = f"Nanoseconds of {name.replace('-', ' ')}."
+            self.gauge(f"{name}-ns-total", doc, partial(self._spent_ns.__getitem__, name))
+
+
+def _averaged(among: Mapping[Any, Sampled], index: int) -> Measure:
+    return lambda: average(among.values(), index)
+
+
+def _greatest(among: Mapping[Any, Sampled], index: int) -> Measure:
+    return lambda: largest(among.values(), index)
+
+
+def _rated(among: Mapping[Any, Sampled]) -> Measure:
+    return lambda: sum(each.rate() for each in among.values())
+
+
+def _totalled(among: Mapping[Any, Sampled]) -> Measure:
+    return lambda: sum(each.totals[0] for each in among.values())
+
+
+def _rate_and_total(name: str, sampled: Sampled | None, index: int = 0) -> dict[str, float]:
+    if sampled is None:
+        return {f"{name}-rate": 0.0, f"{name}-total": 0.0}
+    return {f"{name}-rate": sampled.rate(index), f"{name}-total": sampled.totals[index]}

@@ -1,0 +1,342 @@
+"""What happens to a record before it has bytes: interceptors, then serializers. No IO.
+
+    prepared = pipeline.prepare(record, on_delivery)     # or `Preparing`, if a serde needs IO
+
+Invariants: interceptors see what the application gave, in their order, and each sees what the one
+before made of it; None is never serialized; every record that an interceptor saw is told to all of
+them once, sent or failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP
+from moldau.client.producer.delivery import Delivery, Sent, error_of, sent_of
+from moldau.client.producer.record import OnDelivery, ProducerInterceptor, ProducerRecord
+from moldau.client.serdes.contract import (
+    BatchSerializer,
+    Place,
+    Serializer,
+    failed_to_serialize,
+)
+from moldau.client.settings.arguments import check_number, check_timestamp
+from moldau.client.settings.user_code import close_all, guarded, made_from, refuse_coroutines
+from moldau.errors import ConfigError, MoldauError
+from moldau.link.arguments import told
+from moldau.plugins import Plugins
+from moldau.records import HeadersGiven
+from moldau.runtime.cancellation import CancelledError, is_cancelling
+
+GROUP: Final = "moldau.interceptors"
+NO_PARTITION: Final = -1
+_OVERHEAD_BYTES: Final = 12
+_TURN: Final = 100
+
+
+class Prepared(NamedTuple):
+    """A record with its bytes, and who wants to hear of it."""
+
+    record: ProducerRecord
+    key: bytes | None
+    value: bytes | None
+    partition: int | None
+    on_delivery: OnDelivery | None = None
+
+    @property
+    def headers(self) -> HeadersGiven:
+        """As they are sent."""
+        return self.record.headers
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much of a batch it takes; of what is no record, for it was not looked at yet,
+        what can be counted."""
+        headers: object = self.headers
+        pairs = headers if isinstance(headers, list | tuple) else ()
+        parts = chain((self.key, self.value), *(each for each in pairs if isinstance(each, tuple)))
+        return _OVERHEAD_BYTES + sum(len(each) for each in parts if isinstance(each, bytes | str))
+
+
+class Pipeline:
+    """One producer's interceptors and serializers."""
+
+    def __init__(
+        self,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        *,
+        lent: Sequence[object] = (),
+    ) -> None:
+        """What is `lent` among the interceptors is the user's own."""
+        self.interceptors = self._unended = tuple(interceptors)
+        self._lent = tuple(lent)
+        self._serializers = {True: key_serializer, False: value_serializer}
+        self._places: dict[tuple[str, bool], Place] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether bytes go through as they are."""
+        return not self.interceptors and not any(self._serializers.values())
+
+    def prepare(
+        self, record: ProducerRecord, on_delivery: OnDelivery | None = None
+    ) -> Prepared | Preparing:
+        """The record as it is to be sent. SerializationFailed if that cannot be."""
+        for each in self.interceptors:
+            changed = guarded(f"{type(each).__name__}.on_send", _on_send, each, record)
+            record = record if changed is None else changed
+        key: Any = None
+        try:
+            key = self._serialized(record.topic, record.key, is_key=True)
+            value = self._serialized(record.topic, record.value, is_key=False)
+        except MoldauError as error:
+            _leave(key)
+            self.failed(record, error)
+            raise
+        if isinstance(key, Awaitable) or isinstance(value, Awaitable):
+            return Preparing(self, record, key, value, on_delivery)
+        return Prepared(record, key, value, record.partition, on_delivery)
+
+    def _serialized(self, topic: str, value: object, *, is_key: bool) -> Any:
+        serializer = self._serializers[is_key]
+        if serializer is None or value is None:
+            return value
+        place = self._place(topic, is_key=is_key)
+        try:
+            made = serializer(value, place)
+            if not isinstance(made, bytes):
+                _check_made(made)
+        except (Exception, CancelledError) as error:
+            raise failed_to_serialize(place, value, error) from error
+        return made
+
+    def _place(self, topic: str, *, is_key: bool) -> Place:
+        place = self._places.get((topic, is_key))
+        if place is None:
+            place = self._places[topic, is_key] = Place(topic, is_key)
+        return place
+
+    async def awaited(
+        self, record: ProducerRecord, key: Any, value: Any, on_delivery: OnDelivery | None
+    ) -> Prepared:
+        """The record, when its serializers are done."""
+        with Telling(self, record):
+            try:
+                key = await self._made(record.topic, record.key, key, is_key=True)
+                value = await self._made(record.topic, record.value, value, is_key=False)
+            finally:
+                _leave(value)
+        return Prepared(record, key, value, record.partition, on_delivery)
+
+    async def _made(self, topic: str, value: object, made: Any, *, is_key: bool) -> Any:
+        if not isinstance(made, Awaitable):
+            return made
+        with _failing_as(self._place(topic, is_key=is_key), value):
+            made = await made
+            _check_made(made)
+            return made
+
+    async def serialize_many(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        turn: Callable[[], Awaitable[None]],
+        *,
+        is_key: bool,
+    ) -> Sequence[bytes | None]:
+        """A column of keys or values at once, by the serializer alone. `turn` is awaited now and
+        then, so that others may go on meanwhile."""
+        serializer = self._serializers[is_key]
+        if serializer is None:
+            return values
+        if isinstance(serializer, BatchSerializer):
+            place = self._place(topic, is_key=is_key)
+            with _failing_as(place, values):
+                made = serializer.many(values, place)
+                if isinstance(made, Awaitable):
+                    made = await made
+                if len(made) != len(values):
+                    raise ValueError(f"many gave {len(made)} for {len(values)} values")
+                for each in made:
+                    if not isinstance(each, bytes):
+                        _check_made(each)
+            return made
+        found = []
+        for index, value in enumerate(values, 1):
+            one = self._serialized(topic, value, is_key=is_key)
+            found.append(await self._made(topic, value, one, is_key=is_key))
+            if index % _TURN == 0:
+                await turn()
+        return found
+
+    # Who is told
+
+    def watch(self, prepared: Prepared, delivery: Delivery) -> None:
+        """Tells those who want to hear of a record when its batch is decided."""
+        batch = delivery.batch
+        if prepared.on_delivery is not None:
+            batch.when_done(partial(_deliver, prepared.on_delivery, delivery), 1)
+        if self.interceptors:
+            batch.when_done(partial(self._acknowledge, delivery), 0)
+
+    def _acknowledge(self, delivery: Delivery) -> None:
+        batch, index = delivery.batch, delivery.index
+        where = batch.where
+        sent = Sent(where.topic, where.partition, NO_OFFSET, NO_TIMESTAMP)
+        error = error_of(batch, index)
+        if error is None:
+            sent = sent_of(batch, index, delivery.timestamp)
+        self._tell(sent, error)
+
+    def failed(self, record: ProducerRecord, error: BaseException) -> None:
+        """A record could not be sent at all."""
+        if not self.interceptors:
+            return
+        if not isinstance(error, MoldauError):
+            error = MoldauError("the record was not sent", error=repr(error))
+        partition = NO_PARTITION if record.partition is None else record.partition
+        self._tell(Sent(record.topic, partition, NO_OFFSET, NO_TIMESTAMP), error)
+
+    def _tell(self, sent: Sent, error: MoldauError | None) -> None:
+        for each in self.interceptors:
+            what = f"{type(each).__name__}.on_acknowledgement"
+            guarded(what, each.on_acknowledgement, sent, error)
+
+    def close(self, *, is_for_good: bool = True) -> None:
+        """Ends the interceptors, each once; if it is not for good, without those that are lent."""
+        ended, self._unended = self._unended, ()
+        self._unended = close_all(ended, but=() if is_for_good else self._lent)
+
+
+def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> ProducerRecord | None:
+    """What it makes of the record; what is no record counts as a failure of its own."""
+    changed: object = interceptor.on_send(record)
+    what = f"{type(interceptor).__name__}.on_send"
+    if changed is None or isinstance(changed, ProducerRecord):
+        if changed is not None:
+            check_timestamp(changed.timestamp_ms, f"the timestamp_ms that {what} returns")
+            check_number(changed.partition, f"the partition that {what} returns")
+        return changed
+    raise TypeError(
+        f"{what} must return a ProducerRecord, or None to change nothing, not {told(changed)}"
+    )
+
+
+class Preparing:
+    """A record whose serializers wait for something. It is awaited; what ends the block before
+    somebody has begun to is told as if a serializer had failed."""
+
+    __slots__ = ("_has_begun", "_key", "_on_delivery", "_pipeline", "_record", "_value")
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        record: ProducerRecord,
+        key: Any,
+        value: Any,
+        on_delivery: OnDelivery | None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._record = record
+        self._key = key
+        self._value = value
+        self._on_delivery = on_delivery
+        self._has_begun = False
+
+    def __await__(self) -> Generator[Any, None, Prepared]:
+        self._has_begun = True
+        awaited = self._pipeline.awaited(self._record, self._key, self._value, self._on_delivery)
+        return awaited.__await__()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is not None and not self._has_begun:
+            _leave(self._key)
+            _leave(self._value)
+            self._pipeline.failed(self._record, error)
+
+
+class Telling:
+    """Whatever ends the block tells the interceptors that the record could not be sent."""
+
+    __slots__ = ("_pipeline", "_record")
+
+    def __init__(self, pipeline: Pipeline, record: ProducerRecord) -> None:
+        self._pipeline = pipeline
+        self._record = record
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is not None:
+            self._pipeline.failed(self._record, error)
+
+
+@contextmanager
+def _failing_as(place: Place, value: object) -> Iterator[None]:
+    """Whatever a serializer raises says which one it was; but who is cancelled meanwhile is."""
+    try:
+        yield
+    except (Exception, CancelledError) as error:
+        if is_cancelling(error):
+            raise
+        raise failed_to_serialize(place, value, error) from error
+
+
+def _check_made(made: object) -> None:
+    """TypeError for what a serializer gave and cannot be sent; it may have to be awaited first."""
+    if not (made is None or isinstance(made, bytes | Awaitable)):
+        raise TypeError(f"it must give bytes or None, and gave {told(made)}")
+
+
+def _leave(made: object) -> None:
+    """What a serializer has begun and nobody will wait for."""
+    end = getattr(made, "close", None) or getattr(made, "cancel", None)
+    if isinstance(made, Awaitable) and end is not None:
+        end()
+
+
+def _deliver(on_delivery: OnDelivery, delivery: Delivery) -> None:
+    batch, index = delivery.batch, delivery.index
+    error = error_of(batch, index)
+    if error is not None:
+        batch.waiter_hears(index)
+    sent = None if error else sent_of(batch, index, delivery.timestamp)
+    guarded("on_delivery", on_delivery, sent, error)
+
+
+_OURS: Final[Mapping[str, Any]] = {}
+
+
+def load_interceptors(
+    given: Sequence[object], plugins: Plugins | None = None
+) -> list[ProducerInterceptor]:
+    """What `interceptor.classes` says, names or objects; ConfigError with the reason if not."""
+    found = []
+    for each in given:
+        made = made_from(each, "interceptor.classes", GROUP, _OURS, plugins)
+        missing = [
+            name
+            for name in ("on_send", "on_acknowledgement", "close")
+            if not callable(getattr(made, name, None))
+        ]
+        if missing:
+            raise ConfigError(
+                "interceptor.classes names what is no interceptor: derive it from "
+                "ProducerInterceptor",
+                setting="interceptor.classes",
+                type=type(made).__name__,
+                missing=missing,
+            )
+        refuse_coroutines(made, "on_send", "on_acknowledgement", "close")
+        found.append(made)
+    return found

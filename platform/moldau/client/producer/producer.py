@@ -1,0 +1,669 @@
+"""The producer: records in, acknowledged by the cluster or failed with a reason.
+
+    async with Producer(bootstrap_servers="localhost:9092") as producer:
+        sent = await (await producer.send("orders", b"value", key=b"key"))
+        await producer.send_many("orders", values)
+        await producer.flush()
+
+`send` returns when the record is in a batch, which it is at once unless memory or metadata is
+missing; what it gives can be awaited for the outcome. Idempotent unless the settings say otherwise.
+
+Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
+failure that nobody awaits is raised by the next `flush` or `aclose`; records of one partition keep
+their order. A record goes through interceptors and serializers (`pipeline`), is given a partition
+(`partitioner`) and appended to a batch (`accumulator`), which goes out by itself (`sender`).
+
+`send` has two ways. The usual record (bytes, no interceptor, a batch with room) takes the short
+one, because a call more costs more than the append; everything else takes `_prepare` and `_place`,
+which do the same in pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Final, Self, SupportsIndex, Unpack, cast
+
+from moldau.client.producer.accumulator import Accumulator, Clocks, Options
+from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.producer.column_buffers import Buffered, buffers_in
+from moldau.client.producer.columns import Columns, from_arrow, is_arrow
+from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery
+from moldau.client.producer.handed_over import HandedOver, Parts
+from moldau.client.producer.metrics import ProducerMetrics
+from moldau.client.producer.options import ProducerOptions
+from moldau.client.producer.partitioner import RecordPartitioner, load_partitioner
+from moldau.client.producer.pipeline import Pipeline, Prepared, Telling, load_interceptors
+from moldau.client.producer.record import (
+    NO_RECORD,
+    OnDelivery,
+    ProducerInterceptor,
+    ProducerRecord,
+    SendOptions,
+    no_record,
+    record_of,
+)
+from moldau.client.producer.runs import Rows, Run
+from moldau.client.producer.sender import Sender, Turn
+from moldau.client.producer.topic import OutgoingTopic
+from moldau.client.producer.topics import ProducerTopics
+from moldau.client.serdes import settings as serde_rows
+from moldau.client.settings import every_client as common_rows
+from moldau.client.settings import producer as own_rows
+from moldau.client.settings import rows
+from moldau.client.settings.arguments import Partition, flag, name_of, partition_of
+from moldau.client.settings.every_client import Given
+from moldau.client.settings.notices import not_hiding
+from moldau.client.settings.opening import Life, comes_with_start
+from moldau.client.settings.user_code import LOG
+from moldau.config import Settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.arguments import seconds_at_most, told
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import TopicPartition
+from moldau.metrics import Registry
+from moldau.records import Codec, HeadersGiven, Row
+from moldau.runtime import Runtime
+
+_NO_HEADERS: Final[HeadersGiven] = ()
+_MIXED: Final = 500
+_IN_A_HURRY: Final = (asyncio.CancelledError, KeyboardInterrupt)
+"""What ends a block without waiting for what was sent in it."""
+
+
+class Producer(ProducerTopics):
+    """Writes records to topics. Belongs to the event loop that it was started in."""
+
+    _accumulator_type: type[Accumulator] = Accumulator
+    _sender_type: type[Sender] = Sender
+
+    _cluster: Cluster = comes_with_start("producer")
+    _metrics: ProducerMetrics = comes_with_start("producer")
+    _sender: Sender = comes_with_start("producer")
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        runtime: Runtime | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
+        `partitioner.class` and `interceptor.classes` may be objects as well as names."""
+        self._given = Given(
+            settings or {},
+            options,
+            objects=own_rows.OBJECTS,
+            without_meaning={**own_rows.WITHOUT_MEANING, **serde_rows.WITHOUT_MEANING},
+        )
+        self.settings = rows.resolve(rows.PRODUCER_SETTINGS, self._given.settings, {})
+        self._given_interceptors = tuple(interceptors)
+        self._world = Life("producer", runtime, lambda: self._sender.unsettled)
+        self._options = _accumulator_options(self.settings)
+        self._sought: dict[str, float] = {}
+        self._topics: dict[str, OutgoingTopic] = {}
+        self._usual: dict[str, OutgoingTopic] = {}  # the same while records go the short way
+        self._world.on_missed = self._usual.clear  # the long way tells that the loop has ended
+        self._pipeline = Pipeline()
+        self._partitioner: RecordPartitioner | None = None
+        self._serdes: list[tuple[object, object]] = []
+        self._is_given_up = False
+        self._ignores_keys = self.settings[own_rows.partitioner_ignore_keys]
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """What was accepted is delivered, though an exception ends the block, `sys.exit()` or the
+        end of a generator, as with Java's try-with-resources: nobody takes back what was sent. What
+        fails then is logged, so that it does not hide the block's own error. Who cancels it, or
+        ends it by Ctrl-C, does not want to wait: what is left fails, and the log says how much. But
+        a generator that the end of the program leaves cannot tell why it ends, and delivers."""
+        with not_hiding(kind, "producer"):
+            try:
+                await self.aclose(abort=kind is not None and issubclass(kind, _IN_A_HURRY))
+            except KafkaError as error:
+                if kind is None:
+                    raise
+                words = "producer: closed by %s, not all was delivered: %s"
+                LOG.warning(words, kind.__name__, error)
+
+    async def start(self) -> None:
+        """Connects; KafkaError when no bootstrap server can be reached, ConfigError for a
+        serializer, partitioner or interceptor that cannot be had. Does nothing when it is started;
+        ClientClosed after a close."""
+        async with self._world.opening(partial(self._close, abort=True)) as is_new:
+            if is_new:
+                self._tell()
+                self._begin()
+                self._load()
+                await self._cluster.refresh()
+
+    def _tell(self) -> None:
+        """What of the settings is not as it looks."""
+        self._given.tell("producer", self.settings)
+        raised = rows.raised_delivery(self.settings)
+        if raised is not None:
+            LOG.warning("producer: %s", raised)
+        ruled_out = rows.idempotence_ruled_out(self.settings)
+        if ruled_out is not None:
+            LOG.info("producer: %s", ruled_out)
+
+    def _begin(self) -> None:
+        runtime = self._world.enter()
+        settings = self.settings
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._metadata_at = runtime.clock.monotonic()
+        self._metrics = ProducerMetrics(
+            runtime.clock,
+            settings[common_rows.metrics_sample_window_ms] / 1000,
+            settings[common_rows.metrics_num_samples],
+        )
+        self._cluster = Cluster(runtime, settings, creates_topics=True)
+        self._cluster.on_update = self._metadata_came
+        self._accumulator = self._accumulator_type(
+            self._options, self._cluster.backoff, runtime.random
+        )
+        self._accumulator.batch_type = partial(AwaitedBatch, asyncio.get_running_loop())
+        self._accumulator.on_filled = self._filled
+        self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
+        self._sender = self._sender_type(
+            runtime, self._cluster, self._accumulator, self._metrics, settings
+        )
+        self._declare_metrics()
+        self._is_given_up = False
+
+    def _load(self) -> None:
+        """What settings name: partitioner, interceptors, serializers."""
+        given, settings = self._given, self.settings
+        partitioner = given.of(own_rows.partitioner_class, settings)
+        self._partitioner = None if partitioner is None else load_partitioner(partitioner)
+        named = given.of(common_rows.interceptor_classes, settings)
+        interceptors = [*named, *self._given_interceptors]
+        serializers = []
+        for row in (serde_rows.key_serializer, serde_rows.value_serializer):
+            chosen = given.of(row, settings)
+            serializer = None
+            if chosen is not None:
+                from moldau.client.serdes.resolve import resolve_serializer
+
+                is_key = row is serde_rows.key_serializer
+                serializer = resolve_serializer(
+                    chosen, settings, is_key=is_key, runtime=self._runtime
+                )
+                self._serdes.append((chosen, serializer))
+            serializers.append(serializer)
+        self._pipeline = Pipeline(load_interceptors(interceptors), *serializers, lent=interceptors)
+
+    # Records in
+
+    async def send(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: HeadersGiven = _NO_HEADERS,
+        partition: int | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Delivery:
+        """Puts a record on its way. Key and value are bytes or None, unless there is a serializer.
+
+        `timestamp_ms` is now, if not given; `on_delivery(sent, error)` is called with the outcome.
+        KafkaError when it cannot be sent: no such topic or partition, too large, no memory within
+        `max.block.ms`. SerializationFailed when a serializer refuses it.
+        """
+        try:
+            known = self._usual.get(topic)
+            if known is not None and partition is None and not options:
+                if key is None:
+                    queue = known.sticky
+                else:
+                    queue = known.queues[known.partitioner.of_key(key)]
+                batch = queue.open
+                if batch is None:
+                    self._cluster.check_loop()
+                    if not self._sender.presses and self._sender.may_begin(None):
+                        stamp = self._clock.wall_ms()
+                        return self._place_first(known, queue, (stamp, key, value, headers))
+                else:
+                    delivery: Delivery | None = batch.place(key, value, headers)
+                    if delivery is not None:
+                        return delivery
+                    self._accumulator.full(queue)
+                    if self._sender.filled():
+                        await asyncio.sleep(0)  # before it is placed: this may be cancelled
+                    elif queue.open is batch and (key is not None or queue is known.sticky):
+                        delivery = batch.place(key, value, headers)
+                        if delivery is not None:
+                            return delivery
+        except NO_RECORD as error:
+            name_of(topic, "topic")
+            raise no_record(error, topic, (0, key, value, headers)) from None
+        return await self._send(*record_of(topic, value, key, headers, partition, options))
+
+    async def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
+        """The long way, for any record."""
+        self._cluster.check_loop()
+        prepared = self._pipeline.prepare(record, on_delivery)
+        if isinstance(prepared, Awaitable):
+            prepared = await prepared
+        record = prepared.record
+        waited: Turn | None = None
+        until = self._sender.patience()
+        with Telling(self._pipeline, record):
+            if self._sender.presses:
+                await asyncio.sleep(0)
+            while True:
+                known = self._taken(record.topic, prepared.partition)
+                if known is None:
+                    known = await self._learn(record.topic, prepared.partition, until)
+                prepared = self._assigned(known, prepared)
+                delivery = self._place(known, prepared, waited)
+                if delivery is not None:
+                    return delivery
+                where = self._choose(known, prepared.key, prepared.partition).where
+                size_bytes = prepared.size_bytes
+                waited = await self._sender.wait_for_room(where, waited, until, size_bytes)
+
+    def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
+        """With the partition that `partitioner.class` chooses, if it is to choose."""
+        if self._partitioner is None or prepared.partition is not None:
+            return prepared
+        topic = known.topic
+        record, key, value = prepared.record, prepared.key, prepared.value
+        try:
+            chosen = self._partitioner.partition(record, key, value, topic)
+        except asyncio.CancelledError as error:  # nobody can cancel what is not awaited
+            what = f"{type(self._partitioner).__name__}.partition"
+            raise RuntimeError(f"{what} raised CancelledError") from error
+        if not isinstance(chosen, SupportsIndex):
+            raise TypeError(
+                f"{type(self._partitioner).__name__}.partition must give the number of a "
+                f"partition, an int, not {told(chosen)}"
+            )
+        if not 0 <= chosen < len(topic.partitions):
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "partitioner.class chose a partition that there is not",
+                topic=known.name,
+                partition=chosen,
+                partitions=len(topic.partitions),
+                partitioner=type(self._partitioner).__name__,
+            )
+        return prepared._replace(partition=chosen)
+
+    def _place(
+        self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None
+    ) -> Delivery | None:
+        """Appends the record to a batch; None, and nothing has happened, while there is no room."""
+        self._sender.check_open()
+        stamp = prepared.record.timestamp_ms
+        if stamp is None:
+            stamp = self._clock.wall_ms()
+        key = prepared.key
+        row = (stamp, key, prepared.value, prepared.headers)
+        try:
+            while True:
+                queue = self._choose(known, key, prepared.partition)
+                batch = queue.open
+                if batch is None:
+                    if not self._sender.may_begin(waited):
+                        return None
+                    delivery = self._place_first(known, queue, row)
+                    break
+                index = batch.append(*row)
+                if index is not None:
+                    delivery = Delivery(batch, index, stamp)
+                    break
+                self._accumulator.full(queue)
+                self._sender.filled()
+        except NO_RECORD as error:
+            raise no_record(error, known.name, row) from None
+        self._pipeline.watch(prepared, delivery)
+        return delivery
+
+    def _place_first(self, known: OutgoingTopic, queue: PartitionQueue, first: Row) -> Delivery:
+        """Puts the first record into a new batch."""
+        self._sender.check_open()
+        now = self._clock.monotonic()
+        batch = self._accumulator.begin(queue, now, *first)
+        self._begun(known, queue, now)
+        return Delivery(batch, 0, first[0])
+
+    def _begun(self, known: OutgoingTopic, queue: PartitionQueue, now: float) -> None:
+        known.used_at = now
+        self._sender.begun(queue)
+
+    # Many records in
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        keys: Any = None,
+        headers: Sequence[HeadersGiven] | None = None,
+        timestamps_ms: int | Sequence[int | None] | None = None,
+        partition: int | Sequence[int | None] | None = None,
+    ) -> Deliveries:
+        """As `send` for many records, several times as fast.
+
+        `values` (and what is given beside them) are sequences of one length; or Arrow arrays; or
+        one Arrow table that has the columns value and maybe key, headers, timestamp and partition.
+        A KafkaError says in its context how many of them are on their way all the same
+        (`accepted`), the index of the one at which it ended (`at`) and of all that are left
+        (`left`); a TypeError in a note.
+        """
+        self._cluster.check_loop()
+        name_of(topic, "topic")
+        columns = Columns(values, keys, headers, timestamps_ms, partition)
+        if any(map(is_arrow, columns)):
+            columns = from_arrow(columns)
+        columns.check()
+        sent = HandedOver(len(columns.values))
+        with sent.told_in_errors():
+            if self._partitioner is not None or self._pipeline.interceptors:
+                await self._send_each(topic, columns, sent.parts)
+            else:
+                if not self._pipeline.is_empty:
+                    columns = await self._serialized(topic, columns)
+                await self._send_columns(topic, columns, sent)
+        return Deliveries(sent.parts)
+
+    async def send_batch(self, partition: Partition, columns: object) -> Deliveries:
+        """Sends columns in buffers to one partition, with their timestamps and headers: what
+        `Consumer.poll_batches` gave, or an Arrow table with the columns value and maybe key,
+        headers and timestamp (others that a polled table has are not looked at).
+
+        Keys and values go as they are, no serializer sees them. Errors are as `send_many` has them;
+        ValueError if the producer has interceptors, which look at records.
+        """
+        self._cluster.check_loop()
+        where = partition_of(partition)
+        if self._pipeline.interceptors:
+            raise ValueError("interceptors look at records, and send_batch has none: use send_many")
+        runs = list(map(Buffered, buffers_in(columns, self._clock.wall_ms())))
+        sent = HandedOver(sum(map(len, runs)))
+        with sent.told_in_errors():
+            topic = self._taken(*where) or await self._learn(*where)
+            queue = self._choose(topic, None, where.partition)
+            for run in runs:
+                await self._send_run(topic, queue, run, sent.parts)
+        return Deliveries(sent.parts)
+
+    async def _send_each(self, topic: str, columns: Columns, parts: Parts) -> None:
+        """For interceptors and partitioners, which want to see every record. A partition that
+        there is not is told before the first, unless interceptors have a say in it."""
+        if columns.partition is not None and not self._pipeline.interceptors:
+            self._check_partitions(await self._topic_of(topic, columns), columns)
+        for stamp, key, value, its_headers, partition in columns.as_lists().each():
+            record = ProducerRecord(topic, value, key, its_headers, stamp, partition)
+            delivery = await self._send(record, None)
+            batch, index = delivery.batch, delivery.index
+            if parts and parts[-1][0] is batch and sum(parts[-1][1:]) == index:
+                parts[-1] = (batch, parts[-1][1], parts[-1][2] + 1)
+            else:
+                parts.append((batch, index, 1))
+
+    async def _serialized(self, topic: str, columns: Columns) -> Columns:
+        serialize = partial(self._pipeline.serialize_many, turn=partial(asyncio.sleep, 0))
+        columns = columns.as_lists()
+        values = await serialize(topic, cast("Sequence[Any]", columns.values), is_key=False)
+        keys = columns.keys
+        if keys is not None:
+            keys = await serialize(topic, cast("Sequence[Any]", keys), is_key=True)
+        return columns._replace(values=values, keys=keys)
+
+    async def _topic_of(self, topic: str, columns: Columns) -> OutgoingTopic:
+        """The topic, with all partitions that are named and that there are."""
+        wanted = columns.partition_max
+        return self._taken(topic, wanted) or await self._learn(topic, wanted)
+
+    def _check_partitions(self, topic: OutgoingTopic, columns: Columns) -> None:
+        for index in columns.partitions:
+            self._choose(topic, None, index)
+
+    async def _send_columns(self, topic: str, columns: Columns, sent: HandedOver) -> None:
+        partition = columns.partition
+        known = await self._topic_of(topic, columns)
+        now_ms = self._clock.wall_ms()
+        if isinstance(partition, int) or (
+            partition is None and (columns.keys is None or self._ignores_keys)
+        ):
+            queue = None if partition is None else self._choose(known, None, partition)
+            for run in columns.runs(now_ms):
+                await self._send_run(known, queue, run, sent.parts)
+            return
+        records = columns.as_lists().rows(now_ms)
+        if partition is None:
+            await self._send_keyed(known, records, sent)
+        else:
+            self._check_partitions(known, columns)  # before the first of them is used
+            await self._send_placed(known, records, partition, sent)
+
+    async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], sent: HandedOver) -> None:
+        of_key = topic.partitioner.of_key
+        by_partition: list[list[Row]] = [[] for _ in range(topic.partitioner.count)]
+        try:
+            for row in records:
+                key = row[1]
+                if key is None:
+                    nowhere = [None] * len(records)
+                    await self._send_placed(topic, records, nowhere, sent)
+                    return
+                by_partition[of_key(key)].append(row)
+        except TypeError as error:
+            raise no_record(error, topic.name, row) from None
+        sent.take_turns(records, by_partition)
+        for queue, chosen in zip(topic.queues, by_partition, strict=False):
+            await self._send_run(topic, queue, Rows(chosen), sent.parts)
+
+    async def _send_placed(
+        self,
+        topic: OutgoingTopic,
+        records: list[Row],
+        partitions: Sequence[int | None],
+        sent: HandedOver,
+    ) -> None:
+        """By partition, in the order of each. Those without partition and key go where such records
+        go at the time; so that they keep their order among others, that is asked once for some of
+        them and not for each."""
+        at_once = _MIXED if None in partitions else max(1, len(records))
+        for start in range(0, len(records), at_once):
+            chosen = partitions[start : start + at_once]
+            by_partition = self._by_partition(topic, records[start : start + at_once], chosen)
+            sent.take_turns(records, by_partition.values())
+            for index, its_records in by_partition.items():
+                await self._send_run(topic, topic.queues[index], Rows(its_records), sent.parts)
+
+    def _by_partition(
+        self, topic: OutgoingTopic, records: list[Row], partitions: Sequence[int | None]
+    ) -> dict[int, list[Row]]:
+        of_key, sticky = topic.partitioner.of_key, topic.sticky.where.partition
+        found: dict[int, list[Row]] = {}
+        try:
+            for row, partition in zip(records, partitions, strict=True):
+                key = row[1]
+                if partition is None:
+                    partition = sticky if key is None or self._ignores_keys else of_key(key)
+                found.setdefault(partition, []).append(row)
+        except TypeError as error:
+            raise no_record(error, topic.name, row) from None
+        return found
+
+    async def _send_run(
+        self, topic: OutgoingTopic, queue: PartitionQueue | None, run: Run, parts: Parts
+    ) -> None:
+        """Into one partition's batches; without one, into those where records without key go."""
+        start = 0
+        while start < len(run):
+            part = await self._extend(topic, queue or topic.sticky, run, start)
+            parts.append(part)
+            start += part[2]
+
+    async def _extend(
+        self, topic: OutgoingTopic, queue: PartitionQueue, run: Run, start: int
+    ) -> tuple[Batch, int, int]:
+        """Appends what one batch takes: the batch, the index of the first, how many."""
+        self._sender.check_open()
+        now = self._clock.monotonic()
+        waited: Turn | None = None
+        while (part := self._fill(queue, now, run, start, waited)) is None:
+            waited = await self._sender.wait_for_room(queue.where, waited)
+            self._sender.check_open()
+            now = topic.used_at = self._clock.monotonic()
+        if part[1] == 0:
+            self._begun(topic, queue, now)
+        if start + part[2] < len(run):  # it is full
+            self._accumulator.full(queue)
+            if self._sender.filled():
+                await asyncio.sleep(0)
+        return part
+
+    def _fill(
+        self, queue: PartitionQueue, now: float, run: Run, start: int, waited: Turn | None
+    ) -> tuple[Batch, int, int] | None:
+        if queue.open is None and not self._sender.may_begin(waited):
+            return None
+        try:
+            return self._accumulator.extend(queue, now, run, start)
+        except NO_RECORD as error:
+            raise no_record(error, queue.where.topic, run.row(start)) from None
+
+    # What is going on
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps records from being acknowledged at present: by partition, what its oldest
+        batch was refused with and waits to be tried again after, or why its broker cannot be
+        reached. Empty when all goes well."""
+        return self._sender.troubles()
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's metrics of a producer, by group and name:
+        `metrics()["producer-metrics"]["record-send-rate"]`."""
+        return self._metrics.kafka_metrics()
+
+    @property
+    def registry(self) -> Registry:
+        """The same for exporters (`moldau.metrics.render_prometheus`)."""
+        return self._metrics.registry
+
+    def _declare_metrics(self) -> None:
+        accumulator = self._accumulator
+        gauge = self._metrics.gauge
+        memory = float(self._options.memory_bytes)
+        gauge("buffer-total-bytes", "Bytes that records may take: buffer.memory.", lambda: memory)
+        gauge(
+            "buffer-available-bytes",
+            "Bytes of them that are free.",
+            lambda: max(0.0, memory - accumulator.used_bytes),
+        )
+        sender, clock = self._sender, self._clock
+        gauge("waiting-threads", "Sends that wait for memory.", lambda: sender.waiting)
+        gauge("requests-in-flight", "Requests without an answer.", lambda: sender.in_flight)
+        gauge("connection-count", "Brokers with a connection.", lambda: sender.connections)
+        gauge(
+            "metadata-age",
+            "Seconds since metadata came.",
+            lambda: clock.monotonic() - self._metadata_at,
+        )
+
+    # The end
+
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Returns when everything sent before is acknowledged. KafkaError for the first record
+        that failed since the last flush and whose delivery nobody awaits; and when that takes
+        longer than `timeout_s`: it says how many records are left, which stay on their way."""
+        self._cluster.check_loop()
+        await self._sender.flush(timeout_s)
+
+    async def aclose(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
+        """Flushes (with `abort`: fails what is not sent) and closes. May be called again.
+
+        `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
+        error that says so, and the log tells how many. So it is when the call is cancelled: the
+        next one ends what is left to end, and raises the KafkaError of what was not delivered.
+        """
+        timeout_s, abort = seconds_at_most(timeout_s, "timeout_s"), flag(abort, "abort")
+        if "_cluster" in vars(self):
+            self._cluster.check_loop()
+        self._world.is_closed = True
+        await self._close(timeout_s, abort=abort)
+
+    async def _close(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
+        """The same; not for good, if it is what could not be opened."""
+        if "_sender" not in vars(self):
+            return
+        self._is_given_up |= abort
+        goes_on, cut_off_by = False, None
+        try:
+            if not self._sender.is_closed:
+                self._sender.is_closing = True
+                if not abort:
+                    await self._sender.flush_or_give_up(timeout_s)
+        except (asyncio.CancelledError, KafkaError) as error:
+            goes_on, cut_off_by = self._sender.is_waited_for, error
+            raise
+        finally:
+            if not goes_on:
+                self._sender.close()
+                await self._end_after(cut_off_by)
+        if not self._is_given_up:
+            self._sender.raise_failure()
+
+    async def _end_after(self, error: BaseException | None) -> None:
+        """Hides neither this nor what is raised next; if it is cancelled the next close tells."""
+        failed_by = None if self._is_given_up else self._sender.failed_by
+        try:
+            with not_hiding(failed_by if error is None else type(error), "producer"):
+                await self._end()
+        except asyncio.CancelledError:
+            if isinstance(error, KafkaError):
+                self._sender.raise_later(error)
+            raise
+
+    async def _end(self) -> None:
+        """Each step is taken, whatever those before it raise, once, or may be taken again: goes on
+        where a call before was cancelled."""
+        await asyncio.sleep(0)  # interceptors may be told of the last outcomes in the next turn
+        self._pipeline.close(is_for_good=self._world.is_closed)
+        async with AsyncExitStack() as left:
+            left.push_async_callback(self._world.aclose)
+            left.push_async_callback(self._cluster.aclose)
+            while self._serdes:
+                from moldau.client.serdes.resolve import close_serde
+
+                left.push_async_callback(close_serde, *self._serdes.pop(0))
+
+
+def _accumulator_options(settings: Settings) -> Options:
+    codec = Codec[settings[rows.compression_type].upper()]
+    levels: dict[Codec, Any] = {
+        Codec.GZIP: rows.compression_gzip_level,
+        Codec.LZ4: rows.compression_lz4_level,
+        Codec.ZSTD: rows.compression_zstd_level,
+    }
+    return Options(
+        batch_bytes=settings[rows.batch_size],
+        request_bytes=settings[rows.max_request_size],
+        memory_bytes=settings[rows.buffer_memory],
+        linger_s=own_rows.linger_s(settings[rows.linger_ms]),
+        delivery_timeout_s=rows.longest_delivery_ms(settings) / 1000,
+        in_flight_max=settings[rows.max_in_flight],
+        is_idempotent=rows.idempotent(settings),
+        codec=codec,
+        level=settings[levels[codec]] if codec in levels else None,
+        retries_max=settings[own_rows.retries],
+        grown_bytes=own_rows.grown_bytes(
+            settings,
+            rows.batch_size,
+            may_be_refused=rows.idempotent(settings)
+            or (settings[rows.max_in_flight] == 1 and settings[rows.acks] != "0"),
+        ),
+    )

@@ -1,0 +1,129 @@
+"""Produce requests from batches, and what their answers mean for each batch. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from moldau.client.producer.accumulator import Accumulator
+from moldau.client.producer.batch import Batch
+from moldau.client.producer.refusal import TOO_LARGE
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.addresses import Address
+from moldau.link.metadata import Metadata, TopicPartition
+from moldau.protocol.declare import Request
+from moldau.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+_NEWEST_WITH_NAMES: Final = 12
+_TOLD_RECORDS_MAX: Final = 5
+_LARGE_RECORD: Final = (
+    "a record is larger than the topic takes: raise the topic's max.message.bytes (segment.bytes "
+    "if that is less); a lower max.request.size of this producer would refuse it in send"
+)
+_LARGE_BATCH: Final = "the batch is larger than the topic's max.message.bytes or segment.bytes"
+
+
+class Speaker(Protocol):
+    """Who knows which versions a broker has."""
+
+    def version_of(self, request: type[Request], *, at_most: int | None = None) -> int: ...
+
+
+class Listener(Protocol):
+    """Who wants to hear of stale metadata."""
+
+    metadata: Metadata
+
+    def note(self, error: KafkaError) -> None: ...
+
+
+def produce_request(
+    speaker: Speaker, batches: list[Batch], metadata: Metadata, acks: int, timeout_ms: int
+) -> tuple[ProduceRequest, int]:
+    """The request and its version: by topic id where all topics have one, else by name."""
+    by_topic: dict[str, list[PartitionProduceData]] = {}
+    for batch in batches:
+        data = PartitionProduceData(index=batch.where.partition, records=batch.data)
+        by_topic.setdefault(batch.where.topic, []).append(data)
+    ids: dict[str, Uuid] = {}
+    for name in by_topic:
+        topic = metadata.topics.get(name)
+        ids[name] = ZERO_UUID if topic is None else topic.topic_id
+    at_most = _NEWEST_WITH_NAMES if ZERO_UUID in ids.values() else None
+    version = speaker.version_of(ProduceRequest, at_most=at_most)
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            TopicProduceData(name=name, topic_id=ids[name], partition_data=data)
+            for name, data in by_topic.items()
+        ],
+    )
+    return request, version
+
+
+def names_in(request: ProduceRequest) -> dict[Uuid, str]:
+    """Topics by the ids in it. The answer has no names, and by then metadata may know the topic no
+    more."""
+    return {each.topic_id: each.name for each in request.topic_data}
+
+
+def settle_response(
+    response: ProduceResponse,
+    batches: list[Batch],
+    names: Mapping[Uuid, str],
+    accumulator: Accumulator,
+    listener: Listener,
+    now: float,
+) -> list[Batch]:
+    """Tells the accumulator what became of each batch; those that failed and nobody was told of."""
+    metadata = listener.metadata
+    answered: dict[TopicPartition, PartitionProduceResponse] = {}
+    for topic in response.responses:
+        name = topic.name or names.get(topic.topic_id, "")
+        for each in topic.partition_responses:
+            answered[TopicPartition(name, each.index)] = each
+    addresses = {each.node_id: Address(each.host, each.port) for each in response.node_endpoints}
+    untold: list[Batch] = []
+    for batch in batches:
+        answer = answered.get(batch.where)
+        if answer is not None and not answer.error_code:
+            ended = accumulator.acknowledged(batch, answer.base_offset, answer.log_append_time_ms)
+            untold += [ended] if ended is not None else []
+            continue
+        error = _error(batch, answer)
+        leader = None if answer is None else answer.current_leader
+        if leader is None or not metadata.moved(
+            batch.where, leader.leader_id, leader.leader_epoch, addresses.get(leader.leader_id)
+        ):
+            listener.note(error)
+        failed = accumulator.refused(batch, error, now)
+        untold += [failed] if failed is not None else []
+    return untold
+
+
+def _error(batch: Batch, answer: PartitionProduceResponse | None) -> KafkaError:
+    where: dict[str, object] = {"topic": batch.where.topic, "partition": batch.where.partition}
+    if answer is None:
+        return KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the answer lacks the partition", **where
+        )
+    reason = answer.error_message or ""
+    if answer.error_code in TOO_LARGE:
+        assert batch.data is not None
+        where |= {"size_bytes": len(batch.data), "setting": "max.message.bytes"}
+        reason = _LARGE_RECORD if batch.count == 1 else _LARGE_BATCH
+    bad = [
+        f"{each.batch_index}: {each.batch_index_error_message}"
+        for each in answer.record_errors[:_TOLD_RECORDS_MAX]
+    ]
+    if bad:
+        where["bad_records"] = bad
+    return KafkaError(answer.error_code, reason, **where, records=batch.count)

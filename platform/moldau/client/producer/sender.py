@@ -1,0 +1,589 @@
+"""The shell of the accumulator: sends what it says, tells it what came of it, wakes it in time.
+
+Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
+failure that nobody hears of is kept for the next `flush`. `drain_soon` and `begun` are all that
+appending a record needs of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import Final, NamedTuple, cast
+
+from moldau.client.producer.accumulator import Accumulator, ToSend
+from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch, PartitionQueue
+from moldau.client.producer.delivery import again, decided
+from moldau.client.producer.memory import Room
+from moldau.client.producer.metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
+from moldau.client.producer.requests import names_in, produce_request, settle_response
+from moldau.client.settings import rows
+from moldau.client.settings.user_code import LOG
+from moldau.config import Settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+from moldau.link.arguments import seconds
+from moldau.link.backoff import may_work_later
+from moldau.link.cluster import Cluster
+from moldau.link.connection import Connection
+from moldau.link.lifetime import closed
+from moldau.link.metadata import TopicPartition
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from moldau.protocol.messages.produce import ProduceResponse
+from moldau.records import Producer as Identity
+from moldau.runtime import Runtime
+from moldau.runtime.timeouts import timeout, timeout_at
+
+_ID_TIMEOUT_MS: Final = 2**31 - 1
+_TOO_LATE: Final = ErrorCode.REQUEST_TIMED_OUT
+_WAKE_S_MIN: Final = 0.001
+_PRESSING: Final = 8
+_PRESSING_MAX: Final = 16
+_TURN_S: Final = 0.002
+_UNTOLD_MAX: Final = 1_000
+"""So many batches that have failed are remembered until a flush."""
+
+
+class Turn(NamedTuple):
+    """Of somebody who waits for room: those of lower number come first."""
+
+    number: int
+    until: float
+
+
+class Sender:
+    """Moves batches from an accumulator to the brokers. Belongs to the event loop it was made in,
+    but for `drain_soon` and `begun`, which a subclass may make safe for other threads."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        metrics: ProducerMetrics,
+        settings: Settings,
+    ) -> None:
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._metrics = metrics
+        self._acks = {"all": -1, "-1": -1, "1": 1, "0": 0}[settings[rows.acks]]
+        self._request_timeout_ms = settings[rows.request_timeout_ms]
+        self._max_block_s = settings[rows.max_block_ms] / 1000
+        self._loop = asyncio.get_running_loop()
+        self.is_closing = False
+        self.is_closed = False
+        self._opening: set[int] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._drain_is_due = False
+        self._filled = 0
+        self._drained_at = 0.0
+        self.presses = False
+        """Whether so many batches are full that the loop should have its turn now."""
+        options = accumulator.options
+        self._room = Room(min(options.batch_bytes, options.request_bytes))
+        self._waking: dict[int, asyncio.Future[None]] = {}
+        self._turns = 0
+        self._identifying: asyncio.Task[None] | None = None
+        self._unidentified = 0
+        self._identify_at = 0.0
+        self._flushes = 0
+        self._closers = 0
+        self._failure: KafkaError | None = None
+        self._failures = 0
+        self._untold: deque[Batch] = deque()
+        accumulator.on_failed = metrics.failed
+        accumulator.on_split = metrics.split
+        accumulator.on_gap = _note_gap
+
+    # Called where records come in
+
+    def drain_soon(self) -> None:
+        """Something may be sent now."""
+        if not self._drain_is_due:
+            self._drain_is_due = True
+            self._loop.call_soon(self._drain)
+
+    def filled(self) -> bool:
+        """A batch is full; whether it `presses` now. Else who sends without a pause would do so
+        until memory runs out. A few at once, because a request with several batches costs little
+        more than one with one, and more where they are soon filled: small ones grow meanwhile."""
+        self.drain_soon()
+        self._filled += 1
+        if self._filled >= _PRESSING:
+            took_s = self._clock.monotonic() - self._drained_at
+            self.presses = took_s >= _TURN_S or self._filled >= _PRESSING_MAX
+        return self.presses
+
+    def begun(self, queue: PartitionQueue) -> None:
+        """A batch was begun: what is complete before it goes now, it itself after the linger."""
+        linger_s = self._accumulator.options.linger_s
+        if queue.waiting or linger_s <= 0 or not self._accumulator.has_room:
+            self.drain_soon()
+        else:
+            self._wake_at(self._loop.time() + linger_s)
+
+    def may_begin(self, waited: Turn | None) -> bool:
+        """Whether a batch may be begun. Who has not waited yet comes after those who do."""
+        return self._accumulator.has_room and (waited is not None or not self._waking)
+
+    def patience(self) -> float:
+        """Until when who sends now may wait, by the loop's time: for metadata and for room."""
+        return self._loop.time() + self._max_block_s
+
+    def left_s(self, until: float) -> float:
+        """How many seconds that are from now."""
+        return max(0.0, until - self._loop.time())
+
+    async def wait_for_room(
+        self,
+        where: TopicPartition,
+        waited: Turn | None,
+        until: float | None = None,
+        size_bytes: int | None = None,
+    ) -> Turn:
+        """Returns when so much may be appended, about a batch if it is not said; KafkaError when it
+        is `until`, or after `max.block.ms`. Another may be faster: what is returned is to be given
+        back then, and keeps the place and the deadline."""
+        self.check_open()
+        self.drain_soon()
+        start_ns = self._clock.monotonic_ns()
+        if waited is None:
+            self._turns += 1
+            waited = Turn(self._turns, self.patience() if until is None else until)
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waking[waited.number] = future
+        self._room.come(waited.number, where, size_bytes)
+        try:
+            async with timeout_at(waited.until):
+                await future
+        except TimeoutError:
+            self._metrics.exhausted.add(self._clock.monotonic(), 1)
+            raise self._no_room(where) from None
+        finally:
+            del self._waking[waited.number]
+            if self._room.leave(waited.number):
+                self._loop.call_soon(self._wake_senders)  # when the last of these has appended
+            self._metrics.spent(BUFFER_WAIT, start_ns)
+        return waited
+
+    def _no_room(self, where: TopicPartition) -> KafkaError:
+        context: dict[str, object] = {
+            "topic": where.topic,
+            "partition": where.partition,
+            "setting": rows.buffer_memory.name,
+            "buffer_memory": self._accumulator.options.memory_bytes,
+            "used_bytes": self._accumulator.used_bytes,
+        }
+        return KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            "no room for a record within max.block.ms: records come faster than they leave "
+            "buffer.memory",
+            **context,
+            **self._held_up(),
+        )
+
+    def _held_up(self) -> dict[str, object]:
+        """As `_why`, for a record that is perhaps another partition's."""
+        for where, error in self._accumulator.troubles().items():
+            return {"held_up": f"{where}: {error}"}
+        return {}
+
+    def _why(self) -> dict[str, object]:
+        """What keeps records from leaving, if anything is known to."""
+        for where, error in self._accumulator.troubles().items():
+            return {"topic": where.topic, "partition": where.partition, "why": str(error)}
+        return {}
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for room."""
+        return len(self._waking)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer."""
+        return sum(each.in_flight for _, each in self._connections())
+
+    @property
+    def connections(self) -> int:
+        """Brokers that there is a connection to."""
+        return len(self._connections())
+
+    def _connections(self) -> list[tuple[int, Connection]]:
+        found = []
+        for node_id in self._cluster.metadata.brokers:
+            connection = self._cluster.ready_connection(node_id)
+            if connection is not None:
+                found.append((node_id, connection))
+        return found
+
+    def check_open(self) -> None:
+        """KafkaError once it is closed, or is being: the last flush knows of all there is."""
+        if self.is_closing:
+            raise closed("producer")
+
+    # Requests out
+
+    def _wake_at(self, when: float) -> None:
+        """One that ends sooner stays, and sets the next: timers that move with every request cost
+        more than a few that end in vain."""
+        if self._timer is not None:
+            if self._timer_at <= when:
+                return
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, self._awake)
+
+    def _awake(self) -> None:
+        self._timer = None
+        self._drain()
+
+    def _drain(self) -> None:
+        """Sends what may be sent, fails what is too late, and sets the timer for what comes, also
+        where something goes wrong that nobody reckoned with."""
+        self._drain_is_due = False
+        self._filled, self.presses = 0, False
+        if self.is_closed:
+            return
+        now, began = self._clock.monotonic(), self._loop.time()
+        self._drained_at = now
+        try:
+            self._send_what_may_go(now)
+        finally:
+            wake = self._accumulator.next_wake(now)
+            if wake is not None:
+                self._wake_at(max(began + wake - now, self._loop.time() + _WAKE_S_MIN))
+
+    def _send_what_may_go(self, now: float) -> None:
+        self._note_untold(self._accumulator.expire(now))
+        room = self._request_room()
+        drained = self._accumulator.drain(now, self._cluster.metadata, room)
+        self._note_untold(drained.untold)
+        for each in drained.requests:
+            self._transmit(each, now)
+        if self._accumulator.needs_identity and self._identifying is None:
+            self._consider_identity(now)
+        if drained.has_leaderless:
+            self._cluster.request_refresh()
+        for node_id in drained.unreachable - self._opening:
+            if self._cluster.ready_connection(node_id) is None:
+                self._opening.add(node_id)
+                self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
+        self._wake_senders()
+
+    def _request_room(self) -> dict[int, int]:
+        """How many requests each broker takes now. What gets no answer waits while a broker may
+        have said, by ending the connection, that it is the wrong one: it would be lost there, and
+        so would the request for metadata behind it, since the connection ends again."""
+        if self._cluster.may_be_misled:
+            return {}
+        limit = self._accumulator.options.in_flight_max
+        return {node: max(0, limit - each.in_flight) for node, each in self._connections()}
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self._cluster.connection(node_id)
+        except KafkaError as error:
+            self._accumulator.trouble = error
+            self._cluster.request_refresh()
+            await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
+        finally:
+            self._opening.discard(node_id)
+        if not self.is_closed:
+            self.drain_soon()
+
+    def _transmit(self, each: ToSend, now: float) -> None:
+        """Whatever goes wrong, these batches hear of it, and the next request goes out."""
+        connection = self._cluster.ready_connection(each.node_id)
+        assert connection is not None
+        in_flight = connection.in_flight
+        try:
+            self._metrics.drained(each.batches, now)
+            self._hand_over(each, connection, now)
+        except KafkaError as error:
+            self._all_refused(each.batches, error)
+            self._go_on()
+        except Exception as bug:
+            self._loop.call_exception_handler(
+                {"message": f"a bug in a produce request to {connection!r}", "exception": bug}
+            )
+            if connection.in_flight == in_flight:  # else its end, however it comes, is told
+                for batch in each.batches:
+                    self._all_refused([batch], _not_sent(batch, bug))
+                self._go_on()
+
+    def _hand_over(self, each: ToSend, connection: Connection, now: float) -> None:
+        request, version = produce_request(
+            connection,
+            each.batches,
+            self._cluster.metadata,
+            self._acks,
+            self._request_timeout_ms,
+        )
+        if self._acks == 0:
+            connection.tell(request, partial(self._told, each), version=version)
+            return
+        on_answer = partial(self._answered, each, names_in(request), now)
+        connection.ask(request, on_answer, version=version)
+
+    def _told(self, each: ToSend, error: KafkaError | None) -> None:
+        """The network has what nobody will acknowledge; or not, and it is sent again."""
+        if error is not None:
+            self._all_refused(each.batches, error)
+        else:
+            for batch in each.batches:
+                self._accumulator.acknowledged(batch, NO_OFFSET, NO_TIMESTAMP)
+        self._go_on()
+
+    def _answered(
+        self,
+        each: ToSend,
+        names: dict[Uuid, str],
+        sent_at: float,
+        answer: Response | KafkaError,
+    ) -> None:
+        if isinstance(answer, KafkaError):
+            self._all_refused(each.batches, answer)
+        else:
+            response = cast(ProduceResponse, answer)
+            self._metrics.answered(each.node_id, each.batches, sent_at, response.throttle_time_ms)
+            now = self._clock.monotonic()
+            outcome = settle_response(
+                response, each.batches, names, self._accumulator, self._cluster, now
+            )
+            self._note_untold(outcome)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """An answer has made room. Where nothing is left to do, others have the loop's next turn:
+        a consumer, say, whose record came with the answer."""
+        if not self.is_closed and (self._waking or not self._accumulator.is_idle):
+            self.drain_soon()
+
+    def _all_refused(self, batches: list[Batch], error: KafkaError) -> None:
+        self._cluster.note(error)
+        now = self._clock.monotonic()
+        untold = (self._accumulator.refused(batch, error, now) for batch in batches)
+        self._note_untold([batch for batch in untold if batch is not None])
+
+    def _note_untold(self, batches: list[Batch]) -> None:
+        """These have failed. Somebody may yet ask for their records and hear of it; of what nobody
+        has asked for until many others had failed, the next flush tells all the same. What was
+        heard meanwhile is forgotten: who awaits all that he sends need never flush."""
+        if batches:
+            self._untold = deque(each for each in (*self._untold, *batches) if each.unheard)
+        while len(self._untold) > _UNTOLD_MAX:
+            self._settle_untold(self._untold.popleft())
+
+    def _settle_untold(self, batch: Batch) -> None:
+        records = batch.untold
+        if records:
+            self._failures += records
+            self._failure = self._failure or batch.error
+
+    def _wake_senders(self) -> None:
+        """Those for whom there is room; those who come after them have their turn when these have
+        had it, taken or not: no wake-up is lost, and nobody is woken in vain for long."""
+        if not self._waking or not self._accumulator.has_room:
+            return
+        free_bytes = self._accumulator.options.memory_bytes - self._accumulator.used_bytes
+        for number in self._room.turns(free_bytes):
+            future = self._waking[number]
+            if not future.done():
+                future.set_result(None)
+
+    def _consider_identity(self, now: float) -> None:
+        """The producer id is asked for at the beginning; once it was refused, only when something
+        is to be sent, and not at once again."""
+        if self._unidentified and self._accumulator.is_idle:
+            return
+        if now < self._identify_at:
+            self._wake_at(self._loop.time() + self._identify_at - now)
+            return
+        self._identifying = self._runtime.spawn(self._identify(), name="producer id")
+
+    async def _identify(self) -> None:
+        """Gets the producer id; without one nothing is sent."""
+        try:
+            timeout_s = self._accumulator.options.delivery_timeout_s
+            answer = await self._cluster.retry(self._ask_identity, timeout_s=timeout_s)
+            self._accumulator.identify(Identity(answer.producer_id, answer.producer_epoch))
+            self._unidentified = 0
+        except KafkaError as error:
+            self._unidentified += 1
+            wait_s = self._cluster.backoff.wait_s(self._unidentified, self._runtime.random)
+            self._identify_at = self._clock.monotonic() + wait_s
+            if not may_work_later(error):
+                self._note_untold(self._accumulator.fail_all(error))
+        finally:
+            self._identifying = None
+        if not self.is_closed:  # nor cancelled, as the loop ends: it would begin anew
+            self.drain_soon()
+
+    async def _ask_identity(self) -> InitProducerIdResponse:
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=_ID_TIMEOUT_MS
+        )
+        try:
+            answer = await self._cluster.call(request, InitProducerIdResponse)
+            if answer.error_code:
+                raise KafkaError(answer.error_code, api="InitProducerId")
+        except KafkaError as error:
+            self._accumulator.trouble = error
+            raise
+        self._accumulator.trouble = None
+        return answer
+
+    # The end
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps batches from being acknowledged at present, by partition."""
+        return self._accumulator.troubles()
+
+    @property
+    def unsettled(self) -> int:
+        """Records that are not decided, or have failed and nobody has heard of it."""
+        untold = sum(batch.untold for batch in self._untold)
+        return _records(self._accumulator.unfinished()) + untold + self._failures
+
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Returns when everything accepted before is decided; KafkaError for the first record that
+        failed since the last flush and of which nobody heard, and when the time is over before."""
+        timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
+        start_ns = self._clock.monotonic_ns()
+        waiting = self._accumulator.unfinished()
+        self._flushes += 1
+        self._accumulator.is_flushing = True
+        try:
+            self.drain_soon()
+            async with timeout(timeout_s):
+                for batch in waiting:
+                    await decided(batch)
+        except TimeoutError:
+            left = _records(waiting)
+            if left:  # the last may have been decided as the time was over
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "not all records that were sent before are delivered yet",
+                    records=left,
+                    timeout_s=timeout_s,
+                    **self._why(),
+                ) from None
+        finally:
+            self._flushes -= 1
+            self._accumulator.is_flushing = self._flushes > 0
+            self._metrics.spent(FLUSH, start_ns)
+        self._note_untold(self._accumulator.take_untold())
+        if self._untold:
+            await asyncio.sleep(0)  # who waits for what has failed just now hears it first
+        self.raise_failure()
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a call that closes it waits for the last flush."""
+        return self._closers > 0
+
+    async def flush_or_give_up(self, timeout_s: float | None) -> None:
+        """The last flush: what takes longer, or is not waited for by anybody any more, fails, and
+        the log says how much it is. Whose time is over while others wait on hears it by himself."""
+        self._closers += 1
+        try:
+            await self.flush(timeout_s)
+        except KafkaError:
+            why = "the time that it had for that was over"
+            is_last = self._closers == 1
+            if not (is_last and self._give_up(_TOO_LATE, why, timeout_s=timeout_s)):
+                raise
+        except asyncio.CancelledError:
+            if self._closers == 1:
+                self._give_up(ErrorCode.NETWORK_EXCEPTION, "the call that closes it was cancelled")
+            raise
+        finally:
+            self._closers -= 1
+
+    def _give_up(self, code: ErrorCode, why: str, **facts: object) -> bool:
+        """Closes; whether anything was left."""
+        left = _records(self._accumulator.unfinished())
+        if left:
+            reason = f"the producer was closed, and {why} before the record was delivered"
+            self.close(KafkaError(code, reason, **facts, **self._why()))
+        return left > 0
+
+    @property
+    def failed_by(self) -> type[KafkaError] | None:
+        """What `raise_failure` would raise."""
+        has_failed = self._failure is not None or any(batch.untold for batch in self._untold)
+        return KafkaError if has_failed else None
+
+    def raise_failure(self) -> None:
+        """KafkaError if a record has failed of which nobody has heard."""
+        while self._untold:
+            self._settle_untold(self._untold.popleft())
+        failure, self._failure = self._failure, None
+        records, self._failures = self._failures, 0
+        if failure is not None:
+            raise KafkaError(
+                failure.code, failure.reason, **{**failure.context, "failed_records": records}
+            )
+
+    def raise_later(self, failure: KafkaError) -> None:
+        """Nobody has heard it after all."""
+        facts = dict(failure.context)
+        self._failures += cast(int, facts.pop("failed_records", 0))
+        self._failure = KafkaError(failure.code, failure.reason, **facts)
+
+    def close(self, error: KafkaError | None = None) -> None:
+        """Fails what is not decided, of which the log says how much it is, and whoever waits. May
+        be called again."""
+        self.is_closing = self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if error is None:
+            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
+        left = _records(self._accumulator.unfinished())
+        if left:
+            LOG.warning("producer: closed before all was delivered: %d records, %s", left, error)
+        self._note_untold(self._accumulator.fail_all(error))
+        for future in self._waking.values():
+            if not future.done():
+                future.set_exception(again(error))
+
+
+def _not_sent(batch: Batch, bug: Exception) -> KafkaError:
+    error = KafkaError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "a bug of the client kept these records from being sent",
+        topic=batch.where.topic,
+        partition=batch.where.partition,
+        records=batch.count,
+        why=repr(bug),
+    )
+    error.__cause__ = bug
+    return error
+
+
+def _note_gap(batch: Batch) -> None:
+    LOG.warning(
+        "producer: %s lacks records that it had acknowledged; those after them are sent under the "
+        "next producer epoch",
+        batch.where,
+    )
+
+
+def _records(batches: list[Batch]) -> int:
+    """How many of their records are not decided."""
+    counts = (
+        each.count if each.builder is None or each.count else each.builder.count
+        for each in batches
+        if not each.is_done
+    )
+    return sum(counts)

@@ -1,0 +1,32 @@
+"""What a user should know and no call of his says: shells log it.
+
+Cores note it as an error that nobody raises, with its facts: topic, partition, offsets, and the
+setting that decides about it. Each happening is told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from moldau.client.settings.user_code import LOG
+from moldau.errors import MoldauError
+
+
+def tell(notices: list[MoldauError]) -> None:
+    """Logs them, one warning each, and forgets them."""
+    while notices:
+        LOG.warning("consumer: %s", notices.pop(0))
+
+
+@contextmanager
+def not_hiding(kind: type[BaseException] | None, client: str = "consumer") -> Iterator[None]:
+    """The end of a block of a client. What a listener or a serde raises in it comes out, but where
+    the block ends with an error of its own, which it must not hide: then it is logged."""
+    try:
+        yield
+    except Exception as error:
+        if kind is None:
+            raise
+        words = "%s: closed by %s, and what it did at its end failed: %r"
+        LOG.warning(words, client, kind.__name__, error)

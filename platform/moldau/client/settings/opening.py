@@ -1,0 +1,184 @@
+"""The runtime of a client: the one it was given, or a real one of its own while it lives; what a
+client has only from its `start` on; and how it is opened and closed.
+
+Invariants: a client is opened at most once and, once it is closed, for good; one whose opening
+failed is as it was before; who opens one that another task is opening hears of it when it is open,
+or else opens it himself. One that nobody closes is missed: when its event loop ends or when it is
+collected, the log says how many records it had left, and there is a ResourceWarning, as for
+asyncio's transports. Only where the runtime is its own: who gives one ends what runs on it.
+
+The end of a loop is heard of by an asynchronous generator, which `asyncio.run` closes then. A task
+would hear of it too, but who waits for all tasks would wait for that one for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any, Self
+
+from moldau.client.settings.notices import not_hiding
+from moldau.client.settings.user_code import LOG
+from moldau.errors import MoldauError
+from moldau.link.lifetime import closed
+from moldau.runtime import Runtime
+
+
+class ClientNotStarted(MoldauError):
+    """A client was used before it was started."""
+
+
+def comes_with_start(kind: str) -> Any:
+    """Of an attribute that `start` sets: whoever asks for it before hears ClientNotStarted. Costs
+    nothing afterwards, for the client's own attribute hides it; so no method has to check."""
+    return _NotThereYet(kind)
+
+
+class _NotThereYet:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __get__(self, client: object, owner: type[object]) -> Self:
+        """Asked of the class, as mocks and introspection do, it is itself."""
+        if client is None:
+            return self
+        raise not_started(self._kind, is_blocking=False)
+
+
+def not_started(kind: str, *, is_blocking: bool) -> ClientNotStarted:
+    """What helps, in the words of the form that the client has."""
+    helps = "a `with` block, or call start()"
+    if not is_blocking:
+        helps = "an `async with` block, or await start()"
+    return ClientNotStarted(f"the {kind} is not started: use it in {helps}")
+
+
+class World:
+    """Makes a runtime if none was given, and closes only what it made."""
+
+    def __init__(self, runtime: Runtime | None) -> None:
+        self._given = runtime
+        self._own: Runtime | None = None
+
+    def enter(self) -> Runtime:
+        """The runtime to use; belongs to the event loop that runs now."""
+        if self._given is not None:
+            return self._given
+        from moldau.runtime.real import RealRuntime
+
+        self._own = RealRuntime("client")
+        return self._own
+
+    async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
+        """Ends the runtime that was made here, but for these tasks, in which the user's own code
+        works. If it is cancelled, may be called again."""
+        from moldau.runtime.real import RealRuntime
+
+        own = self._own
+        if isinstance(own, RealRuntime):
+            await own.aclose(spared)
+            self._own = None
+
+
+class Life(World):
+    """The world of a client that has a `start`."""
+
+    def __init__(
+        self, kind: str, runtime: Runtime | None, lost: Callable[[], int] | None = None
+    ) -> None:
+        """`kind` is what errors call the client. `lost`: how many of its records would be lost if
+        it ended now; asked from its `start` on."""
+        super().__init__(runtime)
+        self.is_closed = False
+        """Whether its user has begun to close it."""
+        self._kind = kind
+        self._lost = lost
+        self._is_open = False
+        self._is_missed = False
+        self._is_half_closed = False
+        """Whether closing again what could not be opened was cancelled."""
+        self._opening: asyncio.Future[None] | None = None
+        """Done when the one who opens it has done so, or has closed what he could not open."""
+        self._watch: AsyncGenerator[None, None] | None = None
+        self.on_missed: Callable[[], None] = _nothing
+
+    @asynccontextmanager
+    async def opening(self, close: Callable[[], Awaitable[None]]) -> AsyncIterator[bool]:
+        """For `start`: gives whether there is anything to do, and closes again what could not be
+        opened, whatever the reason. Waits first for another `start` that is under way. ClientClosed
+        after it was closed, or its loop has ended."""
+        while self._opening is not None and not self.is_closed:
+            await asyncio.wait([self._opening])
+        if self.is_closed or self._is_missed:
+            raise closed(self._kind)
+        if self._is_open:
+            yield False
+            return
+        self._is_open = True
+        self._opening = asyncio.get_running_loop().create_future()
+        async with AsyncExitStack() as left:
+            left.callback(self._end_opening, self._opening)
+            left.push_async_exit(partial(self._close_unopened, close))
+            if self._is_half_closed:
+                await close()
+                self._is_half_closed = False
+            yield True
+            if self._own is not None:
+                self._watch = self._until_the_loop_ends()
+                await anext(self._watch)
+
+    async def _close_unopened(
+        self, close: Callable[[], Awaitable[None]], kind: type[BaseException] | None, *_: object
+    ) -> None:
+        """Why it could not be opened comes out, also where it cannot be closed then."""
+        if kind is None:
+            return
+        self._is_open = False
+        self._is_half_closed = True
+        with not_hiding(kind, self._kind):
+            await close()
+            self._is_half_closed = False
+
+    def _end_opening(self, opening: asyncio.Future[None]) -> None:
+        self._opening = None
+        opening.set_result(None)
+
+    async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
+        """See `World`."""
+        if self._watch is not None:
+            await self._watch.aclose()
+        await super().aclose(spared)
+
+    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self._miss()
+
+    def _miss(self) -> None:
+        """Nobody has closed it, and nobody can any more."""
+        if self.is_closed or self._is_missed or not self._is_open:
+            return
+        self._is_missed = True
+        self.on_missed()
+        records = 0 if self._lost is None else self._lost()
+        if records:
+            LOG.error(
+                "%s: not closed before the end of its event loop: %d records were not delivered, "
+                "or nobody knows whether they were; use it in an `async with` block, or await "
+                "aclose()",
+                self._kind,
+                records,
+            )
+
+    def __del__(self) -> None:
+        if self._own is not None and self._is_open and not self.is_closed:
+            self._miss()
+            warnings.warn(f"unclosed {self._kind}", ResourceWarning, stacklevel=1, source=self)
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
