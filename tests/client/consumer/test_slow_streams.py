@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from moldau.client import Consumer, ConsumerRecord, RebalanceListener, TopicPartition
-from moldau.client.serdes.contract import DeserializationFailed
 from moldau.errors.codes import KafkaError
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -171,67 +170,6 @@ def stored(world: ClientWorld) -> dict[int, int]:
     return {where[1]: each for where, each in world.cluster.groups.offsets.get("g", {}).items()}
 
 
-@pytest.mark.parametrize("beside", ["records", "batches", "poll"])
-def test_what_another_task_has_in_hand_is_not_committed(beside: str) -> None:
-    async def main(runtime: Runtime, world: ClientWorld) -> None:
-        is_done = asyncio.Event()
-        in_hand: list[ConsumerRecord] = []
-
-        async def works_for_long() -> None:
-            async for record in reader:
-                in_hand.append(record)
-                await is_done.wait()
-
-        async def goes_on() -> None:
-            read = reader.batches() if beside == "batches" else aiter(reader)
-            while True:
-                count.append(len(await reader.poll(0.5)) if beside == "poll" else 1)
-                if beside != "poll":
-                    await anext(read)
-                await asyncio.sleep(0.1)
-
-        count: list[int] = []
-        async with member(runtime, "eager", auto_commit_interval_ms=200) as reader:
-            await all_at_once(reader)
-            first = asyncio.create_task(works_for_long())
-            await until(lambda: in_hand)
-            second = asyncio.create_task(goes_on())
-            await asyncio.sleep(10.0)
-            assert stored(world)[in_hand[0].partition] == in_hand[0].offset
-            await reader.commit()
-            assert stored(world)[in_hand[0].partition] == in_hand[0].offset
-            assert sum(stored(world).values()) > EACH
-            await ended(first)
-            await reader.commit()
-            assert stored(world)[in_hand[0].partition] == EACH
-            await ended(second)
-
-    run(main)
-
-
-@pytest.mark.parametrize("turns", range(1, 5))
-def test_what_another_task_is_given_while_a_poll_gives_way_is_not_committed(turns: int) -> None:
-    async def main(runtime: Runtime, _: ClientWorld) -> None:
-        async with member(runtime, "eager", enable_auto_commit=False) as reader:
-            await all_at_once(reader)
-            in_hand: list[ConsumerRecord] = []
-            goes_on = asyncio.Event()
-            working = asyncio.create_task(_work_until(reader, in_hand, goes_on))
-            await until(lambda: in_hand)
-            goes_on.set()
-            for _turn in range(turns):
-                await asyncio.sleep(0)
-            await reader.poll(max_records=EACH * COUNT)
-            await asyncio.sleep(0.1)
-            assert len(in_hand) == 2
-            last = in_hand[-1]
-            where = TopicPartition(last.topic, last.partition)
-            assert reader.consumed()[where].offset == last.offset
-            await ended(working)
-
-    run(main)
-
-
 async def _work_until(
     reader: Consumer, in_hand: list[ConsumerRecord], goes_on: asyncio.Event
 ) -> None:
@@ -241,73 +179,31 @@ async def _work_until(
         goes_on.clear()
 
 
-def test_what_another_task_has_in_hand_is_not_committed_where_a_later_one_is_undecodable() -> None:
-    def value(data: bytes) -> int:
-        if data == b"5":
-            raise ValueError("five")
-        return int(data)
-
-    async def main(runtime: Runtime, _: ClientWorld) -> None:
-        options = {"enable_auto_commit": False, "max_poll_records": 2, "value_deserializer": value}
-        async with member(runtime, "eager", **options) as reader:
-            where = TopicPartition("t", 0)
-            reader.assign([where])
-            in_hand: list[ConsumerRecord] = []
-            working = asyncio.create_task(_work_until(reader, in_hand, asyncio.Event()))
-            await until(lambda: in_hand)
-            with pytest.raises(DeserializationFailed):
-                await _poll_on(reader)
-            assert reader.position("t", 0) == 5
-            assert reader.consumed()[where].offset == in_hand[0].offset == 0
-            await ended(working)
-
-    run(main)
-
-
-async def _poll_on(reader: Consumer) -> None:
-    while True:
-        await reader.poll(1.0)
-
-
-@pytest.mark.parametrize("how", ["poll", "waits"])
-def test_who_has_nothing_in_hand_any_more_does_not_commit_what_another_has(how: str) -> None:
+def test_who_unsubscribes_beside_the_task_that_reads_leaves_what_that_has_at_hand() -> None:
     async def main(runtime: Runtime, world: ClientWorld) -> None:
-        async with member(runtime, "eager", enable_auto_commit=False) as reader:
-            await all_at_once(reader)
-            if how == "poll":
-                await reader.poll(max_records=EACH)
-            else:
-                read = aiter(reader)
-                reader.pause()
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(1.0):
-                        await anext(read)
-                reader.resume()
+        async with member(runtime, "eager") as reader:
+            await reader.subscribe(["t"])
             in_hand: list[ConsumerRecord] = []
             working = asyncio.create_task(_work_until(reader, in_hand, asyncio.Event()))
             await until(lambda: in_hand)
-            await reader.commit()
+            await reader.unsubscribe()
             assert stored(world)[in_hand[0].partition] == in_hand[0].offset
             await ended(working)
 
     run(main)
 
 
-@pytest.mark.parametrize("has_read", [True, False])
-def test_who_unsubscribes_commits_as_who_commits(has_read: bool) -> None:
+def test_a_second_task_that_reads_while_one_waits_is_an_error() -> None:
     async def main(runtime: Runtime, world: ClientWorld) -> None:
-        async with member(runtime, "eager") as reader:
-            await reader.subscribe(["t"])
-            if has_read:
-                assert await reader.poll(60.0, max_records=EACH)
-            in_hand: list[ConsumerRecord] = []
-            working = asyncio.create_task(_work_until(reader, in_hand, asyncio.Event()))
-            await until(lambda: in_hand)
-            await reader.unsubscribe()
-            # Who has read nothing himself speaks for the one who does.
-            is_done = not has_read
-            assert stored(world)[in_hand[0].partition] == in_hand[0].offset + is_done
-            await ended(working)
+        async with member(runtime, "eager", enable_auto_commit=False) as reader:
+            await all_at_once(reader)
+            await reader.poll(max_records=EACH * COUNT)
+            waiting = asyncio.create_task(reader.poll(5.0))
+            await asyncio.sleep(0.1)
+            for read in (reader.poll(), anext(aiter(reader)), anext(aiter(reader.batches()))):
+                with pytest.raises(RuntimeError, match="another task polls this consumer"):
+                    await read
+            await ended(waiting)
 
     run(main)
 

@@ -78,70 +78,6 @@ def test_before_a_poll_that_is_awaited_nothing_is_given_one_by_one() -> None:
     assert offsets(out, 9) == [(0, 1), (0, 2), (1, 7), (1, 8)]
 
 
-class Hand:
-    """That of a task."""
-
-    is_elsewhere = True
-
-
-def test_what_one_has_in_hand_is_held_while_another_goes_on() -> None:
-    out, one, other = RecordsOut(), Hand(), Hand()
-    out.add([part(A, 0, 4), part(B, 7, 2)])
-    out.asked_by(one)
-    records = out.records(one)
-    assert next(records).offset == 0
-    out.asked_by(other)
-    assert next(records, None) is None, "it is not his turn"
-    others = out.records(other)
-    assert [next(others).offset for _ in range(2)] == [1, 2]
-    assert (out.done(), out.to_commit(is_shared=False)) == ({A: 0, B: 7},) * 2
-    assert out.consumed() == {A: 3, B: 7}
-    one.is_elsewhere = False
-    assert out.to_commit(is_shared=False) == {A: 2, B: 7}
-    out.asked_by(one)
-    assert out.to_commit(is_shared=False) == {A: 2, B: 7}
-    assert next(out.records(one)).offset == 3
-    out.asked_by(other)
-    del other, others
-    assert out.to_commit(is_shared=False) == {B: 7}
-
-
-def test_what_another_is_given_while_somebody_polls_is_held_too() -> None:
-    out, one = RecordsOut(), Hand()
-    out.add([part(A, 0, 4), part(B, 7, 2)])
-    out.asked_by(None)  # who polls, and gives way
-    out.asked_by(one)
-    next(out.records(one))
-    assert out.to_commit(is_shared=False) == {A: 1, B: 7}
-    assert out.to_commit(is_shared=True) == {A: 0, B: 7}
-    for _ in range(2):
-        out.take(1)
-    assert out.to_commit(is_shared=False) == {A: 0, B: 7}
-
-
-def test_what_is_taken_anew_stays_in_the_hands_that_have_it() -> None:
-    out, one, other = RecordsOut(), Hand(), Hand()
-    out.add([part(A, 0, 4), part(B, 7, 2)])
-    out.hold([part(A, 4, 2)])
-    out.asked_by(one)
-    next(out.records(one))
-    out.asked_by(other)
-    out.drop_waiting([A])
-    assert out.to_commit(is_shared=False) == {A: 0, B: 7}
-    assert [each[:2] for each in out.take(9)] == [B]
-
-
-def test_what_is_held_goes_with_its_partition() -> None:
-    out, one = RecordsOut(), Hand()
-    out.add([part(A, 0, 4)])
-    out.asked_by(one)
-    next(out.records(one))
-    out.asked_by(None)
-    assert out.to_commit(is_shared=False) == {A: 0}
-    out.drop([A])
-    assert out.to_commit(is_shared=False) == {}
-
-
 def test_what_was_sought_elsewhere_is_not_read_on() -> None:
     out = RecordsOut()
     out.add([part(A, 0, 3), part(B, 7, 2), part(A, 3, 2)])
@@ -173,11 +109,11 @@ def test_a_part_that_begins_is_at_no_time_given_out_whole_or_as_far_as_another_w
     assert looked.seen == [{A: 1003, B: 7}]
 
 
-def test_done_is_what_lies_before_the_record_or_part_at_hand() -> None:
+def test_done_is_what_lies_before_what_is_at_hand() -> None:
     out = RecordsOut()
-    assert out.done() is None
+    assert out.done() == {}
     out.add([part(A, 0, 3), part(B, 7, 2), part(A, 3, 2)])
-    assert out.done() is None, "nobody goes through them"
+    assert out.done() == {A: 0, B: 7}
     records = out.records()
     assert [next(records).offset, out.done()] == [0, {A: 0, B: 7}]
     assert [next(records).offset, next(records).offset] == [1, 2]
@@ -186,8 +122,12 @@ def test_done_is_what_lies_before_the_record_or_part_at_hand() -> None:
     assert out.done() == {B: 7, A: 3}
     assert out.take_part(1) == part(B, 8, 1)._replace(next_offset=9, high_watermark=9)
     assert (out.done(), out.consumed()) == ({B: 8, A: 3}, {A: 3})
-    assert [each.next_offset for each in out.take(9)] == [5]
-    assert out.done() is None, "it is not known what of this was worked on"
+    found = out.take(9)
+    out.gave(found)
+    assert [each.next_offset for each in found] == [5]
+    assert (out.done(), out.consumed()) == ({A: 3}, {})
+    out.finish()
+    assert out.done() == {}
 
 
 def test_what_was_not_decoded_yet_goes_by_the_next_polls_count_and_pauses() -> None:

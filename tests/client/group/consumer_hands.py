@@ -1,176 +1,100 @@
-"""What the user of one consumer has in hand, as `docs/client.md` promises it. Nothing of the
+"""What the user of one consumer has at hand, as `docs/client.md` promises it. Nothing of the
 consumer's own is asked for: its commits are held against this.
 
-What `poll` gave is in hand until any task asks for more. What a stream gave last, a record or a
-part, is in hand until the task that has it asks for more in any way, drops the stream, or ends.
-What a task had in hand as it was cancelled stays so: nobody was done with it.
+At hand is what was given last, by a poll or a stream, until any task asks for more.
 
-A commit covers all that was given, but for this:
-- as time passes (in no task) nothing that anybody has in hand;
-- in a task that reads, nothing that another one has of a stream;
-- in a task that has read nothing, what it covers of that is not promised;
-- where partitions are let go of, nothing that tasks were cancelled with, until a commit has covered
-  it; nor as time passes, until somebody asks for more.
+- The user's commits cover all that was given.
+- What goes by itself as time passes covers nothing that is at hand.
+- Where partitions are let go of, what is at hand is covered if the task that has it lets go of
+  them, or has ended in order.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from contextlib import contextmanager
+from typing import Any
 
 from moldau.client import TopicPartition
 
 Task = asyncio.Task[Any]
 
 
-class _Held(NamedTuple):
-    task: Task
-    where: TopicPartition
-    offset: int
-    """The first that is in hand."""
-    end: int
-    """Behind the last."""
-
-
 class Hands:
-    """Of all tasks that read one consumer."""
+    """Of all tasks that read one consumer, one after the other."""
 
     def __init__(self) -> None:
-        self._polled: dict[TopicPartition, int] = {}
-        self._polled_by: WeakKeyDictionary[Task, list[_Held]] = WeakKeyDictionary()
-        """What the last poll of each task gave: to who is cancelled with it, it is in hand though
-        others have asked for more."""
-        self._of_streams: dict[object, _Held] = {}
-        self._asked: WeakKeyDictionary[Task, list[_Held]] = WeakKeyDictionary()
-        """What a task had when it asked for more, until it has an answer: who is cut off may have
-        been, before the consumer knew."""
-        self._readers: WeakSet[Task] = WeakSet()
-        self._cut_off: list[_Held] = []
-        """What tasks had as they were cancelled."""
-        self._is_cut_off_lately = False
+        self._at_hand: dict[TopicPartition, int] = {}
+        self._unsure: dict[TopicPartition, int] = {}
+        """What was at hand when somebody asked for more, until he has an answer: who is cut off may
+        have been before the consumer knew."""
+        self._reader: Task | None = None
+        self._asking: set[Task] = set()
 
-    def ask(self) -> None:
+    @contextmanager
+    def asking(self) -> Iterator[None]:
         """The present task wants more."""
-        task = _present()
+        before, task = self._reader, _present()
         assert task is not None
-        self._readers.add(task)
-        self._polled.clear()
-        self._polled_by[task] = []
-        self._is_cut_off_lately = False
-        own = [each for each in self._of_streams.values() if each.task is task]
-        self._asked.setdefault(task, []).extend(own)
-        self._of_streams = {
-            stream: each for stream, each in self._of_streams.items() if each.task is not task
-        }
+        self._reader = task
+        for where, offset in self._at_hand.items():
+            self._unsure.setdefault(where, offset)
+        self._at_hand = {}
+        self._asking.add(task)
+        try:
+            yield
+        except RuntimeError:  # another one waits for records
+            self._reader = before
+            raise
+        finally:
+            self._asking.discard(task)
 
     def be_answered(self) -> None:
         """It has what it wanted, or nothing came in time."""
-        task = _present()
-        assert task is not None
-        self._asked.pop(task, None)
-        self._is_cut_off_lately = False
+        self._reader = _present()
+        self._at_hand, self._unsure = {}, {}
 
-    def be_refused(self) -> None:
-        """It reads nothing, because another one polls: it may not have read before either."""
-        task = _present()
-        assert task is not None
-        self._readers.discard(task)
-
-    def take(self, where: TopicPartition, offsets: Sequence[int], stream: object = None) -> None:
-        """A part, or a record; of a poll where there is no stream."""
-        task = _present()
-        assert task is not None
-        taken = _Held(task, where, offsets[0], offsets[-1] + 1)
-        if stream is None:
-            if all(each is task for each in self._asked):  # who asks may come behind this
-                self._polled.setdefault(where, taken.offset)
-            self._polled_by[task].append(taken)
-        else:
-            self._of_streams[stream] = taken
-
-    def cut_off(self, task: Task) -> None:
-        """It is to be cancelled."""
-        cut_off = [each for each in self._of_streams.values() if each.task is task]
-        cut_off += self._polled_by.get(task, [])
-        self._cut_off += cut_off
-        self._is_cut_off_lately |= bool(cut_off)
-
-    def drop(self, stream: object) -> None:
-        """Its user has left it for good."""
-        self._of_streams.pop(stream, None)
+    def take(self, where: TopicPartition, offsets: Sequence[int]) -> None:
+        """A part, or a record."""
+        self._at_hand.setdefault(where, offsets[0])
 
     def forget(self, where: TopicPartition) -> None:
-        """It was sought elsewhere, or belongs to others: what is in hand of it is no matter of
-        commits any more."""
-        self._polled.pop(where, None)
-        for task, polled in list(self._polled_by.items()):
-            self._polled_by[task] = [each for each in polled if each.where != where]
-        self._of_streams = {
-            stream: each for stream, each in self._of_streams.items() if each.where != where
-        }
-        self._cut_off = [each for each in self._cut_off if each.where != where]
-        for task, left in list(self._asked.items()):
-            self._asked[task] = [each for each in left if each.where != where]
+        """It was sought elsewhere, or belongs to others."""
+        self._at_hand.pop(where, None)
+        self._unsure.pop(where, None)
 
-    @property
-    def are_of_streams(self) -> bool:
-        """Whether all that is in hand is known to the consumer as time passes."""
-        return bool(self._of_streams) and not (self._polled or any(self._polled_by.values()))
+    def end_of_done(self, where: TopicPartition, given: int) -> int:
+        """How far a commit may go as time passes; `given` is what comes next."""
+        return min(given, self._at_hand.get(where, given))
 
-    def end_of_commit(self, where: TopicPartition, given: int, chosen: int) -> int:
-        """How far a commit may go that is chosen now; `given` is what comes next, and up to
-        `chosen` another one goes."""
-        task = _present()
-        if task is not None and task not in self._readers:
+    def end_of_let_go(self, where: TopicPartition, given: int) -> int:
+        """The same as the partition is given up."""
+        return given if self._is_finished() or self._unsure else self.end_of_done(where, given)
+
+    def sure_of_let_go(self, where: TopicPartition, given: int) -> int:
+        """How far that goes at least."""
+        if _present() in self._asking or (self._is_finished() and where not in self._unsure):
             return given
-        end = min([given, *self._held_elsewhere(where)])
-        if task is None:
-            end = min(end, self._polled.get(where, given))
-            if self._is_cut_off_lately:
-                end = self.end_of_let_go(where, end, chosen)
-        return end
+        return self._sure(where, given)
 
-    def end_of_let_go(self, where: TopicPartition, given: int, chosen: int) -> int:
-        """The same where it goes by itself as the partition is given up, in whatever task."""
-        cut_off = [each for each in self._cut_off if each.where == where and each.end > chosen]
-        return min([given, *(each.offset for each in cut_off)])
-
-    def sure_of_commit(self, where: TopicPartition, given: int) -> int:
-        """How far one goes that is chosen now, if not as time passes."""
-        asked = [
-            each.offset
-            for task, left in self._asked.items()
-            for each in left
-            if each.where == where and task is not _present()
-        ]
-        return min([given, *asked, *self._held_elsewhere(where)])
-
-    def sure_of_let_go(self, where: TopicPartition, given: int, stored: int) -> int:
-        """The same where the partition is given up, and is committed up to `stored`."""
-        cut_off = [each.offset for each in self._not_stored(where, stored)]
-        return min([self.sure_of_commit(where, given), *cut_off])
-
-    def sure_of_end(self, where: TopicPartition, given: int, stored: int) -> int:
+    def sure_of_end(self, where: TopicPartition, given: int) -> int:
         """The same in whatever task."""
-        held = (
-            *self._of_streams.values(),
-            *(each for left in self._asked.values() for each in left),
-            *self._not_stored(where, stored),
-        )
-        return min([given, *(each.offset for each in held if each.where == where)])
+        is_ended = self._has_ended() and where not in self._unsure
+        return given if is_ended else self._sure(where, given)
 
-    def _not_stored(self, where: TopicPartition, stored: int) -> list[_Held]:
-        """What tasks had as they were cancelled, unless all of that is stored: it is one place."""
-        cut_off = [each for each in self._cut_off if each.where == where]
-        return cut_off if any(each.end > stored for each in cut_off) else []
+    def _sure(self, where: TopicPartition, given: int) -> int:
+        return min(given, self._at_hand.get(where, given), self._unsure.get(where, given))
 
-    def _held_elsewhere(self, where: TopicPartition) -> Iterator[int]:
-        present = _present()
-        for each in self._of_streams.values():
-            if each.where == where and each.task is not present and not each.task.done():
-                yield each.offset
+    def _is_finished(self) -> bool:
+        return self._reader is None or self._reader is _present() or self._has_ended()
+
+    def _has_ended(self) -> bool:
+        """In order."""
+        reader = self._reader
+        if reader is None or not reader.done() or reader.cancelled():
+            return False
+        return reader.exception() is None
 
 
 def _present() -> Task | None:

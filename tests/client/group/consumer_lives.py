@@ -232,13 +232,8 @@ class Life(Caller, RebalanceListener):
         records = self.random.choice((1, 3, 10))
 
         async def poll() -> int:
-            self.hands.ask()
-            try:
+            with self.hands.asking():
                 parts = await self.consumer.poll(timeout_s, max_records=records)
-            except RuntimeError as error:
-                if str(error).startswith("another task polls"):
-                    self.hands.be_refused()
-                raise
             self.hands.be_answered()
             for part in parts:
                 offsets = [each.offset for each in part.records]
@@ -301,8 +296,7 @@ class Life(Caller, RebalanceListener):
         """What a user may commit by its number without going back."""
         chosen = self.told[where].chosen
         before = min(given, max(chosen, self.book.stored[where][-1]))
-        end = self.hands.end_of_commit(where, given, chosen)
-        return self.random.randint(before, max(before, end))
+        return self.random.randint(before, given)
 
     async def commit_soon(self) -> None:
         self.book.note(self.name, "commits soon")
@@ -381,7 +375,6 @@ class Life(Caller, RebalanceListener):
                 continue  # it went on while others ended
             self.book.note(self.name, f"{each.get_name()} is cancelled")
             self.book.counts["cancelled a reader"] += 1
-            self.hands.cut_off(each)
             each.cancel()
             if is_in_turn and waits:
                 await asyncio.wait([each])
@@ -397,15 +390,17 @@ class Life(Caller, RebalanceListener):
             tenure = self.told.get(where) or self.giving_up.get(where)
             if tenure is None or tenure.next is None:
                 continue
-            end = self.hands.end_of_commit(where, tenure.next, tenure.chosen)
+            end = tenure.next
+            if by == "done":
+                end = self.hands.end_of_done(where, end)
             if by == "let_go":
-                end = self.hands.end_of_let_go(where, end, tenure.chosen)
+                end = self.hands.end_of_let_go(where, end)
             end = max(tenure.chosen, end)
             facts = {"by": by, "at": where, "offset": offset}
             tenure.chosen = max(offset, tenure.chosen)
             self.demand(offset <= end, Promise.NOT_IN_HAND, **facts, given=tenure.next, end=end)
             if by == "consumed" and where in self.told:
-                sure = self.hands.sure_of_commit(where, tenure.next)
+                sure = tenure.next
                 self.demand(offset >= sure, Promise.COVERS_ALL_GIVEN, **facts, sure=sure)
 
     def owed_meanwhile(self) -> Owed:
@@ -413,7 +408,7 @@ class Life(Caller, RebalanceListener):
         hand takes longer than the interval, and nothing else happens."""
         is_known = self.game.is_calm and self.commits_by_itself and self._goes_on_alone
         owed = {
-            where: (tenure, self._sure_of_end(where, tenure))
+            where: (tenure, self.hands.sure_of_end(where, tenure.next))
             for where, tenure in self.told.items()
             if tenure.next is not None and not tenure.is_sought
         }
@@ -426,8 +421,6 @@ class Life(Caller, RebalanceListener):
         for where, (tenure, offset) in owed.offsets.items():
             if self.told.get(where) is tenure and not tenure.is_sought:
                 stored = self.book.stored[where][-1]
-                # Others were cancelled, perhaps.
-                offset = self.hands.sure_of_end(where, offset, stored)
                 self.demand(
                     stored >= offset,
                     Promise.COMMITTED_MEANWHILE,
@@ -449,16 +442,7 @@ class Life(Caller, RebalanceListener):
         for where, tenure in self.told.items():
             tenure.kept = None
             if tenure.next is not None:
-                stored = self._stored(where, tenure)
-                tenure.kept = self.hands.sure_of_let_go(where, tenure.next, stored)
-
-    def _sure_of_end(self, where: TopicPartition, tenure: Tenure) -> int:
-        assert tenure.next is not None
-        return self.hands.sure_of_end(where, tenure.next, self._stored(where, tenure))
-
-    def _stored(self, where: TopicPartition, tenure: Tenure) -> int:
-        """Since it was put where it has gone on from: nobody knows that behind a seek."""
-        return -1 if tenure.is_sought else self.book.stored[where][-1]
+                tenure.kept = self.hands.sure_of_let_go(where, tenure.next)
 
     async def subscribe(self) -> None:
         topics = self.random.choice((["t"], ["u"], ["t", "u"], ["t", "u"], ["t", "u"]))
@@ -542,7 +526,7 @@ class Life(Caller, RebalanceListener):
             return {}
         return {
             where: (
-                self._sure_of_end(where, tenure),
+                self.hands.sure_of_end(where, tenure.next),
                 len(self.book.stored[where]) - 1,
                 self.lost,
             )

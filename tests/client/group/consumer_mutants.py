@@ -13,12 +13,10 @@ from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.iteration import RecordStream
 from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.reader import GroupsReader
-from moldau.client.consumer.readers import Readers, Task
-from moldau.client.consumer.taken import ConsumerRecord, RecordsOut, _at_most
+from moldau.client.consumer.taken import ConsumerRecord, RecordsOut
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.session import GroupSession
-from moldau.link.metadata import TopicPartition
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.group.consumer_book import Promise
 
@@ -93,36 +91,23 @@ def the_timer_commits_what_is_in_hand() -> Mutation:
 
 def what_is_at_hand_counts_as_done() -> Mutation:
     """To the timer, while the user goes through records or parts."""
+    return patch.object(RecordsOut, "done", RecordsOut.consumed)
 
-    def done(out: RecordsOut) -> dict[TopicPartition, int] | None:
-        return None if out._in_hand() is None else _at_most(out.consumed(), out._held.values())
 
-    return patch.object(RecordsOut, "done", done)
+def what_a_poll_gave_counts_as_done() -> Mutation:
+    """To the timer."""
+    return patch.object(RecordsOut, "gave", lambda *_: None)
 
 
 def the_timer_takes_commits_back() -> Mutation:
     """The user's own, which covered what he had in hand."""
-    return patch.object(GroupsReader, "_further", lambda _, offsets: offsets)
-
-
-def other_tasks_take_commits_back() -> Mutation:
-    """Of what one has in hand and has committed all the same."""
-    return patch.object(GroupsReader, "consumed", lambda reader: reader._consumer._consumed())
-
-
-def other_tasks_have_nothing_in_hand() -> Mutation:
-    """Who commits covers what all were given."""
-    return patch.object(RecordsOut, "to_commit", lambda out, **_: out.consumed())
+    return patch.object(GroupsReader, "commit_begins", lambda *_: None)
 
 
 def a_commit_leaves_out_what_is_at_hand() -> Mutation:
     """As if it went by itself."""
 
-    def to_commit(out: RecordsOut, **_: object) -> dict[TopicPartition, int]:
-        in_hand = out._in_hand()
-        return _at_most(out.consumed(), [] if in_hand is None else [in_hand])
-
-    return patch.object(RecordsOut, "to_commit", to_commit)
+    return patch.object(RecordsOut, "consumed", RecordsOut.done)
 
 
 def nothing_is_committed_as_time_passes() -> Mutation:
@@ -131,29 +116,8 @@ def nothing_is_committed_as_time_passes() -> Mutation:
 
 
 def a_cancelled_task_was_done() -> Mutation:
-    """With what it had in hand."""
-    return patch.object(Readers, "cut_off", lambda _: {})
-
-
-def of_cancelled_tasks_the_last_is_known() -> Mutation:
-    """Only that which asked for more last."""
-    return patch.object(Readers, "put_aside", lambda _: None)
-
-
-def who_asks_for_more_forgets_the_cancelled() -> Mutation:
-    """Though one after the other is cancelled."""
-    original = Readers.asks
-
-    def asks(readers: Readers, task: Task | None) -> None:
-        original(readers, task)
-        readers._left.clear()
-
-    return patch.object(Readers, "asks", asks)
-
-
-def the_timer_does_not_know_of_the_cancelled() -> Mutation:
-    """While the others end."""
-    return patch.object(Readers, "cut_off_lately", lambda _: {})
+    """With what it had at hand."""
+    return patch.object(Consumer, "_is_finished", lambda _: True)
 
 
 # What is given.
@@ -198,14 +162,10 @@ MUTANTS: Final[dict[Mutant, Hunt]] = {
     ),
     the_timer_commits_what_is_in_hand: Hunt(range(100), (Promise.NOT_IN_HAND,)),
     what_is_at_hand_counts_as_done: Hunt(range(100), (Promise.NOT_IN_HAND,)),
+    what_a_poll_gave_counts_as_done: Hunt(range(100), (Promise.NOT_IN_HAND,)),
     the_timer_takes_commits_back: Hunt(range(100), (Promise.COMMITS_GO_ON,)),
-    other_tasks_take_commits_back: Hunt(range(100), (Promise.COMMITS_GO_ON,)),
-    other_tasks_have_nothing_in_hand: Hunt(range(100), (Promise.NOT_IN_HAND,)),
     a_commit_leaves_out_what_is_at_hand: Hunt(range(100), (Promise.COVERS_ALL_GIVEN,)),
     a_cancelled_task_was_done: Hunt(range(200), (Promise.NOT_IN_HAND,)),
-    of_cancelled_tasks_the_last_is_known: Hunt(range(200), (Promise.NOT_IN_HAND,)),
-    who_asks_for_more_forgets_the_cancelled: Hunt(range(200), (Promise.NOT_IN_HAND,)),
-    the_timer_does_not_know_of_the_cancelled: Hunt(range(400), (Promise.NOT_IN_HAND,)),
     nothing_is_committed_as_time_passes: Hunt(range(100), (Promise.COMMITTED_MEANWHILE,)),
     what_is_left_of_a_part_is_lost: Hunt(range(100), (Promise.NO_GAP, Promise.NOT_IN_HAND)),
     a_paused_part_is_read_on: Hunt(range(100), (Promise.PAUSED_GIVES_NOTHING,)),

@@ -55,16 +55,16 @@ class Stream:
         life = self._life
 
         async def take() -> int | None:
-            life.hands.ask()
             try:
-                given = await anext(self._source)
+                with life.hands.asking():
+                    given = await anext(self._source)
             except StopAsyncIteration:
                 return None
             life.hands.be_answered()
             records = [given] if isinstance(given, ConsumerRecord) else given.records
             offsets = [each.offset for each in records]
             where = TopicPartition(given.topic, given.partition)
-            life.hands.take(where, offsets, self)
+            life.hands.take(where, offsets)
             life.be_given(given.topic, given.partition, offsets)
             return len(offsets)
 
@@ -120,7 +120,6 @@ class Reading:
             self._stream, self._aside = self._aside, self._stream
         if self._stream is not None:
             self._life.book.note(self._life.name, "drops a stream")
-            self._life.hands.drop(self._stream)
             self._stream = None
 
     async def _work(self) -> None:
@@ -159,5 +158,5 @@ class Reading:
         owed = life.owed_meanwhile()
         seconds = life.interval_s + 1.0
         await rest(min(seconds, 2.0))
-        if seconds <= 2.0 and self._stream is not None and life.hands.are_of_streams:
+        if seconds <= 2.0:
             life.check_committed_meanwhile(owed)

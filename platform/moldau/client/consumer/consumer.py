@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -50,7 +51,6 @@ from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.origin import Part
 from moldau.client.consumer.positions import Bounds, Positions
 from moldau.client.consumer.reader import GroupsReader
-from moldau.client.consumer.readers import Readers
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.seeking import ConsumerPositions, Partitions
 from moldau.client.consumer.taken import Chosen, ConsumerRecord, RecordsOut
@@ -146,7 +146,9 @@ class Consumer(ConsumerPositions):
         self._turned_at = _LONG_AGO
         """When the rest of the loop had its last turn, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
-        self._readers = Readers(lambda: self._out.given_at())
+        """The task that waits for records."""
+        self._asked: asyncio.Task[object] | None = None
+        """The task that asked for records last."""
         self._refusal: KafkaError | None = None
         self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
 
@@ -231,8 +233,9 @@ class Consumer(ConsumerPositions):
         listener, leaves the group, and closes the connections; a poll that waits fails. May be
         called again.
 
-        At the end of an `async with` that an exception ends nothing is committed by itself any
-        more: nobody is done with what the last poll gave, so it is read again.
+        Nothing is committed by itself where an exception ends the `async with`, or is being handled
+        when this is called. Else everything is that was given out, but for what a task has at hand
+        that reads still, was cancelled or has failed.
 
         Unless it is told by `leave_group`, a static member stays in its group until its session
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
@@ -249,6 +252,7 @@ class Consumer(ConsumerPositions):
         if "_cluster" in vars(self):
             self._cluster.check_loop()
         self._world.is_closed = True
+        self._has_failed |= sys.exc_info()[0] is not None
         await self._close(timeout_s, leave_group=leave_group)
 
     async def _close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
@@ -282,7 +286,7 @@ class Consumer(ConsumerPositions):
 
     async def _end(self) -> None:
         """Each step is taken, whatever those before it raise, once, or may be taken again."""
-        self._readers.end()
+        self._asked = None
         self._interceptors.close(is_for_good=self._world.is_closed)
         if "_fetcher" in vars(self):
             self._fetcher.close()
@@ -401,7 +405,8 @@ class Consumer(ConsumerPositions):
 
     def _drop(self, partitions: Collection[TopicPartition]) -> None:
         self._out.drop(partitions)
-        self._readers.drop(partitions)
+        if self._group is not None:
+            self._group.forget(partitions)
 
     def _metadata_came(self) -> None:
         self._check_topics()
@@ -453,12 +458,11 @@ class Consumer(ConsumerPositions):
         if timeout_s.__class__ is not float or not timeout_s >= 0:
             timeout_s = seconds(timeout_s, "timeout_s")
         self._check_may_poll()
-        _refuse_two(self._poller)
-        task = self._asking_task()
-        self._out.asked_by(None)
         chosen = None if partitions is None else _chosen_in(partitions)
+        self._asks()
+        self._out.finish()
         found = await self._poll(timeout_s, partial(self._found, max_records), chosen)
-        self._readers.is_given(task, found)
+        self._out.gave(found)
         return found
 
     async def poll_batches(
@@ -478,18 +482,16 @@ class Consumer(ConsumerPositions):
         positive(max_records, "max_records")
         timeout_s = seconds(timeout_s, "timeout_s")
         self._check_may_poll()
-        _refuse_two(self._poller)
         if self._interceptors:
             raise ValueError("interceptors look at records, and poll_batches makes none: use poll")
-        task = self._asking_task()
-        self._out.asked_by(None)
         chosen = None if partitions is None else _chosen_in(partitions)
+        self._asks()
+        self._out.finish()
         found = await self._poll(timeout_s, partial(self._found_columns, max_records), chosen)
-        self._readers.is_given(task, found)
+        self._out.gave(found)
         return found
 
     async def _found_columns(self, max_records: int) -> list[PartitionColumns]:
-        self._readers.put_aside()
         self._fetch_again(self._out.take_all())
         parts = self._positions.take_columns(max_records)
         self._count_consumed([(each.topic, len(each)) for each in parts])
@@ -507,7 +509,6 @@ class Consumer(ConsumerPositions):
     ) -> list[P]:
         began = self._clock.monotonic()
         self._poller = task = asyncio.current_task()
-        self._readers.waits(task)
         self._metrics.poll_began(began)
         found: list[P] = []
         try:
@@ -525,23 +526,29 @@ class Consumer(ConsumerPositions):
                 self._poller = self._positions.chosen = None
             self._metrics.poll_ended(self._clock.monotonic())
 
-    def _present_task(self) -> asyncio.Task[object] | None:
-        try:
-            return asyncio.current_task()
-        except RuntimeError:  # outside a loop, as who asks a closed client what it has read
-            return None
+    def _asks(self) -> None:
+        """The present task asks for records. RuntimeError while another one waits for some."""
+        task = asyncio.current_task()
+        poller = self._poller
+        if poller is not None and poller is not task:
+            _refuse_two(poller)
+        self._asked = task
 
-    def _asking_task(self) -> asyncio.Task[object] | None:
-        task = self._present_task()
-        self._readers.asks(task)
-        return task
+    def _is_finished(self) -> bool:
+        """Whether what is at hand is done with: the task that has it gives partitions up itself, or
+        has ended, neither cancelled nor by an error."""
+        asked = self._asked
+        if asked is None or asked is asyncio.current_task():
+            return True
+        # Not `exception()`: then the loop would not log an error that nobody has looked at.
+        return asked.done() and not asked.cancelled() and asked._exception is None
 
     async def _give_way_if_due(self) -> bool:
         """For who goes through what lies here without a poll; whether it was due."""
         self._cluster.check_loop()
         is_due = self._clock.monotonic() - self._turned_at >= _TURN_S
         if is_due:
-            self._readers.waits(self._present_task())
+            self._out.finish()
             await self._give_way()
         return is_due
 
@@ -584,7 +591,6 @@ class Consumer(ConsumerPositions):
     async def _found(self, max_records: int) -> list[PartitionRecords]:
         """What lies here, else what nobody has seen yet, as interceptors let it through."""
         while True:
-            self._readers.put_aside()
             left = self._out.take(max_records, self._positions.chosen)
             if left:
                 return left
@@ -676,7 +682,6 @@ class Consumer(ConsumerPositions):
         """As `poll`, for a stream whose turn it is."""
         try:
             self._check_may_poll()
-            _refuse_two(self._poller)
             most = max_records or self.settings[rows.max_poll_records]
             return await self._poll(_ITERATION_S, partial(self._found, most), chosen)
         except ClientClosed:
@@ -716,8 +721,7 @@ class Consumer(ConsumerPositions):
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The same, whatever is committed."""
-        is_shared = self._poller is not None or self._present_task() in self._readers
-        return self._ahead_of(self._out.to_commit(is_shared=is_shared))
+        return self._ahead_of(self._out.consumed())
 
     def _ahead_of(
         self, left: Mapping[TopicPartition, int]
@@ -786,9 +790,9 @@ def _chosen_in(partitions: Iterable[Partition]) -> frozenset[TopicPartition]:
     return chosen
 
 
-def _refuse_two(poller: asyncio.Task[object] | None) -> None:
-    """Records that two tasks took in turn would be committed by whoever comes first."""
-    if poller is not None and not poller.done() and not poller.cancelling():
+def _refuse_two(poller: asyncio.Task[object]) -> None:
+    """One task reads a consumer."""
+    if not poller.done() and not poller.cancelling():
         raise RuntimeError(
             "another task polls this consumer: give each task a consumer of its own, or let one "
             "task poll and hand the records on"

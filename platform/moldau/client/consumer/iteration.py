@@ -23,7 +23,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Final, Protocol, Self
 
-from moldau.client.consumer.readers import Task
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.taken import Chosen, ConsumerRecord, RecordsOut
 
@@ -40,48 +39,22 @@ class Reader(Protocol):
     _is_closing: bool
     _out: RecordsOut
 
-    def _present_task(self) -> Task | None:
-        """That in which this is called."""
-
-    def _asking_task(self) -> Task | None:
-        """The same, and from now on it is known as one that goes through what is read."""
+    def _asks(self) -> None:
+        """The present task asks for more. RuntimeError while another one does."""
 
     async def _give_way_if_due(self) -> bool:
         """Lets the rest of the loop have its turn, if it waits for it; whether it has had one."""
 
 
-class _Hand:
-    """That of the task which asked a stream last. The stream and what it goes through have it, and
-    nobody else: it goes when a loop is left."""
-
-    __slots__ = ("__weakref__", "_reader", "_task")
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._task: Task | None = None
-
-    def asks(self) -> None:
-        """For the next record or part."""
-        self._task = self._reader._asking_task()
-        self._reader._out.asked_by(self)
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether it is that of another task than the present one, which has not ended."""
-        task = self._task
-        return task is not None and not task.done() and task is not self._reader._present_task()
-
-
 class RecordStream:
     """One by one. What is left in the middle lies in `out`, for whatever reads next."""
 
-    __slots__ = ("_between_looks", "_hand", "_out", "_poll", "_reader", "_records")
+    __slots__ = ("_between_looks", "_out", "_poll", "_reader", "_records")
 
     def __init__(self, reader: Reader, poll: Poll) -> None:
         self._reader = reader
         self._out = reader._out
         self._poll = poll
-        self._hand = _Hand(reader)
         self._between_looks = 1
         self._records: Iterator[ConsumerRecord] = iter(())
 
@@ -103,8 +76,8 @@ class RecordStream:
         while True:
             if self._reader._is_closing:
                 raise StopAsyncIteration
-            self._hand.asks()
-            self._records = islice(self._out.records(self._hand), self._between_looks)
+            self._reader._asks()
+            self._records = islice(self._out.records(), self._between_looks)
             for record in self._records:
                 return record
             self._out.add(await self._poll() or ())
@@ -114,7 +87,7 @@ class RecordStream:
 class PartStream:
     """By partition, one part at a time. The others lie in `out`, for whatever reads next."""
 
-    __slots__ = ("_chosen", "_count_max", "_hand", "_out", "_poll", "_reader")
+    __slots__ = ("_chosen", "_count_max", "_out", "_poll", "_reader")
 
     def __init__(
         self, reader: Reader, poll: Poll, count_max: int | None = None, chosen: Chosen = None
@@ -124,7 +97,6 @@ class PartStream:
         self._reader = reader
         self._out = reader._out
         self._poll = poll
-        self._hand = _Hand(reader)
         self._count_max = sys.maxsize if count_max is None else count_max
 
     def __aiter__(self) -> Self:
@@ -135,7 +107,7 @@ class PartStream:
             await self._reader._give_way_if_due()
             if self._reader._is_closing:
                 raise StopAsyncIteration
-            self._hand.asks()
+            self._reader._asks()
             part = self.at_hand()
             if part is not None:
                 return part

@@ -295,6 +295,10 @@ class ConsumerGroup:
         """From now on the consumer reads what the change says."""
         self._reader.take_over(change)
 
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These were sought elsewhere, or are not read any more."""
+        self._reader.forget(partitions)
+
     def change_begins(self) -> None:
         """Nothing is given out until a poll has run it."""
         self._reader.change_begins()
@@ -411,16 +415,20 @@ class ConsumerGroup:
         )
         self._under_way[task] = (offsets.keys(), self._clock.monotonic() + self._request_s)
         self._reader.commit_begins(offsets)
-        task.add_done_callback(partial(self._ended, left))
+        task.add_done_callback(partial(self._ended, offsets, left))
         self._all_committed = _both(self._all_committed, task)
         return task
 
     def _ended(
-        self, left: Mapping[TopicPartition, OffsetAndMetadata], task: asyncio.Task[None]
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        left: Mapping[TopicPartition, OffsetAndMetadata],
+        task: asyncio.Task[None],
     ) -> None:
         del self._under_way[task]
-        if task.cancelled() or task.exception() is not None:
-            self._reader.commit_ended(left, was_cut_off=task.cancelled())
+        is_stored = not task.cancelled() and task.exception() is None
+        lost = () if is_stored else left
+        self._reader.commit_ended(offsets, lost, was_cut_off=task.cancelled())
         self._reader.may_look_up()
 
     async def _commit(
@@ -470,10 +478,7 @@ class ConsumerGroup:
             began = self._clock.monotonic()
             offsets = dict(left)
             storing = self._offsets.commit(left, ids, is_given_up, timeout_s=left_s)
-            try:
-                await self._told_of(storing, offsets)
-            finally:  # some of it, where others were refused
-                self._reader.are_stored({each: offsets[each] for each in offsets.keys() - left})
+            await self._told_of(storing, offsets)
             self._reader.committed_now(offsets, self._clock.monotonic() - began)
 
     def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
@@ -515,9 +520,8 @@ class ConsumerGroup:
         if not self._commits_by_itself:
             return
         now = self._clock.monotonic()
-        offsets = self._reader.done()
-        if offsets is not None and self._auto.is_due(now):
-            self._commit_done(offsets)
+        if self._auto.is_due(now):
+            self._commit_done(self._reader.done())
         self._commit_later(now)
 
     def _commit_done(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

@@ -108,8 +108,7 @@ class Position:
         self.epoch = NO_EPOCH
         self.fetch_epoch = NO_EPOCH
         self.leader_epoch = NO_EPOCH
-        self.generation = self.course = next(generations)
-        """`course` is the generation in which it was put where it has gone on from since."""
+        self.generation = next(generations)
         self._generations = generations
         self.look_up = look_up
         self.is_paused = False
@@ -219,7 +218,6 @@ class Position:
 
     def _drop(self) -> None:
         self.make_void()
-        self.course = self.generation
         self.buffered.clear()
         self.buffered_bytes = 0
         self.error = None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from moldau.client.group.commit_reach import CommitReach
 from moldau.client.group.member import Change
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.ids import Uuid
@@ -21,7 +20,10 @@ class GroupsReader:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._given_last: object = None
-        self._reach = CommitReach()
+        self._begun: dict[TopicPartition, int] = {}
+        self._stored: dict[TopicPartition, int] = {}
+        """Where the last commit of a partition ends: one that was begun and has not failed, and one
+        that is stored. What goes by itself must not undo what the user has committed."""
 
     def take_over(self, change: Change) -> None:
         """From now on it reads what the change says, unless the user has assigned partitions
@@ -52,69 +54,49 @@ class GroupsReader:
         self._consumer._fetcher.may_look_up()
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What `commit` would store now, and what goes by itself: without what another task has in
-        hand, unless that one has committed it. Else 1. a task commits the part at hand too, and
-        keeps it for long, 2. less is stored, 3. the task dies, 4. what it has committed is read
-        again. It is committed once more, as that one's commit may fail, and who commits is told
-        that all is stored."""
-        return self._at_least_committed(self._consumer._consumed())
+        """What `commit` would store now: behind all that was given."""
+        return self._consumer._consumed()
 
     def let_go(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What goes by itself when partitions are given up: as `consumed`, but nobody is done with
-        what tasks had in hand as they were cancelled."""
-        cut_off = self._consumer._readers.cut_off()
-        return self._at_least_committed(_at_most(self._consumer._consumed(), cut_off))
+        """What goes by itself when partitions are given up."""
+        return self.consumed() if self._consumer._is_finished() else self.done()
 
-    def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
-        """As `consumed`, without what the user may still work on: all that he was given while a
-        poll waits, all before the record or part at hand while he goes through them, else nobody
-        knows (None); without what tasks were cancelled with just now, as others may follow; and
-        without partitions of which he has committed more."""
-        out, is_polling = self._consumer._out, self._consumer._poller is not None
-        left = out.to_commit(is_shared=True) if is_polling else out.done()
-        if left is None:
-            return None
-        cut_off = self._consumer._readers.cut_off_lately()
-        return self._further(_at_most(self._consumer._ahead_of(left), cut_off))
-
-    def _at_least_committed(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def done(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What goes by itself as time passes: all before what is at hand, and without partitions
+        of which the user has committed more."""
+        offsets = self._consumer._ahead_of(self._consumer._out.done())
         return {
-            where: each._replace(offset=max(each.offset, self._end_of(where)))
+            where: each
             for where, each in offsets.items()
+            if each.offset >= max(self._begun.get(where, -1), self._stored.get(where, -1))
         }
 
-    def _further(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {
-            where: each for where, each in offsets.items() if each.offset >= self._end_of(where)
-        }
-
-    def _end_of(self, where: TopicPartition) -> int:
-        """Of what was committed of it since it was assigned or sought, if it was given so far."""
-        position = self._consumer._positions.get(where)
-        end = -1 if position is None else self._reach.end(where, position.course)
-        return -1 if position is None or position.position < end else end
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These were sought elsewhere, or are not read any more: less may be meant from now on."""
+        for where in partitions:
+            self._begun.pop(where, None)
+            self._stored.pop(where, None)
 
     def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These are to be stored."""
-        self._consumer._readers.commit_begins(
-            {where: each.offset for where, each in offsets.items()}
-        )
+        """These are to be stored. Of partitions that were given so far it is remembered."""
         for where, each in offsets.items():
             position = self._consumer._positions.get(where)
-            if position is not None:
-                self._reach.begins(where, position.course, each.offset)
+            if position is not None and each.offset <= position.position:
+                self._begun[where] = each.offset
 
     def commit_ended(
-        self, left: Mapping[TopicPartition, OffsetAndMetadata], *, was_cut_off: bool
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        left: Collection[TopicPartition],
+        *,
+        was_cut_off: bool,
     ) -> None:
-        """These are not known to be stored: they may be, if it was cut off."""
-        ended = self._reach.was_cut_off if was_cut_off else self._reach.has_failed
-        for where, each in left.items():
-            ended(where, each.offset)
+        """All are stored but those that are left: they may be too, if it was cut off."""
+        for where, each in offsets.items():
+            if where not in left and where in self._begun:
+                self._stored[where] = each.offset
+            elif not was_cut_off and self._begun.get(where) == each.offset:
+                del self._begun[where]
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
         """Of which topics these are."""
@@ -124,11 +106,6 @@ class GroupsReader:
         """The same for offsets that the user names: he has them of what he was given last."""
         wanted = list(partitions)
         return {**self.topic_ids(wanted), **self._consumer._positions.given_ids(wanted)}
-
-    def are_stored(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These, whatever becomes of others that were to be stored with them."""
-        for where, each in offsets.items():
-            self._reach.is_stored(where, each.offset)
 
     def committed_now(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
@@ -140,12 +117,3 @@ class GroupsReader:
     def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
         """The member has its share again, or is out of the group."""
         self._consumer._metrics.rebalanced(seconds, has_failed=has_failed)
-
-
-def _at_most(
-    offsets: dict[TopicPartition, OffsetAndMetadata], bounds: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {
-        where: each._replace(offset=min(each.offset, bounds.get(where, each.offset)))
-        for where, each in offsets.items()
-    }

@@ -1,9 +1,9 @@
 """What a consumer has taken of its positions and its user has not worked on yet. No IO.
 
-`poll` gives everything at once, so all of it counts as worked on when the user comes back. An
-`async for` gives one record or one part at a time and may be left in the middle: the rest lies
-here, is given by whatever reads next, and is not committed. So does what a poll is still decoding:
-a poll that is cancelled then has lost nothing, and the next one takes of it what it may give.
+`poll` gives everything at once. An `async for` gives one record or one part at a time and may be
+left in the middle: the rest lies here, is given by whatever reads next, and is not committed. So
+does what a poll is still decoding: a poll that is cancelled then has lost nothing, and the next one
+takes of it what it may give. What was given last is *at hand* until the user asks for more.
 
 Invariants: what lies here of a partition lies in the order of its log, first what is begun, then
 the parts that wait, what is being decoded and what is not decoded yet, wherever it was put in
@@ -11,18 +11,12 @@ between: so `consumed` of a partition is the offset behind the last record that 
 No record of a paused partition is given: its parts are kept, in their order, and so is the rest of
 one that is being read, whose reader goes on with the next part of another. What makes that so is
 that `pause` takes the rest away from the reader, as `drop` does: no record costs a look. `done` is
-what of that is behind the user for certain: the record or part at hand is not, and nothing is that
-`poll` gave, until he asks for more.
+the same without what is at hand.
 
 While a rebalance takes partitions away (`withhold`), nothing is given at all, for what was given is
 being committed; the poll that ends it, and drops what goes, lets the rest be given again. From the
 moment on when such a change waits for a poll (`need_poll`) nothing is given one by one until a
 poll came: it may be of partitions that are to go, or belong to others already.
-
-Several tasks may go through one consumer. Each stream has a `Hand`, and `asked_by` tells whose turn
-it is. What another one was given last is *held* then: no commit covers it until its task asks for
-more or ends, or the stream is dropped. In one task only the last stream holds something: who
-begins another one, or polls, is done with the one before.
 
 A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
 for all that touches more than the record at hand; a part and what was given of it are one object,
@@ -32,13 +26,11 @@ so nobody sees the one with another's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NamedTuple, Protocol, cast
-from weakref import WeakKeyDictionary, ref
+from typing import Any, Final, NamedTuple, cast
 
-from moldau.client.consumer.origin import UNKNOWN, Origin, TimestampType
-from moldau.client.consumer.readers import Place
+from moldau.client.consumer.origin import UNKNOWN, Origin, Part, TimestampType
 from moldau.client.consumer.records import PartitionRecords, PolledRecord
 from moldau.link.metadata import TopicPartition
 from moldau.records import Headers
@@ -89,15 +81,6 @@ class _Begun:
         return self.part.records[0].offset if self.given is None else self.given.offset + 1
 
 
-class Hand(Protocol):
-    """In which a user has the record or part that a stream gave him last."""
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether it is that of another task than the present one, which has not ended."""
-        ...
-
-
 class RecordsOut:
     """The parts that are being read one record at a time, the first of them begun."""
 
@@ -108,10 +91,8 @@ class RecordsOut:
         self._begun: _Begun | None = None
         self._at_hand: PartitionRecords | None = None
         """The part that was given last, where parts are given one by one."""
-        self._hand: Callable[[], Hand | None] = lambda: None
-        """Where what was given last is; None where it is given to whoever polls, or a thread."""
-        self._held: WeakKeyDictionary[Hand, tuple[TopicPartition, int]] = WeakKeyDictionary()
-        """What others have in hand."""
+        self._polled: Sequence[Part] = ()
+        """What the last poll gave."""
         self._undecoded: deque[PartitionRecords] = deque()
         self._decoding: list[PartitionRecords] = []
         self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
@@ -178,22 +159,18 @@ class RecordsOut:
             self.add(parts)
             self.add(behind)
 
-    def asked_by(self, hand: Hand | None) -> None:
-        """It is this one's turn: its task is done with all that it had. Also None has its turn, who
-        holds nothing."""
-        if hand is self._hand() and not self._held:
-            return
+    def finish(self) -> None:
+        """The user asks for more: nothing is at hand any more."""
         with self._lock:
-            if hand is not self._hand():
-                self._put_back()
-                self._hand = (lambda: None) if hand is None else ref(hand)
-            for each in list(self._held):
-                if each is hand or not each.is_elsewhere:
-                    del self._held[each]
+            self._put_back()
 
-    def records(self, hand: Hand | None = None) -> Iterator[ConsumerRecord]:
-        """One by one; may be left at any time, and goes on from there when it is called again. Ends
-        where it is another hand's turn."""
+    def gave(self, parts: Sequence[Part]) -> None:
+        """A poll gives these: they are at hand."""
+        with self._lock:
+            self._polled = parts
+
+    def records(self) -> Iterator[ConsumerRecord]:
+        """One by one; may be left at any time, and goes on from there when it is called again."""
         begun = self._resume()
         while begun is not None:
             part = begun.part
@@ -218,7 +195,7 @@ class RecordsOut:
                     ),
                 )
                 yield given
-            begun = self._begin(begun) if hand is self._hand() else None
+            begun = self._begin(begun)
 
     def _resume(self) -> _Begun | None:
         """The part that was left in the middle, unless it is paused by now, or the first."""
@@ -232,7 +209,7 @@ class RecordsOut:
         those that wait, so that at no time it counts as given out whole."""
         with self._lock:
             if self._begun is None or self._begun is ended:
-                self._at_hand = None
+                self._at_hand, self._polled = None, ()
                 index = None if self.needs_poll else self._first(self._parts)
                 self._begun = None if index is None else _Begun(self._parts[index])
                 if index is not None:
@@ -306,13 +283,9 @@ class RecordsOut:
         return part._replace(records=part.records[:count_max], next_offset=rest[0].offset)
 
     def _put_back(self) -> None:
-        """Also for who polls, though another may have asked since it began to: 1. a poll gives way,
-        2. a task is given a record of what lies here, 3. the poll takes the rest."""
-        hand, in_hand = self._hand(), self._in_hand()
-        if hand is not None and in_hand is not None and hand.is_elsewhere:
-            self._held[hand] = in_hand
         self._cut()
         self._at_hand = self._begun = None
+        self._polled = ()
 
     def _cut(self) -> None:
         """The rest of the part that is being read lies here: its reader comes to an end after what
@@ -352,9 +325,7 @@ class RecordsOut:
             self._discard(gone)
             if self._at_hand is not None and TopicPartition(*self._at_hand[:2]) in gone:
                 self._at_hand = None
-            for hand, (where, _) in list(self._held.items()):
-                if where in gone:
-                    del self._held[hand]
+            self._polled = [each for each in self._polled if _where(each) not in gone]
 
     def drop_waiting(self, partitions: Collection[TopicPartition]) -> None:
         """What lies here of these is to be taken anew. What was given of them is in hand still."""
@@ -372,18 +343,9 @@ class RecordsOut:
 
     @property
     def given_last(self) -> object:
-        """The record or part that is in hand: another one with each that is given."""
+        """The record or part that a stream gave last: another one with each that is given."""
         begun = self._begun
         return self._at_hand if begun is None else begun.given
-
-    def given_at(self) -> tuple[TopicPartition, Place] | None:
-        """Where that is, if records or parts are given one by one."""
-        with self._lock:
-            in_hand, part = self._in_hand(), self._at_hand
-            if in_hand is None:
-                return None
-            where, first = in_hand
-            return where, Place(first, first + 1 if part is None else part.next_offset)
 
     def consumed(self) -> dict[TopicPartition, int]:
         """The partitions that were not given out whole, and how far each was."""
@@ -392,37 +354,30 @@ class RecordsOut:
             at_hand = {} if begun is None else {TopicPartition(*begun.part[:2]): begun.offset}
             return self._behind(at_hand)
 
-    def done(self) -> dict[TopicPartition, int] | None:
-        """As `consumed`, up to the record or part at hand. None where nobody goes through records
-        or parts one by one: what a poll gave is at hand, and it is not known here."""
+    def done(self) -> dict[TopicPartition, int]:
+        """As `consumed`, without the record, the part or the poll at hand."""
         with self._lock:
-            in_hand = self._in_hand()
-            if in_hand is None:
-                return None
-            return _at_most(self._behind({}), [in_hand, *self._held.values()])
+            return _at_most(self._behind({}), self._in_hand())
 
-    def to_commit(self, *, is_shared: bool) -> dict[TopicPartition, int]:
-        """As `consumed`; where several tasks go through it, without what others have in hand. That
-        they do is known of what is held, and `is_shared` tells it of what was given last."""
-        with self._lock:
-            held = dict(self._held)
-            hand, in_hand = self._hand(), self._in_hand()
-            if (held or is_shared) and hand is not None and in_hand is not None:
-                held[hand] = in_hand
-            return _at_most(self.consumed(), [held[each] for each in held if each.is_elsewhere])
-
-    def _in_hand(self) -> tuple[TopicPartition, int] | None:
-        """Where the record or part is that was given last, if they are given one by one."""
+    def _in_hand(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Where that begins which was given last."""
         begun, part = self._begun, self._at_hand
         if begun is not None:
             offset = begun.part.records[0].offset if begun.given is None else begun.given.offset
-            return TopicPartition(*begun.part[:2]), offset
-        return None if part is None else (TopicPartition(*part[:2]), part.records[0].offset)
+            yield TopicPartition(*begun.part[:2]), offset
+        elif part is not None:
+            yield TopicPartition(*part[:2]), part.records[0].offset
+        for each in self._polled:
+            yield _where(each), each.first_offset
 
     def _behind(self, found: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         for part in (*self._parts, *self._decoding, *self._undecoded):
             _at_most(found, [(TopicPartition(*part[:2]), part.records[0].offset)])
         return found
+
+
+def _where(part: Part) -> TopicPartition:
+    return TopicPartition(part.topic, part.partition)
 
 
 def _at_most(
