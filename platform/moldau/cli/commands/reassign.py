@@ -24,7 +24,7 @@ from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
     from moldau.client import Admin
-    from moldau.client.admin_partitions import Reassignment
+    from moldau.client.admin.partitions import Reassignment
 
 
 def _add_plan(parser: ArgumentParser) -> None:
