@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.client import TopicPartition
-from moldau.client.assignors.assignor import Share, Subscription
+from moldau.client.group.assignors.assignor import Share, Subscription
 from moldau.streams.worker.owners import OwnerAssignor
 
 TOPICS = {"in": [frozenset[str]()] * 3}
