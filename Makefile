@@ -101,7 +101,7 @@ chaos: $(VENV)/.peers ## kill -9 a real broker under load, 50 times; make chaos 
 	@$(BIN)/python -m tests.chaos --cycles $(CYCLES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: differential
-differential: venv ## ask Apache Kafka anew (Java, Maven), show what changed; NAMES="produce fetch"
+differential: venv ## ask Apache Kafka anew (Java, Maven), show what changed; NAMES="produce streams"
 	$(BIN)/python -m tests.differential renew $(NAMES)
 
 .PHONY: record

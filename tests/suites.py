@@ -48,6 +48,7 @@ DEEP_FILES: Final = (
     "tests/connect/worker/test_standalone.py",
     "tests/connect/worker/test_workers.py",
     "tests/pipeline/test_killed.py",
+    "tests/streams/kafka/test_kafka_answers.py",
     "tests/streams/real/test_kills.py",
     "tests/examples/test_shop_demo.py",
 )

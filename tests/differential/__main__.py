@@ -1,6 +1,7 @@
 """Kafka's answers anew, and what is left to be explained.
 
 python -m tests.differential renew [SCENARIO ...]    asks Apache Kafka, keeps what it answers
+python -m tests.differential renew streams           asks Kafka Streams' test driver
 python -m tests.differential show [SCENARIO ...]     every difference, explained or not
 python -m tests.differential real [SCENARIO ...]     the same outside of the simulator
 python -m tests.differential record [CLIENT ...]     real clients with Apache Kafka, recorded
@@ -23,6 +24,9 @@ from tests.differential.scenarios import scenarios
 from tests.differential.talk import Entry
 from tests.peers.apache_kafka import PeerMissing, fetch
 from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker, free_ports
+from tests.streams.kafka import renew as streams
+
+STREAMS = "streams"
 
 
 def renew(names: Sequence[str]) -> int:
@@ -105,11 +109,18 @@ def record(names: Sequence[str]) -> int:
     return 0
 
 
+def _renew_all(names: Sequence[str]) -> int:
+    """The broker's scenarios and the scripts of Streams, or those that are named."""
+    chosen = list(names) or [*scenarios(), STREAMS]
+    failed = renew([name for name in chosen if name != STREAMS])
+    return (streams.renew([]) if STREAMS in chosen else 0) or failed
+
+
 def main(arguments: Sequence[str]) -> int:
     command, *names = arguments or ["help"]
     chosen = names or list(scenarios())
     if command == "renew":
-        return renew(chosen)
+        return _renew_all(names)
     if command == "show":
         return show(chosen)
     if command == "real":

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
@@ -60,10 +60,12 @@ class ApacheKafka:
     version: str
     libs: Path
     java: str
+    # Folders of jars beside those of `libs`.
+    more: tuple[Path, ...] = ()
 
     @property
     def class_path(self) -> str:
-        return f"{self.libs}{os.sep}*"
+        return os.pathsep.join(f"{folder}{os.sep}*" for folder in (self.libs, *self.more))
 
     def run_source(
         self, source: Path, lines: Sequence[str], *, timeout_s: float = 300, heap: str = "256m"
@@ -104,6 +106,18 @@ def fetch(version: str = VERSION) -> ApacheKafka:
     return ApacheKafka(version, libs, java)
 
 
+def fetch_streams_driver(version: str = VERSION) -> ApacheKafka:
+    """Kafka's jars and the test driver of its Streams beside them. Raises PeerMissing."""
+    kafka = fetch(version)
+    name = "kafka-streams-test-utils"
+    if any(kafka.libs.glob(f"{name}-*.jar")):
+        return kafka
+    folder = cache_folder() / version / name
+    if not folder.is_dir():
+        _fetch_into(folder, version, (f"org.apache.kafka:{name}",), ["-DexcludeTransitive=true"])
+    return replace(kafka, more=(folder,))
+
+
 def fetch_or_skip(version: str = VERSION) -> ApacheKafka:
     """As `fetch`; a test that calls it is skipped with the reason where the peer is missing."""
     try:
@@ -126,14 +140,20 @@ def cache_folder() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "moldau" / "apache-kafka"
 
 
-def _fetch_into(libs: Path, version: str) -> None:
+def _fetch_into(
+    libs: Path,
+    version: str,
+    artifacts: Sequence[str] = _ARTIFACTS,
+    options: Sequence[str] = (),
+) -> None:
     maven = _program("mvn")
     libs.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=libs.parent, prefix="fetch-") as scratch:
         pom = Path(scratch) / "pom.xml"
-        pom.write_text(_pom(version), encoding="utf-8")
+        pom.write_text(_pom(version, artifacts), encoding="utf-8")
         arriving = Path(scratch) / "libs"
-        _run_maven([maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"], arriving)
+        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *options]
+        _run_maven(command, arriving)
         _publish(arriving, libs)
 
 
@@ -162,9 +182,9 @@ def _publish(arriving: Path, libs: Path) -> None:
             raise
 
 
-def _pom(version: str) -> str:
+def _pom(version: str, artifacts: Sequence[str]) -> str:
     dependencies = []
-    for artifact in _ARTIFACTS:
+    for artifact in artifacts:
         group, _, name = artifact.partition(":")
         wanted = _LOG4J_VERSION if group == "org.apache.logging.log4j" else version
         dependencies.append(

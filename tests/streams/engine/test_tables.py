@@ -39,14 +39,14 @@ def test_a_table_emits_each_update_and_deletion() -> None:
     assert driver.store("in") == {}
 
 
-def test_a_filtered_table_sends_a_tombstone_for_each_row_that_does_not_match() -> None:
+def test_a_filtered_table_deletes_a_row_that_stops_matching_and_no_other() -> None:
     app = Streams("app")
     app.table("in", int, key=str).filter(lambda value: value > 1).changes().to("out")
     driver = app.test()
 
     driver.pipe_all("in", [("a", 2, 1), ("a", 1, 2), ("b", 0, 3)])
 
-    assert rows(driver) == [("a", 2, 1), ("a", None, 2), ("b", None, 3)]
+    assert rows(driver) == [("a", 2, 1), ("a", None, 2)]
 
 
 def test_a_stream_looks_up_a_table_as_it_is_then() -> None:

@@ -21,7 +21,7 @@ from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.compound import tagged_codec
 from moldau.streams.serdes.types import stored_codec
 from moldau.streams.serdes.windowed import Windowed
-from moldau.streams.windows import Windows
+from moldau.streams.windows import SessionWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
     from moldau.streams.dsl.grouped import Grouped
@@ -67,7 +67,10 @@ class Cogrouped(Generic[K]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, R]:
-        """Fold the records of all streams into one table. Null values are left out."""
+        """Fold the records of all streams into one table.
+
+        Null values are left out, but in time windows and sessions `add` is given them.
+        """
         from moldau.streams.dsl.grouped import Grouped
 
         first, add = self._members[0]
@@ -81,9 +84,14 @@ class Cogrouped(Generic[K]):
         key = steps[0].key_type
         for step in steps[1:]:
             key = unified_key((replace(steps[0], key_type=key), step), name)
-        parts = [
-            _tagged(graph, settle_key(graph, step, key), index) for index, step in enumerate(steps)
-        ]
+        takes_nulls = self._windowing is not None and isinstance(
+            self._windowing.windows, TimeWindows | UnlimitedWindows | SessionWindows
+        )
+        parts = []
+        for index, step in enumerate(steps):
+            settled = settle_key(graph, step, key)
+            kept = settled if takes_nulls else _without_nulls(graph, settled)
+            parts.append(_tagged(graph, kept, index))
         merged = first._graph.add(
             Step("merge", tuple(step.name for step in parts), op.Merge(), key, kind)
         )
@@ -96,10 +104,14 @@ class Cogrouped(Generic[K]):
 
 
 def _tagged(graph: Graph, step: Step, index: int) -> Step:
-    """Values with the number of their stream; null values are dropped."""
-    kept = Node(graph, step)._added("not null", op.Filter(Call(lambda value: value is not None)))
+    """Values with the number of their stream."""
     tag = Call(lambda value: (index, value))
-    return Node(graph, kept)._added(f"tag({index})", op.MapValues(tag))
+    return Node(graph, step)._added(f"tag({index})", op.MapValues(tag))
+
+
+def _without_nulls(graph: Graph, step: Step) -> Step:
+    is_kept = Call(lambda value: value is not None)
+    return Node(graph, step)._added("not null", op.Filter(is_kept))
 
 
 def _dispatch(adders: list[Adder]) -> Adder:

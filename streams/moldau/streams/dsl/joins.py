@@ -91,7 +91,8 @@ def join_streams(
     first = left._partitioned(f"{claimed}-left", keeps_null_keys=kind is not JoinKind.INNER)
     second = right._partitioned(f"{claimed}-right", keeps_null_keys=kind is JoinKind.OUTER)
     if first.name == second.name:
-        second = _twin(graph, first)
+        # The twin is woven in first, so that a record comes as the left one first.
+        first = _twin(graph, second)
     key = unified_key((first, second), claimed)
     first, second = (settle_key(graph, step, key) for step in (first, second))
     call = join_call(function, "join")
@@ -216,9 +217,9 @@ def join_tables(nodes: tuple[Node, Node], kind: JoinKind, function: Joiner | Non
     left, right = (node._step for node in nodes)
     graph = nodes[0]._graph
     key = unified_key((left, right), "join")
-    if left.name == right.name:
-        right = _twin(graph, right)
     call = join_call(function, "join")
+    if left.name == right.name:
+        return _with_itself(graph, left, call)
     return graph.add(
         Step(
             f"join({left.name}, {right.name})",
@@ -227,6 +228,25 @@ def join_tables(nodes: tuple[Node, Node], kind: JoinKind, function: Joiner | Non
             key,
             joined_type(call, left.value_type, right.value_type, kind),
             is_table=True,
+        )
+    )
+
+
+def _with_itself(graph: Graph, table: Step, call: Call) -> Step:
+    """A table joined with itself: its rows mapped, so that an update gives one result."""
+    function = call.function
+    if call.takes_key:
+        mapped = Call(lambda key, value: function(key, value, value), takes_key=True)
+    else:
+        mapped = Call(lambda value: function(value, value))
+    kind = joined_type(call, table.value_type, table.value_type)
+    return graph.add(
+        replace(
+            table,
+            name=f"join({table.name}, {table.name})",
+            parents=(table.name,),
+            operation=TableMapValues(mapped),
+            value_type=kind,
         )
     )
 

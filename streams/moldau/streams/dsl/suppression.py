@@ -10,7 +10,7 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
-from moldau.streams.serdes.compound import timed_codec
+from moldau.streams.serdes.compound import suppressed_codec
 from moldau.streams.serdes.types import key_codec, stored_codec
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
@@ -31,7 +31,7 @@ class Suppression:
             name,
             StoreKind.KEY_VALUE,
             key_codec(step.key_type),
-            timed_codec(stored_codec(step.value_type)),
+            suppressed_codec(stored_codec(step.value_type)),
         )
         return op.Suppress(
             store,

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.operators.versioned import AsOf
-from moldau.streams.engine.part import Getter
+from moldau.streams.engine.part import Getter, IsNewest
 from moldau.streams.engine.scope import Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import Writer
@@ -44,6 +44,10 @@ class Weaver(Protocol):
         ...
 
     def as_of_getter(self, step: str) -> AsOf: ...
+
+    def newest_check(self, step: str) -> IsNewest | None:
+        """Tells whether an update of a versioned table came in order; None for any other table."""
+        ...
 
     def global_getter(self, store: str) -> Getter: ...
 
@@ -192,7 +196,13 @@ def table_filter(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> Non
         test = call(writer, step.operation.call, scope.changed(value=part))
         names.append(writer.variable("value"))
         writer.line(f"{names[-1]} = {part} if {part} is not None and {wanted}{test} else None")
-    weave.emit_children(writer, step, scope.changed(value=names[0], old=names[1]))
+    # A row that is not in the table and was not before is no update of it. Where updates come out
+    # of order, the one before is not the last one that was sent, so that a deletion always goes on.
+    held = " or ".join(f"{name} is not None" for name in names if name != "None")
+    if weave.newest_check(step.parents[0]) is not None:
+        held = "True"
+    with writer.block(f"if {held}"):
+        weave.emit_children(writer, step, scope.changed(value=names[0], old=names[1]))
 
 
 def table_map_values(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:

@@ -10,7 +10,7 @@ from moldau.streams.engine.operators.foreign_key import ResolvePart
 from moldau.streams.engine.operators.sessions import SessionTable
 from moldau.streams.engine.operators.table_join import TableJoinPart
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
-from moldau.streams.engine.part import Getter, Part, Row
+from moldau.streams.engine.part import Getter, IsNewest, Part, Row
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.steps import Step
@@ -32,6 +32,18 @@ def as_of_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], 
         return view(lambda wanted: get(wanted, time), operation)(key)
 
     return found
+
+
+def newest_check(
+    step: Step, parts: Mapping[str, Part], before: Callable[[str], IsNewest | None]
+) -> IsNewest | None:
+    """Tells whether an update of a versioned table came in order; None for any other table."""
+    part = parts.get(step.name)
+    if isinstance(part, VersionedTable):
+        return part.is_newest
+    if isinstance(step.operation, op.TableFilter | op.TableMapValues):
+        return before(step.parents[0])
+    return None
 
 
 def table_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], Getter]) -> Getter:

@@ -12,16 +12,17 @@ from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
 from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.getters import as_of_getter, table_getter
+from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.operators.deferred import DeferredPart
-from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
-from moldau.streams.engine.part import Getter, Part
+from moldau.streams.engine.operators.versioned import AsOf, VersionedTable, in_order
+from moldau.streams.engine.part import Getter, IsNewest, Part
 from moldau.streams.engine.parts import Store, make_part, make_store
 from moldau.streams.engine.scope import STREAM, TABLE, Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import DEPTH_MAX, Writer, operator_of
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.joins import References, Resolve, Subscribe, TableJoin
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.steps import Step
 from moldau.streams.state.backing import Backing
@@ -30,6 +31,9 @@ from moldau.streams.state.spec import StoreSpec
 S = TypeVar("S")
 
 TEMPLATES = fuse.TEMPLATES | lookups.TEMPLATES
+
+# These leave out updates of a versioned table that come out of order.
+_IN_ORDER = op.Regroup | TableJoin | Subscribe | References | Resolve
 
 # run(keys, values, times, headers): iterables of a batch, consumed in step.
 Run = Callable[[Any, Any, Any, Any], None]
@@ -108,6 +112,9 @@ class Network:
     def as_of_getter(self, step: str) -> AsOf:
         return as_of_getter(self._steps[step], self.parts, self.as_of_getter)
 
+    def newest_check(self, step: str) -> IsNewest | None:
+        return newest_check(self._steps[step], self.parts, self.newest_check)
+
     def global_getter(self, store: str) -> Getter:
         return self._global_tables[store].get
 
@@ -153,7 +160,10 @@ class Network:
         template = self._template(child)
         if template is None:
             entry: Callable[..., None] = self.parts[child.name].entry(parent.name)
-            return entry
+            is_newest = None
+            if parent.is_table and isinstance(child.operation, _IN_ORDER):
+                is_newest = self.newest_check(parent.name)
+            return entry if is_newest is None else in_order(entry, is_newest)
         found = self._entries.get(child.name)
         if found is None:
             writer = self._writer(f"into {child.name}")

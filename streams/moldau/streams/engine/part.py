@@ -11,6 +11,8 @@ from moldau.streams.engine.clock import Clock
 # The value of a table for a key, and its time.
 Row = tuple[Any, int]
 Getter = Callable[[Any], Row | None]
+# is_newest(key, time): no later update of the key has come.
+IsNewest = Callable[[Any, int], bool]
 # forward(key, value, time, headers)
 ForwardRecord = Callable[[Any, Any, int, Headers | None], None]
 # forward(key, new value, old value, time, headers)

@@ -67,6 +67,24 @@ def timed_codec(inner: Codec) -> Codec:
     return Codec(f"held {inner.name}", encode, decode)
 
 
+def suppressed_codec(inner: Codec) -> Codec:
+    """(value, value before, time, headers) of an update that is held back; values may be None."""
+    timed = timed_codec(inner)
+
+    def encode(held: tuple[Any, Any, int, Any]) -> bytes:
+        value, before, time, headers = held
+        return joined(
+            [None if before is None else inner.encode(before), timed.encode((value, time, headers))]
+        )
+
+    def decode(data: bytes) -> tuple[Any, Any, int, Any]:
+        before, rest = parted(data)
+        value, time, headers = timed.decode(rest or b"")
+        return value, None if before is None else inner.decode(before), time, headers
+
+    return Codec(f"suppressed {inner.name}", encode, decode)
+
+
 def counted_codec(inner: Codec) -> Codec:
     """(count, ((start, aggregate), ...)): the records of a key so far, and its open windows."""
 
@@ -89,13 +107,15 @@ def counted_codec(inner: Codec) -> Codec:
 
 
 def tagged_codec(inner: Sequence[Codec]) -> Codec:
-    """(index, value): the value is encoded by the codec of that index."""
+    """(index, value): the value is encoded by the codec of that index; it may be None."""
 
     def encode(tagged: tuple[int, Any]) -> bytes:
-        return bytes([tagged[0]]) + inner[tagged[0]].encode(tagged[1])
+        index, value = tagged
+        return bytes([index]) + joined([None if value is None else inner[index].encode(value)])
 
     def decode(data: bytes) -> tuple[int, Any]:
-        return data[0], inner[data[0]].decode(data[1:])
+        (value,) = parted(data[1:])
+        return data[0], None if value is None else inner[data[0]].decode(value)
 
     return Codec(f"one of {len(inner)}", encode, decode)
 

@@ -112,8 +112,11 @@ class SessionStore:
         ]
 
     def expire(self) -> None:
-        """Forget the sessions that are out of retention. Nothing may be dirty."""
-        end = self.clock - self._retention_ms + 1
+        """Forget the sessions that are out of retention. Nothing may be dirty.
+
+        One that ends just at the edge is found no more, but its result may still be due.
+        """
+        end = self.clock - self._retention_ms
         if end <= 0:
             return
         while self._order and self._order[0][0][0] < end:

@@ -64,10 +64,10 @@ class VersionedStore:
         return value, time
 
     def as_of(self, key: Any, time: int) -> Entry | None:
-        """The value that was valid at a time; None before the history."""
-        if time < self.clock - self._retention_ms:
-            return None
+        """The value that was valid at a time. Before the history only the newest one is known."""
         versions = self._loaded(self.keys.name(key))
+        if time < self.clock - self._retention_ms and versions and versions[-1][0] > time:
+            return None
         at = bisect_right(versions, time, key=lambda version: version[0]) - 1
         if at < 0 or versions[at][1] is None:
             return None

@@ -55,8 +55,8 @@ class SubscribePart(Part):
         now = foreign_key(operation.on, key, new)
         data, version = operation.key.encode(key), hash_of(operation.value, new)
         if before is not None and before != now:
-            propagates = new is None or (now is None and is_inner)
-            leave = DELETE_AND_ANSWER if propagates else DELETE
+            # In a left join the left side gives a row without a foreign key by itself.
+            leave = DELETE_AND_ANSWER if now is None and is_inner else DELETE
             self.forward(before, (data, version, leave), time, headers)
         if now is not None:
             ask = ANSWER_IF_FOUND if is_inner and before is None else ANSWER
@@ -143,13 +143,13 @@ class ResolvePart(Part):
         self._emit(key, self._joiner(key, left, right) if has_result else None, (time, headers))
 
     def _on_left(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
-        """A row without a foreign key refers to nothing: a left join pads it here."""
+        """A row without a foreign key refers to nothing: a left join pads or deletes it here."""
         if key is None or self._operation.join is JoinKind.INNER:
             return
         on = self._operation.on
         if new is not None and foreign_key(on, key, new) is None:
             self._emit(key, self._joiner(key, new, None), (time, headers))
-        elif new is None and old is not None and foreign_key(on, key, old) is None:
+        elif new is None and old is not None:
             self._emit(key, None, (time, headers))
 
     def _emit(self, key: Any, result: Any, when: tuple[int, Headers | None]) -> None:

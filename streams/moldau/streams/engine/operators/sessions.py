@@ -73,7 +73,8 @@ class SessionTable(Part):
             if (start, end) != (time, time):
                 for span, other in met:
                     self._retract(key, name, span, other)
-            self._put(key, name, (end, start), folds.add(merged, key, value))
+            old = store.value(name, (end, start))
+            self._put(key, name, (end, start), (folds.add(merged, key, value), old))
         if self.clock.time >= self.clock.next_close:
             self._close(headers)
 
@@ -86,14 +87,15 @@ class SessionTable(Part):
             seen = self._folds.seen(value)
             self.forward(Windowed(key, span[1], span[0]), None, seen, span[0], None)
 
-    def _put(self, key: Any, name: Any, span: Span, value: Any) -> None:
+    def _put(self, key: Any, name: Any, span: Span, change: tuple[Any, Any]) -> None:
+        value, old = change
         if value is None:
             self.store.remove(name, span)
         else:
             self.store.put(name, span, value)
         if self._emit is Emit.EVERY:
-            seen = self._folds.seen(value)
-            self.forward(Windowed(key, span[1], span[0]), seen, None, span[0], None)
+            seen, before = self._folds.seen(value), self._folds.seen(old)
+            self.forward(Windowed(key, span[1], span[0]), seen, before, span[0], None)
         elif self._emit is Emit.CLOSE:
             due = span[0] + self._open_ms + 1
             self.clock.next_close = min(self.clock.next_close, due)

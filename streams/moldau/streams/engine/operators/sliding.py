@@ -66,22 +66,37 @@ class SlidingTable(WindowedTable):
             if self.on_late is not None:
                 self.on_late(key, value, time, headers)
         else:
-            self._records.put(key, value, time)
-            name = self.store.keys.name(key)
-            starts = self._starts.setdefault(name, [])
-            low, high = bisect_left(starts, time - difference), bisect_left(starts, time + 1)
-            holding = starts[low:high]
-            for start in holding:
-                entry = self.store.fetch(key, start)
-                if start + difference >= over and entry is not None:
-                    self._change(key, start, self._added(entry, key, value, time), headers)
-            known = set(starts)
-            for start in self._new_starts(key, time):
-                if start not in known and start + difference >= over:
-                    insort(starts, start)
-                    self._change(key, start, self._folded(key, start), headers)
+            self._take(key, value, time, headers)
         if self.emits_at_close and self.clock.time >= self.clock.next_close:
             self.close(headers)
+
+    def _take(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        """Change the windows that hold the record, as far as they are open.
+
+        The order is that of Kafka Streams: those that there are, the latest first; those that
+        begin after an earlier record; the one that ends at the record; the one after it. As long as
+        the window from 0 on is the one of the record, it comes last.
+        """
+        self._records.put(key, value, time)
+        difference = self._difference_ms
+        starts = self._starts.setdefault(self.store.keys.name(key), [])
+        first = max(0, time - difference)
+        known = starts[bisect_left(starts, first) : bisect_left(starts, time + 2)]
+        is_known = set(known)
+        order = [start for start in reversed(known) if start <= time]
+        order += [start for start in self._new_starts(key, time) if start not in is_known]
+        if time < difference:
+            order = [start for start in order if start > 0] + [0]
+        for start in order:
+            if start + difference < self.clock.time - self.grace_ms:
+                continue
+            if start not in is_known:
+                insort(starts, start)
+                self._change(key, start, self._folded(key, start), headers)
+            else:
+                entry = self.store.fetch(key, start)
+                assert entry is not None
+                self._change(key, start, self._added(entry, key, value, time), headers)
 
     def _new_starts(self, key: Any, time: int) -> list[int]:
         """Windows that a record may open: those after earlier records, its own, the one after."""
@@ -113,7 +128,10 @@ class SlidingTable(WindowedTable):
         window = self.window(start)
         self.store.put(key, start, None if value is None else now)
         if value is None:
-            window.deleted[self.store.keys.name(key)] = time
+            name = self.store.keys.name(key)
+            window.deleted[name] = time
+            # The next record of the key may open it anew.
+            self._starts[name].remove(start)
         if self._emits_each:
             seen = self._folds.seen(value)
             before = None if old is None else self._folds.seen(old[0])

@@ -2,7 +2,8 @@
 
 Until windows close: the last update of a window comes out once stream time reaches its end and the
 grace; a deletion never does. For a time: the last update of a key comes out when stream time is
-`limit` past the first that was held, deletions included. What is full emits early or fails.
+`limit` past the first that was held, deletions included. What is full emits early or fails. What is
+due at the same time comes in the order of the keys' bytes.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from moldau.streams.plan.operations import Suppress
 from moldau.streams.problems import StreamsError
 from moldau.streams.state.keyvalue import KeyValueStore
 
+# Value, value before, time and headers of an update.
+Held = tuple[Any, Any, int, Any]
+
 
 class BufferFull(StreamsError):
     """A suppression holds as much as it may."""
 
 
 class SuppressPart(Part):
-    """The store holds key -> (value, time of the update, headers), with the time that it is due."""
+    """The store holds key -> (value, value before, time of the update, headers), with the time that
+    it is due. The value before is what was seen downstream, so that a change can be taken back."""
 
     def __init__(self, operation: Suppress, clock: Clock, store: KeyValueStore, name: str) -> None:
         super().__init__(clock)
@@ -32,10 +37,9 @@ class SuppressPart(Part):
         self._name = name
         self._operation = operation
         self._store = store
-        # (due, order of arrival, name of the key); stale ones are those that are no more held.
-        self._due: list[tuple[int, int, Any]] = []
+        # (due, bytes of the key, name of the key); stale ones are those that are no more held.
+        self._due: list[tuple[int, bytes, Any]] = []
         self._held: dict[Any, tuple[int, int]] = {}
-        self._arrivals = 0
         self._bytes = 0
 
     def entry(self, parent: str) -> Callable[..., None]:
@@ -54,33 +58,36 @@ class SuppressPart(Part):
             if new is None:
                 self._release(name)
             else:
-                self._keep(name, key, (new, time, tuple(headers or ())), due)
+                self._keep(name, key, (new, None, time, tuple(headers or ())), due)
         elif name in self._held:
-            self._keep(name, key, (new, time, tuple(headers or ())), self._held[name][0])
+            entry = self._store.get(key)
+            assert entry is not None
+            held = (new, entry[0][1], time, tuple(headers or ()))
+            self._keep(name, key, held, self._held[name][0])
         elif time + operation.limit_ms < self.clock.time:
-            self.forward(key, new, None, time, headers)
+            self.forward(key, new, old, time, headers)
         else:
-            held = (new, time, tuple(headers or ()))
+            held = (new, old, time, tuple(headers or ()))
             self._keep(name, key, held, time + operation.limit_ms)
         self._emit_due()
         self._make_room()
 
-    def _keep(self, name: Any, key: Any, held: tuple[Any, int, Any], due: int) -> None:
+    def _keep(self, name: Any, key: Any, held: Held, due: int) -> None:
+        is_queued = name in self._held and self._held[name][0] == due
         self._release(name)
         self._store.put(key, held, due)
-        self._hold(name, due, held)
+        self._hold(name, due, held, is_queued=is_queued)
 
-    def _hold(self, name: Any, due: int, held: Any) -> None:
+    def _hold(self, name: Any, due: int, held: Held, *, is_queued: bool = False) -> None:
         size = 0
         if self._operation.bytes_max is not None:
             size = len(self._store.keys.encoded(name)) + len(self._store.spec.value.encode(held))
-        if name not in self._held or self._held[name][0] != due:
-            self._arrivals += 1
-            heapq.heappush(self._due, (due, self._arrivals, name))
+        if not is_queued:
+            heapq.heappush(self._due, (due, self._store.keys.encoded(name), name))
         self._held[name] = (due, size)
         self._bytes += size
 
-    def _release(self, name: Any) -> tuple[Any, tuple[Any, int, Any]] | None:
+    def _release(self, name: Any) -> tuple[Any, Held] | None:
         """Take a key out of the buffer."""
         if name not in self._held:
             return None
@@ -89,7 +96,7 @@ class SuppressPart(Part):
         entry = self._store.get(key)
         assert entry is not None
         self._store.put(key, None, entry[1])
-        held: tuple[Any, int, Any] = entry[0]
+        held: Held = entry[0]
         return key, held
 
     def _emit_due(self) -> None:
@@ -102,8 +109,8 @@ class SuppressPart(Part):
             return
         released = self._release(name)
         assert released is not None
-        key, (value, time, headers) = released
-        self.forward(key, value, None, time, headers)
+        key, (value, before, time, headers) = released
+        self.forward(key, value, before, time, headers)
 
     def _make_room(self) -> None:
         operation = self._operation

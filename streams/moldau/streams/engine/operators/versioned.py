@@ -9,7 +9,7 @@ from typing import Any
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.operators.stream_join import joined
-from moldau.streams.engine.part import Part, Row
+from moldau.streams.engine.part import IsNewest, Part, Row
 from moldau.streams.plan.joins import DelayedLookup, JoinKind
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.versioned import VersionedStore
@@ -18,7 +18,10 @@ AsOf = Callable[[Any, int], Row | None]
 
 
 class VersionedTable(Part):
-    """Updates out of order go downstream like the others; those before the history are dropped."""
+    """Updates out of order go downstream like the others; those before the history are dropped.
+
+    They are for lookups as of a time: joins of tables and groups leave them out (`in_order`).
+    """
 
     def __init__(self, store: VersionedStore) -> None:
         super().__init__()
@@ -34,6 +37,9 @@ class VersionedTable(Part):
     def as_of(self, key: Any, time: int) -> Row | None:
         return self.store.as_of(key, time)
 
+    def is_newest(self, key: Any, time: int) -> bool:
+        return self.store.newest_time(key) <= time
+
     def start(self) -> None:
         self.store.load()
 
@@ -48,6 +54,16 @@ class VersionedTable(Part):
 
     def expire(self) -> None:
         self.store.expire()
+
+
+def in_order(entry: Callable[..., None], is_newest: IsNewest) -> Callable[..., None]:
+    """`entry` of an operator, for updates that no later one came before."""
+
+    def on_update(key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
+        if is_newest(key, time):
+            entry(key, new, old, time, headers)
+
+    return on_update
 
 
 class DelayedLookupPart(Part):
