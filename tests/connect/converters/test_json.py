@@ -140,6 +140,8 @@ def test_the_order_and_the_blanks_of_an_envelope_do_not_matter() -> None:
     data = b' { "payload" : 7 , "schema" : { "optional":false, "type" : "int32" } } '
 
     assert converter().to_connect_data("t", None, data) == (INT32, 7)
+    of_python = json.dumps({"schema": {"type": "int32", "optional": False}, "payload": 7})
+    assert converter().to_connect_data("t", None, of_python.encode()) == (INT32, 7)
 
 
 def test_a_decimal_is_read_digit_by_digit() -> None:

@@ -229,7 +229,10 @@ def _head_of(data: bytes) -> bytes | None:
     if not data.startswith(_HEAD):
         return None
     text = data.decode("utf-8")
-    _, end = json.JSONDecoder().raw_decode(text, len(_HEAD))
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, len(_HEAD))
+    except ValueError:  # a space before the schema, as Python writes it
+        return None
     head = text[:end].encode("utf-8") + _MIDDLE
     return head if data.startswith(head) else None
 

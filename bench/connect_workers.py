@@ -1,0 +1,185 @@
+"""The Connect workers that are measured side by side: moldau's and Java's, as processes.
+
+Both run distributed with their defaults, on one moldau broker, with the same converters. What a
+worker needs is the memory of its process and of its tasks', shared pages counted in parts (PSS).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from bench.peer_brokers import HOST, cpu_seconds
+from tests.peers.apache_kafka import fetch
+from tests.peers.kafka_broker import free_ports
+
+TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
+# As connect-distributed.sh starts it.
+JVM: Final = ("-Xms256M", "-Xmx2G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+_START_S: Final = 90.0
+_STOP_S: Final = 30.0
+_POLL_S: Final = 0.005
+
+
+class ConnectProcess:
+    """A worker under measurement."""
+
+    def __init__(self, name: str, port: int, process: subprocess.Popen[bytes]) -> None:
+        self.name = name
+        self.process = process
+        self._client = httpx.Client(base_url=f"http://{HOST}:{port}", timeout=60, trust_env=False)
+
+    def wait_until_up(self) -> None:
+        """Until connectors can be made."""
+        self.wait(lambda: self._answers("/connectors"), _START_S, "the worker answers")
+
+    def create(self, name: str, config: Mapping[str, str]) -> None:
+        """Make a connector; retried while the workers rebalance."""
+        deadline = time.monotonic() + _START_S
+        while True:
+            body = json.dumps({"name": name, "config": dict(config)})
+            found = self._client.post(
+                "/connectors", content=body, headers={"Content-Type": "application/json"}
+            )
+            if found.status_code == httpx.codes.CREATED:
+                return
+            if found.status_code != httpx.codes.CONFLICT or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name}: {found.status_code} {found.text}")
+            time.sleep(_POLL_S)
+
+    def is_running(self, name: str) -> bool:
+        """Whether a connector and a task of it run."""
+        found = self._client.get(f"/connectors/{name}/status")
+        if found.status_code != httpx.codes.OK:
+            return False
+        body = found.json()
+        states = [body["connector"]["state"], *(task["state"] for task in body["tasks"])]
+        if "FAILED" in states:
+            raise RuntimeError(f"{self.name}: {found.text}")
+        return len(states) > 1 and set(states) == {"RUNNING"}
+
+    def delete(self, name: str) -> None:
+        self._client.delete(f"/connectors/{name}")
+
+    def pids(self) -> list[int]:
+        """The worker's process and its children's."""
+        own = self.process.pid
+        children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+        return [own, *map(int, children)]
+
+    def cpu_seconds(self) -> float:
+        found = 0.0
+        for pid in self.pids():
+            with suppress(OSError):
+                found += cpu_seconds(pid)
+        return found
+
+    def memory_bytes(self) -> float:
+        """Of all its processes, shared pages in parts."""
+        return float(sum(map(_proportional, self.pids())))
+
+    def wait(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Returns as soon as it holds."""
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"{self.name} ended with {self.process.returncode}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name}: not within {timeout_s} s: {what}")
+            time.sleep(_POLL_S)
+
+    def stop(self) -> None:
+        self._client.close()
+        self.process.terminate()
+        try:
+            self.process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _answers(self, path: str) -> bool:
+        try:
+            return self._client.get(path).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+
+def _proportional(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def settings(name: str, bootstrap: str, port: int) -> dict[str, str]:
+    """Of a worker; each has internal topics and a group of its own."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": name,
+        "listeners": f"http://{HOST}:{port}",
+        "key.converter": TEXT,
+        "value.converter": TEXT,
+        **{
+            f"{what}.storage.{setting}": value
+            for what in ("config", "offset", "status")
+            for setting, value in (("topic", f"{name}-{what}"), ("replication.factor", "1"))
+        },
+    }
+
+
+@contextmanager
+def moldau_worker(
+    bootstrap: str, more: Mapping[str, str] | None = None
+) -> Iterator[ConnectProcess]:
+    """Ours, with its own defaults."""
+    port = free_ports(1)[0]
+    program = str(Path(sys.executable).with_name("moldau"))
+    command = [program, "connect", "start", "--log-level", "warn", "--listen", f"{HOST}:{port}"]
+    name = "moldau" if more is None else "moldau-" + "-".join(more.values())
+    given = {**settings(name, bootstrap, port), **(more or {})}
+    del given["listeners"]
+    words = [word for item in given.items() for word in ("--set", "=".join(item))]
+    with _started("moldau", port, [*command, *words]) as worker:
+        yield worker
+
+
+@contextmanager
+def java_worker(bootstrap: str) -> Iterator[ConnectProcess]:
+    """Java's, as its own script starts it. Raises PeerMissing where there is no Java."""
+    kafka, port = fetch(), free_ports(1)[0]
+    with tempfile.TemporaryDirectory(prefix="connect-bench-") as folder:
+        properties = Path(folder) / "worker.properties"
+        given = {**settings("java", bootstrap, port), "plugin.discovery": "only_scan"}
+        properties.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        command = [kafka.java, *JVM, "-cp", kafka.class_path, main, str(properties)]
+        with _started("Java", port, command) as worker:
+            yield worker
+
+
+@contextmanager
+def _started(name: str, port: int, command: Sequence[str]) -> Iterator[ConnectProcess]:
+    process = subprocess.Popen(  # noqa: S603 - our own command, or the Java that was found
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "KAFKA_LOG4J_OPTS": ""},
+    )
+    worker = ConnectProcess(name, port, process)
+    try:
+        worker.wait_until_up()
+        yield worker
+    finally:
+        worker.stop()
