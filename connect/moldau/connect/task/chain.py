@@ -6,7 +6,7 @@ goes the long way through `Tolerance`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -176,6 +176,21 @@ class Chain:
         except Exception:
             return None
         return keys, list(values)
+
+    def records_bytes(
+        self, topic: str, records: Sequence[SourceRecord]
+    ) -> tuple[list[bytes | None] | None, list[bytes | None]] | None:
+        """The same for records without headers."""
+        to_key = self._converters.key.from_connect_data
+        to_value = self._converters.value.from_connect_data
+        try:
+            keys = [to_key(topic, each.headers, each.key_schema, each.key) for each in records]
+            values = [
+                to_value(topic, each.headers, each.value_schema, each.value) for each in records
+            ]
+        except Exception:
+            return None
+        return keys if any(key is not None for key in keys) else None, values
 
     def _write_headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
         writer = self._converters.header

@@ -30,16 +30,16 @@ def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
     from moldau.connect.worker.plugins import connector_class
 
     kind = connector_class(spec.connector_config)
+    connector = kind()
+    connector.props = dict(spec.connector_config)  # its task's class may depend on them
+    task = connector.task_class()
     runner: type[TaskRunner] = SinkRunner
-    if issubclass(kind().task_class(), SelfWritingSourceTask):
+    if issubclass(task, SelfWritingSourceTask):
         runner = SelfWritingRunner
     elif issubclass(kind, SourceConnector):
         runner = SourceRunner
-    else:
-        connector = kind()
-        connector.props = dict(spec.connector_config)  # its task's class may depend on them
-        if issubclass(connector.task_class(), SelfReadingSinkTask):
-            runner = SelfReadingRunner
+    elif issubclass(task, SelfReadingSinkTask):
+        runner = SelfReadingRunner
     log = loggers.get(f"moldau.connect.{spec.connector}").bind(task=spec.task)
     return runner(spec, link, RealClock(), log)
 

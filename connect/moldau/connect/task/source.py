@@ -133,11 +133,11 @@ class SourceRunner(TaskRunner):
         converted = self._batches.convert(records)
         if converted is None:
             return False
-        batch = converted.batch
-        self._creation.ensure(batch.topic)
-        self._note_topic(batch.topic)
-        submit = partial(self._submitted.submit, dict(batch.source_partition), batch.last_offset)
-        self._batches.send(converted, submit)
+        self._creation.ensure(converted.topic)
+        self._note_topic(converted.topic)
+        partition = converted.source_partition
+        place = None if partition is None else dict(partition)
+        self._batches.send(converted, partial(self._submitted.submit, place, converted.last_offset))
         return True
 
     def _note_topic(self, topic: str) -> None:

@@ -1,8 +1,10 @@
-"""Batches of a source that go to the producer as columns, without a record each.
+"""Records of a source that go to the producer many at a time.
 
-A batch is sent at once where nothing has to see its records: no transforms, errors are not
-tolerated, and the connector does not ask about single records. A batch that cannot be converted as
-a whole is left to the way of single records, which tells which of them is bad.
+What a poll gave is sent at once where nothing has to see its records one by one: no transforms,
+errors are not tolerated, and the connector does not ask about single records. It is either a
+`SourceBatch`, which is converted by columns, or a list whose records have one topic and one source
+partition. What cannot be converted as a whole is left to the way of single records, which tells
+which of them is bad.
 
 Invariant: a batch has one entry among the submitted offsets, safe when all its records are.
 """
@@ -10,26 +12,44 @@ Invariant: a batch has one entry among the submitted offsets, safe when all its 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.sync import Producer
-from moldau.connect.api import SourceBatch, SourceTask
+from moldau.connect.api import SourceBatch, SourceRecord, SourceTask
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.parts import Parts
 from moldau.connect.task.submitted import Submitted
+from moldau.connect.task.tolerance import Stage
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:
     from moldau.client.sync import Deliveries
+
+# For fewer records a call to the producer's thread costs more than it saves.
+_RECORDS_MIN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Records of one topic and source partition as the topic gets them."""
+
+    topic: str
+    source_partition: Mapping[str, Any] | None
+    last_offset: dict[str, Any] | None
+    keys: list[bytes | None] | None
+    values: list[bytes | None]
+    timestamps: list[int | None] | None = None
+    partitions: list[int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """A batch on its way."""
 
-    batch: SourceBatch
+    topic: str
+    count: int
     entry: Submitted
     deliveries: Deliveries
 
@@ -47,23 +67,56 @@ class SourceBatches:
         )
         self._sent: deque[_Sent] = deque()
 
-    def convert(self, records: object) -> Converted | None:
-        """The bytes of a batch; None for what has to go record by record."""
-        if not self._is_possible or not isinstance(records, SourceBatch) or not records.topic:
+    def convert(self, records: Sequence[SourceRecord] | None) -> Converted | None:
+        """The bytes of what a poll gave; None for what has to go record by record."""
+        if not self._is_possible or not records or len(records) < _RECORDS_MIN:
             return None
-        columns = self._chain.batch_bytes(records)
-        return None if columns is None else Converted(records, *columns)
+        if isinstance(records, SourceBatch):
+            return self._converted(records) if records.topic else None
+        return self._alike(records)
+
+    def _converted(self, batch: SourceBatch) -> Converted | None:
+        columns = self._chain.batch_bytes(batch)
+        if columns is None:
+            return None
+        return Converted(batch.topic, batch.source_partition, batch.last_offset, *columns)
+
+    def _alike(self, records: Sequence[SourceRecord]) -> Converted | None:
+        first = records[0]
+        topic, partition = first.topic, first.source_partition
+        if not topic or any(
+            each.topic != topic or each.headers or each.source_partition != partition
+            for each in records
+        ):
+            return None
+        columns = self._chain.records_bytes(topic, records)
+        if columns is None:
+            return None
+        stamps = [each.timestamp for each in records]
+        places = [each.kafka_partition for each in records]
+        return Converted(
+            topic,
+            partition,
+            records[-1].source_offset,
+            *columns,
+            stamps if any(stamp is not None for stamp in stamps) else None,
+            places if any(place is not None for place in places) else None,
+        )
 
     def send(self, converted: Converted, submit: Callable[[], Submitted]) -> None:
         """Hand a batch to the producer. What it refuses fails the task."""
-        batch, entry = converted.batch, submit()
+        entry, topic = submit(), converted.topic
         try:
             deliveries = self._producer.send_many(
-                batch.topic, converted.values, keys=converted.keys
+                topic,
+                converted.values,
+                keys=converted.keys,
+                timestamps_ms=converted.timestamps,
+                partition=converted.partitions,
             )
         except KafkaError as error:
-            raise _refused(batch, error) from error
-        self._sent.append(_Sent(batch, entry, deliveries))
+            raise _refused(topic, error) from error
+        self._sent.append(_Sent(topic, len(converted.values), entry, deliveries))
 
     def settle(self) -> int:
         """How many records have arrived since; their offsets may be stored."""
@@ -73,25 +126,21 @@ class SourceBatches:
             try:
                 sent.deliveries.result(0)
             except KafkaError as error:
-                raise _refused(sent.batch, error) from error
+                raise _refused(sent.topic, error) from error
             sent.entry.acknowledge()
-            arrived += len(sent.batch)
+            arrived += sent.count
         return arrived
 
     @property
     def waiting(self) -> int:
         """Records on their way, beside the one entry that each batch has."""
-        return sum(len(sent.batch) - 1 for sent in self._sent)
+        return sum(sent.count - 1 for sent in self._sent)
 
 
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """A batch as the topic gets it."""
-
-    batch: SourceBatch
-    keys: list[bytes | None] | None
-    values: list[bytes | None]
-
-
-def _refused(batch: SourceBatch, error: KafkaError) -> ConnectError:
-    return ConnectError("the cluster refused a record", topic=batch.topic, error=str(error))
+def _refused(topic: str, error: KafkaError) -> ConnectError:
+    return ConnectError(
+        "the cluster refused a record",
+        stage=Stage.KAFKA_PRODUCE.value,
+        topic=topic,
+        error=str(error),
+    )

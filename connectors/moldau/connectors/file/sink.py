@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, BinaryIO, ClassVar
 
 from moldau.client import OffsetAndMetadata, TopicPartition
@@ -81,8 +82,10 @@ class FileStreamSinkTask(SinkTask):
             raise RetriableError(f"cannot open {self._path}: {error}") from error
 
     def stop(self) -> None:
+        """What a full disk did not take was not committed and comes again."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()
 
     def put(self, records: list[SinkRecord]) -> None:
         assert self._file is not None

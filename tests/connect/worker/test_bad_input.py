@@ -1,0 +1,102 @@
+"""What goes wrong at one connector is told in one line, shows no secret, and stops no other."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from moldau.client.sync import Admin, Producer
+from moldau.connect.errors import RetriableError
+from moldau.connectors.file.sink import FileStreamSinkTask
+from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.connect.processes import Worker, wait_until
+from tests.connect.worker.test_end_to_end import Scene, content
+from tests.connectors.contexts import SinkContext, record
+
+SECRET = "hush-hush"  # noqa: S105 - what no answer may hold
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+JDBC = {"connector.class": "JdbcSink", "connection.attempts": "1", "connection.backoff.ms": "0"}
+FULL = Path("/dev/full")
+
+
+def cause(worker: Worker, name: str) -> str:
+    """The first line of the task's failure; nothing while it has not failed."""
+    status, body = worker.ask("GET", f"/connectors/{name}/tasks/0/status")
+    if status != 200 or body["state"] != "FAILED":
+        return ""
+    return str(body["trace"]).split("\n", 1)[0]
+
+
+def expect(worker: Worker, name: str, *parts: str) -> None:
+    """The task fails, and its first line has these parts and a hint."""
+    wait_until(lambda: bool(cause(worker, name)), f"{name} fails")
+    line = cause(worker, name)
+    assert all(part in line for part in (*parts, " -> ")), line
+    assert SECRET not in json.dumps(worker.ask("GET", f"/connectors/{name}/status"))
+
+
+def create_bad_ones(worker: Worker, name: str, folder: Path) -> None:
+    """A sink of each kind that cannot work."""
+    with closing(sqlite3.connect(folder / "empty.db")):
+        pass
+    bad = f"{name}-bad"
+    away = {**JDBC, "connection.url": "jdbc:postgresql://127.0.0.1:1/shop",
+            "connection.user": "me", "connection.password": SECRET, "topics": bad}  # fmt: skip
+    empty = {**JDBC, "connection.url": f"jdbc:sqlite:{folder}/empty.db", "topics": bad,
+             "value.converter": JSON, "value.converter.schemas.enable": "false"}  # fmt: skip
+    poison = {"connector.class": "FileStreamSink", "file": str(folder / "poison"),
+              "topics": f"{name}-poison", "value.converter": JSON}  # fmt: skip
+    worker.create(f"{name}-away", away)
+    worker.create(f"{name}-empty", empty)
+    worker.create(f"{name}-poison", poison)
+
+
+@pytest.mark.real
+def test_bad_connectors_fail_with_a_cause_and_the_others_work_on(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    scene = Scene(moldau_broker, moldau_topic, {})
+    name, lines, out = scene.name, tmp_path / "lines", tmp_path / "out"
+    bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    lines.write_text("".join(f"line {number}\n" for number in range(1000)))
+    with Producer(bootstrap) as producer:
+        producer.send(f"{name}-bad", b'{"id": 1}').result()
+        producer.send(f"{name}-poison", b"{").result()
+    with scene.worker(errors_restart_backoff_ms="30000") as worker, Admin(bootstrap) as admin:
+        worker.create("from", {"connector.class": "FileStreamSource", "file": str(lines),
+                               "topic": name, "poll.interval.ms": "100"})  # fmt: skip
+        worker.create(f"{name}-to", {"connector.class": "FileStreamSink", "file": str(out),
+                                     "topics": f"{name},{name}-bad"})  # fmt: skip
+        create_bad_ones(worker, name, tmp_path)
+
+        expect(worker, f"{name}-away", "cannot connect to", "127.0.0.1:1")
+        expect(worker, f"{name}-empty", f"{name}-bad", "auto.create")
+        expect(worker, f"{name}-poison", f"{name}-poison", "offset=0", "JSON")
+        admin.delete_topics([f"{name}-bad"])
+        with lines.open("a") as file:
+            file.write("".join(f"line {number}\n" for number in range(1000, 2000)))
+        wanted = [f"line {number}" for number in range(2000)]
+        wait_until(lambda: ours(out) == wanted, "the good ones work on")
+        worker.wait_for(f"{name}-to", "RUNNING", "RUNNING")
+        _, shown = worker.ask("GET", "/connectors?expand=status&expand=info")
+        assert SECRET not in json.dumps(shown)
+
+
+def ours(out: Path) -> list[str]:
+    return [line for line in content(out) if line.startswith("line ")]
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+def test_a_full_disk_is_waited_for() -> None:
+    task = FileStreamSinkTask()
+    task.initialize(SinkContext())
+    task.start({"file": str(FULL), "topics": "t"})
+
+    task.put([record("x")])
+    with pytest.raises(RetriableError, match=r"cannot write /dev/full: .*No space left"):
+        task.flush({})
+    task.stop()
