@@ -49,7 +49,7 @@ def worker_settings(
         "status.storage.topic": f"{name}-connect-status",
         "offset.storage.partitions": "5",
         "status.storage.partitions": "1",
-        "offset.flush.interval.ms": "5000",
+        "offset.flush.interval.ms": "1000" if is_for_trying else "10000",
         **provider_settings(references),
         **_secured(client),
         **pipeline.worker,
