@@ -7,7 +7,7 @@ from typing import Any
 from moldau.pipeline.cluster import Progress
 from moldau.pipeline.place import PartState, error_in
 from moldau.pipeline.restarts import PAUSE_S_MAX, Restarts
-from moldau.pipeline.status import Look, Row, status_rows
+from moldau.pipeline.status import Look, Row, connector_rows, news, status_rows
 from tests.pipeline.files import pipeline
 
 
@@ -76,6 +76,22 @@ def test_an_app_on_another_machine_is_seen_by_its_group() -> None:
     rows = status_rows(pipeline(), look(2.0, 0, parts={}), look(1.0, 0))
 
     assert next(each.state for each in rows if each.part == "count-words") == "RUNNING"
+
+
+def test_a_connector_that_fails_and_runs_again_is_told_once_each() -> None:
+    told: dict[str, str] = {}
+
+    def rows(state: str) -> list[Row]:
+        task = {"state": state, "error": "disk full"}
+        return connector_rows(
+            pipeline(), {"write-counts": {"state": "RUNNING", "tasks": [task]}, "other": {}}
+        )
+
+    assert news(rows("RUNNING"), told) == []
+    assert news(rows("FAILED"), told) == ["sink write-counts is FAILED: disk full"]
+    assert news(rows("FAILED"), told) == []
+    assert news(rows("RUNNING"), told) == ["sink write-counts is RUNNING again"]
+    assert news(rows("RUNNING"), told) == []
 
 
 def test_the_last_error_of_a_log_is_one_line() -> None:

@@ -30,7 +30,7 @@ class _Box:
 
     @property
     def height(self) -> int:
-        return _HEAD + _LINE * len(self.lines)
+        return _HEAD + _LINE * len(self.lines) + (6 if self.lines else 0)
 
 
 def pipeline_svg(pipeline: Pipeline) -> str:

@@ -8,6 +8,7 @@ to go on from: the tree, or any part of it, may be killed at any time.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,12 +29,14 @@ from moldau.pipeline.place import PipelineFailed, Place, RunState
 from moldau.pipeline.plan import Plan, plan
 from moldau.pipeline.processes import PartProcess, Tell
 from moldau.pipeline.references import provider_settings, references_in
+from moldau.pipeline.status import connector_rows, news
 from moldau.pipeline.worker import ConnectApi
 from moldau.runtime.node_processes import free_ports, pause_s
 from moldau.runtime.places import is_alive, process_id
 from moldau.runtime.real import RealRuntime
 
 LOOK_S: Final = 0.2
+CONNECTORS_S: Final = 2.0
 CONNECT_S: Final = 60.0
 STOP_S: Final = 15.0
 ORPHAN_S: Final = 15.0
@@ -96,11 +99,19 @@ class PipelineRun:
         self._save()
 
     def watch(self) -> None:
-        """Until it is interrupted: restarts what dies."""
+        """Until it is interrupted: restarts what dies, and tells of connectors that fail."""
+        told: dict[str, str] = {}
+        due_s = 0.0
         while True:
             for part in self._parts():
                 if part.look(self._tell):
                     self._save()
+            if self._connect is not None and self._runtime.clock.monotonic() >= due_s:
+                due_s = self._runtime.clock.monotonic() + CONNECTORS_S
+                with suppress(MoldauError):  # a worker that does not answer is told otherwise
+                    rows = connector_rows(self._pipeline, self._connect.overview())
+                    for line in news(rows, told):
+                        self._tell(line)
             pause_s(LOOK_S)
 
     # Starting.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HEADER: Final = ("PART", "KIND", "STATE", "LAG", "RATE/S", "RESTARTS", "ERROR")
 GOOD: Final = frozenset({"RUNNING"})
+_BAD: Final = frozenset({"FAILED", "DEGRADED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,28 @@ def _connector(connector: Connector, now: Look, before: Look) -> Row:
         restarts=found.get("restarts", 0) + sum(task.get("restarts", 0) for task in tasks),
         error=error,
     )
+
+
+def connector_rows(pipeline: Pipeline, overview: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """Of connectors alone, as a worker tells them."""
+    seen = Look(0.0, connectors=overview)
+    return [_connector(each, seen, seen) for each in pipeline.connectors]
+
+
+def news(rows: Sequence[Row], told: dict[str, str]) -> list[str]:
+    """A line for each part that has failed, and for each that runs again. `told` keeps what was
+    told last of each part."""
+    lines = []
+    for row in rows:
+        last = told.get(row.part, "RUNNING")
+        if row.state in _BAD and last != row.state:
+            lines.append(f"{row.kind} {row.part} is {row.state}: {row.error or 'no reason given'}")
+        elif row.state in GOOD and last in _BAD:
+            lines.append(f"{row.kind} {row.part} is {row.state} again")
+        else:
+            continue
+        told[row.part] = row.state
+    return lines
 
 
 def _worst(states: Sequence[str]) -> str:

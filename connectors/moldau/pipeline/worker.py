@@ -16,6 +16,7 @@ from moldau.pipeline.place import PipelineFailed
 from moldau.runtime.node_processes import pause_s
 
 _REQUEST_S: Final = 30.0
+_OVERVIEW_S: Final = 5.0
 _AGAIN_S: Final = 0.2
 _CONFLICT, _NOT_FOUND, _SERVER_ERROR, _REFUSED = 409, 404, 500, 400
 _INVALID: Final = re.compile(
@@ -74,17 +75,25 @@ class ConnectApi:
 
     def overview(self) -> dict[str, Json]:
         """Each connector with lag, rate, restarts and last error; without these from Java's."""
-        found = self._ask("GET", "/v1/connectors")
+        found = self._ask("GET", "/v1/connectors", timeout_s=_OVERVIEW_S)
         if isinstance(found, dict):
             return found
         status = self._ask("GET", "/connectors?expand=status") or {}
         return {name: _of_java(each["status"]) for name, each in status.items()}
 
-    def _ask(self, method: str, path: str, body: Any = None, *, patience_s: float = 0.0) -> Any:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        patience_s: float = 0.0,
+        timeout_s: float = _REQUEST_S,
+    ) -> Any:
         """The body of the answer; None where there is no such thing."""
         for left in range(int(patience_s / _AGAIN_S), -1, -1):
             try:
-                answer = self._client.request(method, path, json=body)
+                answer = self._client.request(method, path, json=body, timeout=timeout_s)
             except httpx.HTTPError as error:
                 if not left:
                     raise PipelineFailed(
