@@ -1,8 +1,9 @@
 """`python -m examples.shop`: what `make demo` runs.
 
 PostgreSQL -> JDBC source -> topics -> Streams app -> topics -> Spark -> Parquet -> a report page.
-Each part is a process of its own. All of it is in a temporary directory, and gone afterwards; the
-page stays. The exit code is 1 if the page's totals are not those of the database.
+`moldau pipeline run` runs `pipeline.yaml`, each part in a process of its own. All of it is in a
+temporary directory, and gone afterwards; the page stays. The exit code is 1 if the totals differ
+from those of the database.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.shop import connectors, lake
+from examples.shop import lake
 from examples.shop.checking import differences, of_lake, revenue_in_topic
 from examples.shop.database import MINUTE_MS, NAMES, Shop, Totals, postgresql
 from examples.shop.processes import Command, Failed, running, wait_until
 from examples.shop.report import Lag, page
-from examples.shop.topology import APP, CUSTOMERS, ORDERS, REVENUE, SALES
+from examples.shop.topology import APP, CUSTOMERS, ORDERS, SALES
 from moldau.client import LATEST
-from moldau.client.sync import Admin, KafkaError, NewTopic
+from moldau.client.sync import Admin, KafkaError
 
 ROOT = Path(__file__).parents[2]
-START_S = 40.0
+PIPELINE = Path(__file__).parent / "pipeline.yaml"
+SINK = "shop-lake"
+START_S = 60.0
 LAG_EVERY_S = 0.5
 
 
@@ -67,7 +69,7 @@ class Demo:
         self._patience_s = patience_s
         self._lake = folder / "lake"
         self._lags: list[Lag] = []
-        self._commands: list[Command] = []
+        self._command: Command
 
     def run(self, minutes: int, orders: int, target: Path) -> int:
         """The exit code."""
@@ -79,15 +81,8 @@ class Demo:
             stack.callback(shop.close)
             shop.open()
             self._say("PostgreSQL", f"{len(NAMES)} customers")
-            bootstrap = self._start_broker(stack)
+            bootstrap = self._start_pipeline(stack, address)
             admin = stack.enter_context(Admin(bootstrap_servers=bootstrap))
-            for name in (CUSTOMERS, ORDERS, SALES, REVENUE):
-                admin.create_topic(NewTopic(name, 2, replication_factor=1))
-            rest = self._start_connect(stack, bootstrap)
-            lake_config = connectors.sink(self._lake, self._folder / "checkpoints")
-            self._post(rest, connectors.SINK, lake_config)  # first: Spark takes longest to start
-            self._start_streams(stack, bootstrap)
-            self._post(rest, connectors.SOURCE, connectors.source(address))
             self._follow(shop, admin, minutes, orders)
             database = shop.totals()
             problems = self._check(database, bootstrap)
@@ -96,62 +91,23 @@ class Demo:
         target.write_text(page(database, self._lags, seconds, problems), encoding="utf-8")
         return self._tell(database, problems, target, seconds)
 
-    # The parts
+    # The pipeline
 
-    def _start_broker(self, stack: ExitStack) -> str:
-        words = ("broker", "start", "--data", str(self._folder / "broker"), "--listen")
-        command = self._command(stack, "broker", *words, "127.0.0.1:0")
-        bootstrap = command.wait_for_line("bootstrap", START_S)
-        self._say("broker", bootstrap)
-        return bootstrap
-
-    def _start_connect(self, stack: ExitStack, bootstrap: str) -> str:
-        settings = {
-            "group.id": "shop-connect",
-            "config.storage.topic": "shop-connect-configs",
-            "offset.storage.topic": "shop-connect-offsets",
-            "status.storage.topic": "shop-connect-status",
-            "config.storage.replication.factor": "1",
-            "offset.storage.replication.factor": "1",
-            "status.storage.replication.factor": "1",
-            "offset.flush.interval.ms": "1000",
-            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-            "header.converter": "org.apache.kafka.connect.storage.StringConverter",
+    def _start_pipeline(self, stack: ExitStack, address: str) -> str:
+        """`moldau pipeline run`: where its broker is, once everything runs."""
+        variables = {
+            "database": address,
+            "lake": self._lake,
+            "checkpoints": self._folder / "checkpoints",
         }
-        words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-        where = ("--bootstrap", bootstrap, "--listen", "127.0.0.1:0")
-        command = self._command(stack, "connect", "connect", "start", *where, *words)
-        rest = command.wait_for_line("rest", START_S)
-        self._say("connect", rest)
-        return rest
-
-    def _start_streams(self, stack: ExitStack, bootstrap: str) -> None:
-        words = ("streams", "run", "examples.shop.topology:app", "--bootstrap", bootstrap)
-        state = ("--state", str(self._folder / "stores"), "--set", "commit.interval.ms=500")
-        self._command(stack, "streams", *words, *state)
-        self._say("streams", "examples.shop.topology:app")
-
-    def _command(self, stack: ExitStack, name: str, *words: str) -> Command:
-        command = stack.enter_context(running(name, words, self._folder, ROOT))
-        self._commands.append(command)
-        return command
-
-    def _post(self, rest: str, name: str, config: dict[str, str]) -> None:
-        """As a user would with curl; the worker may still be joining its group."""
-
-        def is_posted() -> bool:
-            answer = httpx.post(
-                f"{rest}/connectors", json={"name": name, "config": config}, timeout=30
-            )
-            if answer.status_code >= 500 or answer.status_code == 409:
-                return False
-            if answer.status_code != 201:
-                raise Failed(f"Connect refused {name}: {answer.text[:500]}")
-            return True
-
-        wait_until(is_posted, f"Connect to take {name}", START_S)
-        self._say("connector", name)
+        words = ["pipeline", "run", str(PIPELINE), "--data", str(self._folder / "pipeline")]
+        for name, value in variables.items():
+            words += ["--var", f"{name}={value}"]
+        self._command = stack.enter_context(running("pipeline", words, self._folder, ROOT))
+        bootstrap = self._command.wait_for_line("broker", START_S)
+        self._command.wait_for_line("pipeline shop runs", START_S)
+        self._say("pipeline", str(PIPELINE.relative_to(ROOT)))
+        return bootstrap
 
     # The run
 
@@ -190,7 +146,7 @@ class Demo:
                 if done != before:
                     before, moved_at = done, time.monotonic()
                 elif time.monotonic() - moved_at > self._patience_s:
-                    said = "\n".join(f"{each.name}:\n{each.tail()}" for each in self._commands)
+                    said = self._command.tail()
                     raise Failed(f"of {total} orders {done} came, and no more:\n{said}")
                 time.sleep(LAG_EVERY_S)
         self._settle(admin)
@@ -200,10 +156,9 @@ class Demo:
         wait_until(lambda: _lag(admin, APP) == 0, "the Streams app", START_S)
 
     def _look(self, admin: Admin) -> None:
-        for command in self._commands:
-            command.check()
+        self._command.check()
         second = time.monotonic() - self._began
-        streams, sink = _lag(admin, APP), _lag(admin, f"connect-{connectors.SINK}")
+        streams, sink = _lag(admin, APP), _lag(admin, f"connect-{SINK}")
         behind = _records(admin, SALES) if sink is None else sink
         self._lags.append(Lag(second, streams or 0, behind))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 MOLDAU = str(Path(sys.executable).with_name("moldau"))
-STOP_S = 20.0
+STOP_S = 60.0
 LOOK_S = 0.1
 
 
@@ -21,7 +21,7 @@ class Failed(Exception):
 class Command:
     """A command that runs, with what it says in a file."""
 
-    def __init__(self, name: str, words: tuple[str, ...], folder: Path, root: Path) -> None:
+    def __init__(self, name: str, words: Sequence[str], folder: Path, root: Path) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("wb") as log:
@@ -73,7 +73,7 @@ class Command:
 
 
 @contextmanager
-def running(name: str, words: tuple[str, ...], folder: Path, root: Path) -> Iterator[Command]:
+def running(name: str, words: Sequence[str], folder: Path, root: Path) -> Iterator[Command]:
     """A command until the block ends."""
     command = Command(name, words, folder, root)
     try:

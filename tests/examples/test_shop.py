@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,12 +13,11 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from examples.shop import lake  # noqa: E402
+from examples.shop.__main__ import PIPELINE  # noqa: E402
 from examples.shop.checking import differences, of_lake  # noqa: E402
-from examples.shop.connectors import sink, source  # noqa: E402
 from examples.shop.database import MINUTE_MS, Totals  # noqa: E402
 from examples.shop.report import Lag, bars, columns, lines, page  # noqa: E402
 from examples.shop.topology import CUSTOMERS, ORDERS, REVENUE, SALES, app  # noqa: E402
-from moldau.connectors.spark.config import SparkSinkConfig  # noqa: E402
 
 START = 1_000 * MINUTE_MS
 TOTALS = Totals(2, 300, {START: 300}, {"Ada": 100, "Ben & Co": 200})
@@ -102,6 +103,14 @@ def test_only_files_that_spark_has_committed_are_read(tmp_path: Path) -> None:
     assert lake.count(tmp_path / "nothing") == 0
 
 
-def test_its_connectors_are_configured_well(tmp_path: Path) -> None:
-    SparkSinkConfig.of(sink(tmp_path, tmp_path))
-    assert source("postgresql://x")["table.whitelist"] == "customers,orders"
+@pytest.mark.real
+def test_its_pipeline_is_sound() -> None:
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "moldau.cli", "pipeline", "lint", str(PIPELINE)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.stdout == f"{PIPELINE}: no problems\n", done.stderr
