@@ -112,6 +112,11 @@ record: $(VENV)/.peers ## record real clients against Apache Kafka; NAMES=librdk
 bench: $(VENV)/.peers ## tables of ratios beside the peers; make bench AREA=records
 	$(BIN)/python -m bench $(AREA) --rounds $(ROUNDS)
 
+.PHONY: stream-bench-peers
+stream-bench-peers: venv ## install other stream engines in a venv of their own, for make bench AREA=streams
+	$(BIN)/uv venv -q --allow-existing $(VENV)/stream-bench
+	$(BIN)/uv pip install -q -p $(VENV)/stream-bench/bin/python --group stream-bench-peers
+
 .PHONY: fuzz
 fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing, SECONDS for each target
 	$(BIN)/python -m tests.fuzz all --seconds $(SECONDS)

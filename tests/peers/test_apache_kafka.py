@@ -73,6 +73,18 @@ def test_jars_are_fetched_once_and_land_in_the_cache(machine: Machine) -> None:
     assert apache_kafka.fetch("9.9") == kafka
 
 
+def test_the_driver_of_streams_lies_beside_the_other_jars(machine: Machine) -> None:
+    machine.install_jdk()
+    machine.install("mvn", _MAVEN_THAT_WORKS)
+
+    kafka = apache_kafka.fetch_streams_driver("9.9")
+
+    assert [folder.name for folder in kafka.more] == ["kafka-streams-test-utils"]
+    assert kafka.class_path.split(":") == [f"{kafka.libs}/*", f"{kafka.more[0]}/*"]
+    machine.install("mvn", "exit 1")
+    assert apache_kafka.fetch_streams_driver("9.9") == kafka
+
+
 def test_the_pom_asks_for_the_version_that_was_wanted(machine: Machine) -> None:
     machine.install_jdk()
     machine.install("mvn", _MAVEN_THAT_WORKS)

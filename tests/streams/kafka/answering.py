@@ -39,5 +39,8 @@ def theirs(kafka: ApacheKafka, scripts: Sequence[Script]) -> list[Answer]:
     questions = [
         json.dumps({"topology": script.topology, "inputs": script.inputs}) for script in scripts
     ]
-    told = [json.loads(line) for line in kafka.run_source(SOURCE, questions, heap="512m")]
+    told = [
+        json.loads(line)
+        for line in kafka.run_source(SOURCE, questions, timeout_s=1800, heap="512m")
+    ]
     return [FAILED if "failed" in each else each["outputs"] for each in told]

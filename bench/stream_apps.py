@@ -1,0 +1,96 @@
+"""The apps that `bench.streams` measures, in our DSL.
+
+    BENCH_APP=count-1 BENCH_IN=lines BENCH_OUT=out moldau streams run bench.stream_apps:count ...
+
+The name of the app and its topics come from the environment: each run is an app of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from moldau.streams import Stream, Streams, tumbling
+
+
+class Order(msgspec.Struct):
+    """The record of about 150 bytes that all programs read."""
+
+    user: str
+    amount: float
+    kind: str
+    country: str
+    item: int
+    note: str
+
+
+class Priced(msgspec.Struct):
+    """What the stateless program makes of it."""
+
+    user: str
+    amount: float
+    country: str
+
+
+def _streams() -> tuple[Streams, Stream[str, Order]]:
+    app = Streams(os.environ.get("BENCH_APP", "bench"))
+    return app, app.stream(os.environ.get("BENCH_IN", "in"), Order, key=str)
+
+
+OUT = os.environ.get("BENCH_OUT", "out")
+
+
+def _stateless() -> Streams:
+    app, orders = _streams()
+    (
+        orders.filter(lambda order: order.amount > 0)
+        .map_values(_taxed)
+        .filter(lambda order: order.kind != "bot")
+        .map_values(_shouted)
+        .map_values(_priced)
+        .to(OUT)
+    )
+    return app
+
+
+def _taxed(order: Order) -> Order:
+    order.amount *= 1.19
+    return order
+
+
+def _shouted(order: Order) -> Order:
+    order.country = order.country.upper()
+    return order
+
+
+def _priced(order: Order) -> Priced:
+    return Priced(order.user, order.amount, order.country)
+
+
+def _count() -> Streams:
+    app, orders = _streams()
+    orders.group_by_key().count(name="counts").changes().to(OUT)
+    return app
+
+
+def _windowed() -> Streams:
+    app, orders = _streams()
+    windows = orders.group_by_key().window(tumbling("1m", grace="5s"))
+    counts = windows.count(name="minutes").changes()
+    counts.map(lambda key, value: (key.key, value), key=str, type=int).to(OUT)
+    return app
+
+
+def _join() -> Streams:
+    app, orders = _streams()
+    others = app.stream(os.environ.get("BENCH_OTHER", "other"), Order, key=str)
+    orders.join(others, _both, within="5s", name="pairs").to(OUT)
+    return app
+
+
+def _both(one: Order, other: Order) -> Priced:
+    return Priced(one.user, one.amount + other.amount, other.country)
+
+
+stateless, count, windowed, join = _stateless(), _count(), _windowed(), _join()

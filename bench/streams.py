@@ -1,0 +1,330 @@
+"""Streams apps beside Kafka Streams, Quix, Bytewax, Faust and Pathway, in records a second.
+
+All read the same JSON records of about 150 bytes from our broker and write what they make of them
+back to it; broker, app and the process that measures share the cores. What is measured is the time
+between two marked records at the end of the app: the first comes after a tenth of the load, so that
+neither start nor warm-up count. Each run is a new app that reads its topic from the beginning.
+
+Commits come once a second everywhere. Tables announce updates at their library's default: ours and
+Kafka Streams the last of each key at a commit, the others each one.
+
+Where Java, Maven or the venv of the others (`make stream-bench-peers`) is missing, so are their
+rows; `BENCH_STREAM_PEERS` names another venv. `BENCH_SCALE=0.1` makes every load a tenth as long,
+for a look.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from bench.harness import Case, Goal, Table
+from bench.peer_brokers import HOST, MoldauBroker
+from moldau.client import NewTopic, TopicPartition
+from moldau.client.sync import Admin, Consumer, Producer
+from tests.peers.apache_kafka import PeerMissing, fetch
+
+HERE: Final = Path(__file__).parent
+PEERS_VENV: Final = Path(
+    os.environ.get("BENCH_STREAM_PEERS", HERE.parent / ".venv" / "stream-bench")
+)
+SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
+# Enough that a commit's second does not show, and that slow ones come to an end.
+RECORDS: Final = {"Quix": 200_000, "Faust": 50_000}
+RECORDS_ELSE: Final = 1_000_000
+KEY_COUNTS: Final = (1_000, 1_000_000)
+JOIN_KEYS: Final = 10_000
+RESTORED: Final = round(1_000_000 * SCALE)
+BEGIN: Final = b"begin"
+END: Final = b"end"
+OURS: Final = "moldau"
+JAVA: Final = "Kafka Streams"
+# The package of each, and its program in bench/stream_peers.py.
+PEERS: Final = {
+    "Quix": ("quixstreams", "quix"),
+    "Bytewax": ("bytewax", "bytewax"),
+    "Faust": ("faust", "faust"),
+    "Pathway": ("pathway", "pathway"),
+}
+PEERS_OF: Final[Mapping[str, Sequence[str]]] = {
+    "stateless": ("Quix", "Bytewax", "Faust", "Pathway"),
+    "count": ("Quix", "Bytewax", "Faust", "Pathway"),
+    "windowed": ("Quix",),
+    "join": (),
+}
+GOALS: Final[Mapping[str, Mapping[str, float]]] = {
+    "stateless": {JAVA: 2.0, "Quix": 2.0},
+    "count": {JAVA: 1.0, "Quix": 5.0},
+    "windowed": {JAVA: 1.0, "Quix": 8.0},
+    "join": {JAVA: 2.0},
+}
+# The records of all topics begin at one time, so that those of two can meet.
+START_MS: Final = int(time.time() * 1000) - 3_600_000
+_TIMEOUT_S: Final = 600.0
+_STOP_S: Final = 30.0
+_runs = count()
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A program to start: what of which library, under which name, between which topics."""
+
+    library: str
+    kind: str
+    name: str
+    state: Path
+    topics: tuple[str, str]
+    out: str
+    workers: int = 1
+
+
+class Arena:
+    """Our broker, and the topics on it."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="streams-bench-"))
+        )
+        self.broker = stack.enter_context(MoldauBroker.started({"num.partitions": "1"}))
+        self.bootstrap = f"{HOST}:{self.broker.port}"
+        self.admin = stack.enter_context(Admin(bootstrap_servers=self.bootstrap))
+
+    def topic(self, name: str, partitions: int = 1) -> str:
+        self.admin.create_topic(NewTopic(name, partitions, 1))
+        return name
+
+    @cache  # noqa: B019 - the arena lives as long as the process
+    def loaded(self, keys: int, records: int, partitions: int = 1, side: int = 0) -> str:
+        """A topic with the load: a tenth, the first mark, the rest, the last mark."""
+        name = self.topic(f"in-{keys}-{partitions}-{records}-{side}", partitions)
+        chance = random.Random(f"{name}")
+        warm_up = records // 10
+        start = START_MS
+        with Producer(bootstrap_servers=self.bootstrap) as producer:
+            for first in range(0, warm_up + records, 10_000):
+                size = min(10_000, warm_up + records - first)
+                if first <= warm_up < first + size:
+                    self._mark(producer, (name, partitions), BEGIN, start + first)
+                users = [f"user-{chance.randrange(keys):07}" for _ in range(size)]
+                producer.send_many(
+                    name,
+                    [order(user, first + index, chance) for index, user in enumerate(users)],
+                    keys=[user.encode() for user in users],
+                    timestamps_ms=[start + first + index for index in range(size)],
+                    partition=[(first + index) % partitions for index in range(size)],
+                )
+                producer.flush()
+            self._mark(producer, (name, partitions), END, start + warm_up + records)
+        return name
+
+    @staticmethod
+    def _mark(producer: Producer, where: tuple[str, int], key: bytes, time_ms: int) -> None:
+        name, partitions = where
+        for partition in range(partitions):
+            value = order(key.decode(), 0, random.Random(0))
+            producer.send(name, value, key=key, partition=partition, timestamp_ms=time_ms)
+        producer.flush()
+
+
+def order(user: str, item: int, chance: random.Random) -> bytes:
+    """A record as JSON."""
+    amount = chance.randrange(100, 99_999) / 100
+    return (
+        f'{{"user":"{user}","amount":{amount},"kind":"view","country":"de","item":{item},'
+        f'"note":"delivered to the door, {"x" * 45}"}}'
+    ).encode()
+
+
+@cache
+def arena() -> Arena:
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return Arena(stack)
+
+
+@cache
+def java_command() -> tuple[str, ...]:
+    """How to start the Java program, compiled. Raises PeerMissing."""
+    kafka = fetch()
+    classes = arena().folder / "classes"
+    compiler = str(Path(kafka.java).with_name("javac"))
+    subprocess.run(  # noqa: S603 - our own file, compiled by the JDK that was found
+        [compiler, "-cp", kafka.class_path, "-d", str(classes), str(HERE / "StreamsPeer.java")],
+        check=True,
+    )
+    return (kafka.java, "-Xmx1g", "-cp", f"{classes}:{kafka.class_path}", "StreamsPeer")
+
+
+def peer_python(package: str) -> Path | None:
+    """The Python of the venv of the other libraries, if it has this one."""
+    python = PEERS_VENV / "bin" / "python"
+    found = list(PEERS_VENV.glob(f"lib/*/site-packages/{package}"))
+    return python if found else None
+
+
+def command(app: App) -> tuple[Sequence[str], dict[str, str]]:
+    """The command line of an app, and what is added to its environment."""
+    topic, other = app.topics
+    words = (app.kind, arena().bootstrap, app.name, str(app.state), topic)
+    if app.library == JAVA:
+        return [*java_command(), *words, other, app.out], {}
+    if app.library != OURS:
+        package, program = PEERS[app.library]
+        python = str(peer_python(package))
+        return [python, "-m", "bench.stream_peers", program, *words, app.out], {}
+    named = {"BENCH_APP": app.name, "BENCH_IN": topic, "BENCH_OTHER": other, "BENCH_OUT": app.out}
+    moldau = str(Path(sys.executable).with_name("moldau"))
+    run = [moldau, "streams", "run", f"bench.stream_apps:{app.kind}"]
+    where = ["--bootstrap", arena().bootstrap, "--state", str(app.state)]
+    return [*run, *where, "--workers", str(app.workers), "--log-level", "warn"], named
+
+
+@contextmanager
+def running(app: App) -> Iterator[subprocess.Popen[bytes]]:
+    """The app as a process; stopped cleanly, or killed if it does not."""
+    words, named = command(app)
+    log = arena().folder / f"{app.name}.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen(  # noqa: S603 - our own programs
+            words, stdout=out, stderr=out, cwd=HERE.parent, env={**os.environ, **named}
+        )
+    try:
+        yield process
+    except BaseException as error:
+        error.add_note(log.read_text(errors="replace")[-3000:])
+        raise
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def seen(
+    out: str, partitions: int, keys: Sequence[bytes], process: subprocess.Popen[bytes]
+) -> list[float]:
+    """When the last record with each of these keys came, one for each partition of the input."""
+    left = dict.fromkeys(keys, partitions)
+    times = dict.fromkeys(keys, 0.0)
+    deadline = time.monotonic() + _TIMEOUT_S
+    with Consumer(bootstrap_servers=arena().bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(out, 0)])
+        while any(left.values()):
+            if time.monotonic() > deadline or process.poll() is not None:
+                raise TimeoutError(f"{out}: the app ended or took too long: {left}")
+            for part in consumer.poll_batches(0.05):
+                found = part.keys.tolist()
+                for key in keys:
+                    if key in found and left[key]:
+                        left[key] -= found.count(key)
+                        times[key] = time.perf_counter()
+    return [times[key] for key in keys]
+
+
+def fresh(library: str, kind: str, topics: tuple[str, str], workers: int = 1) -> App:
+    """An app that never ran, with an output topic of its own."""
+    name = f"{kind}-{next(_runs)}"
+    out = arena().topic(f"{name}-out")
+    return App(library, kind, name, arena().folder / name, topics, out, workers)
+
+
+def throughput(library: str, kind: str, keys: int, partitions: int = 1, workers: int = 1) -> float:
+    """Records a second between the marks."""
+    records = round(RECORDS.get(library, RECORDS_ELSE) * SCALE)
+    topic = arena().loaded(keys, records, partitions)
+    other = arena().loaded(keys, records, side=1) if kind == "join" else topic
+    app = fresh(library, kind, (topic, other), workers)
+    app.state.mkdir()
+    with running(app) as process:
+        begin, end = seen(app.out, partitions, (BEGIN, END), process)
+    if end <= begin:
+        raise RuntimeError(f"{library} {kind}: the load is too small, both marks came at once")
+    arena().admin.delete_topic(app.out)
+    shutil.rmtree(app.state, ignore_errors=True)
+    return records * (2 if kind == "join" else 1) / (end - begin)
+
+
+@cache
+def counted(library: str) -> App:
+    """A count of many keys that has run to its end: its changelog is full."""
+    topic = arena().loaded(RESTORED, RESTORED)
+    app = fresh(library, "count", (topic, topic))
+    app.state.mkdir()
+    with running(app) as process:
+        seen(app.out, 1, (END,), process)
+    return app
+
+
+def restore(library: str) -> float:
+    """Seconds from the start without a store to the first result."""
+    app = counted(library)
+    shutil.rmtree(app.state)
+    app.state.mkdir()
+    key = f"again-{next(_runs)}".encode()
+    with Producer(bootstrap_servers=arena().bootstrap) as producer:
+        producer.send(app.topics[0], order(key.decode(), 0, random.Random(0)), key=key)
+    start = time.perf_counter()
+    with running(app) as process:
+        (end,) = seen(app.out, 1, (key,), process)
+    return end - start
+
+
+def _libraries(kind: str) -> list[str]:
+    found = [OURS]
+    try:
+        java_command()
+    except PeerMissing:
+        pass
+    else:
+        found.append(JAVA)
+    return found + [each for each in PEERS_OF[kind] if peer_python(PEERS[each][0])]
+
+
+def _goals(kind: str, libraries: Sequence[str]) -> list[Goal]:
+    return [
+        Goal(OURS, library, ratio_at_least=least)
+        for library, least in GOALS[kind].items()
+        if library in libraries
+    ]
+
+
+def tables() -> Iterator[Table]:
+    """Throughput of each kind, what a second worker brings, and how long a restore takes."""
+    for kind in PEERS_OF:
+        libraries = _libraries(kind)
+        for keys in KEY_COUNTS if kind in ("count", "windowed") else (JOIN_KEYS,):
+            cases = [
+                Case(library, partial(throughput, library, kind, keys)) for library in libraries
+            ]
+            title = f"{kind}, {keys} keys"
+            yield Table(title, "records/s", cases, _goals(kind, libraries))
+    workers = [
+        Case(f"{number} workers", partial(throughput, OURS, "count", JOIN_KEYS, 2, number))
+        for number in (1, 2)
+    ]
+    goal = Goal("2 workers", "1 workers", ratio_at_least=1.7)
+    yield Table("count on two partitions", "records/s", workers, [goal])
+    restored = [each for each in _libraries("count") if each in (OURS, JAVA)]
+    yield Table(
+        f"restore of a count of {RESTORED} records",
+        "s",
+        [Case(library, partial(restore, library)) for library in restored],
+        [Goal(OURS, JAVA, ratio_at_most=1.0)] if JAVA in restored else [],
+        higher_is_better=False,
+    )
