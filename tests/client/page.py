@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moldau.client.serdes import settings as serde_rows
-from moldau.client.serdes.settings import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.client.settings import producer as producer_settings
 from moldau.client.settings import rows
+from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.every_client import (
     METRICS_ROWS,
     WITHOUT_MEANING,
@@ -16,6 +15,7 @@ from moldau.client.settings.every_client import (
     WITHOUT_MEANING_TO_CONSUMERS,
     interceptor_classes,
 )
+from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import SettingTable, render_reference
 from moldau.link.settings import CONNECTION_ROWS
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from moldau.client.group.group_member import GroupMember
     from moldau.client.group.listener import RebalanceListener
     from moldau.client.group.member import GroupMetadata
-    from moldau.client.group.offset_requests import OffsetAndMetadata
     from moldau.client.group.options import MemberOptions
     from moldau.client.group.protocols import Assigned, Protocols
     from moldau.client.producer.delivery import Deliveries, Delivery, Sent, SentRange
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
         SendOptions,
     )
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
+    from moldau.client.settings.arguments import OffsetAndMetadata
     from moldau.client.settings.file import load_settings
     from moldau.client.settings.opening import ClientNotStarted
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
@@ -113,7 +113,7 @@ _HOMES = {
     "MemberOptions": "group.options",
     "MoldauError": ".errors",
     "NewTopic": "admin.topics",
-    "OffsetAndMetadata": "group.offset_requests",
+    "OffsetAndMetadata": "settings.arguments",
     "OffsetsNotStored": "admin.groups",
     "OnDelivery": "producer.record",
     "Partition": ".link.metadata",

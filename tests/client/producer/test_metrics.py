@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from moldau.client import Producer
-from moldau.client.producer.metrics import Sampled, average, largest
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.metrics import render_prometheus
+from moldau.metrics.windows import Sampled, average, largest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
 from tests.client.world import BOOTSTRAP, ClientWorld

@@ -16,7 +16,7 @@ from moldau.client.serdes import (
     ProtobufSerializer,
     SchemaRegistry,
 )
-from moldau.client.serdes import settings as rows
+from moldau.client.settings import serdes as rows
 from moldau.client.sync import SchemaRegistry as BlockingRegistry
 from moldau.errors import ConfigError
 

@@ -12,8 +12,8 @@ from moldau.client.serdes import DeserializationFailed, SerializationFailed
 from moldau.client.serdes.wire import frame
 from moldau.records import encode_batch
 from moldau.runtime import Runtime
+from tests.client.consumer.test_decoding import begin, consumer, fill, read, values
 from tests.client.serdes.scripted_registry import PORT, ScriptedRegistry
-from tests.client.serdes.test_decoding import begin, consumer, fill, read, values
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 STRING = {"schema": '"string"'}

@@ -41,7 +41,7 @@ from moldau.client.serdes import (
     UuidSerializer,
     record_subject,
 )
-from moldau.client.serdes import settings as rows
+from moldau.client.settings import serdes as rows
 from moldau.client.settings.rows import PRODUCER_SETTINGS, resolve
 from moldau.runtime.real import RealRuntime
 from tests.client.serdes.served_registry import served_registry

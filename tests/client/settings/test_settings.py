@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 
 from moldau.client import Admin, Consumer, Producer
-from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.registry import SchemaRegistry
 from moldau.client.settings import producer as producer_rows
 from moldau.client.settings import rows
+from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.every_client import (
     WITHOUT_MEANING_PREFIXES,
     WITHOUT_MEANING_TO_ADMINS,

@@ -38,9 +38,9 @@ from moldau.client.consumer.seeking import ConsumerPositions
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Change, Kind, Membership
-from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.session import GroupSession
 from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.ids import Uuid
 from moldau.link.metadata import Metadata
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions

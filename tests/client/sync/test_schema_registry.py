@@ -20,7 +20,7 @@ from moldau.client.serdes import (
     RegistryError,
     Schema,
 )
-from moldau.client.serdes import settings as rows
+from moldau.client.settings import serdes as rows
 from moldau.client.sync import ClientClosed, Producer, SchemaRegistry, WrongThread
 from moldau.client.sync.client import State
 from moldau.runtime.loop_thread import _PROCESS

@@ -10,12 +10,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from moldau.client.serdes import settings as rows
 from moldau.client.serdes.contract import DeserializationFailed, Place
 from moldau.client.serdes.registry.naming import STRATEGIES
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
 from moldau.client.serdes.wire import frame, unframe
+from moldau.client.settings import serdes as rows
 from moldau.client.sync import SchemaRegistry
 from moldau.config import Setting
 from moldau.connect.api.conversion import Converter, ConverterConfig

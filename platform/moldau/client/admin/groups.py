@@ -26,7 +26,6 @@ from moldau.client.group.member import NOBODY
 from moldau.client.group.offset_requests import (
     MANY_GROUPS,
     NEWEST_WITH_NAMES,
-    OffsetAndMetadata,
     commit_codes,
     commit_request,
     fetch_request,
@@ -35,6 +34,7 @@ from moldau.client.group.offset_requests import (
 from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
 from moldau.client.settings.arguments import (
     ByPartition,
+    OffsetAndMetadata,
     Partition,
     flag,
     known_names,

@@ -14,8 +14,7 @@ from moldau.client.admin.topics import TopicAdmin
 from moldau.client.consumer.offsets import LATEST, Found
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import GroupDescription, MemberDescription
-from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.settings.arguments import Partition, names_of, partitions_in
+from moldau.client.settings.arguments import OffsetAndMetadata, Partition, names_of, partitions_in
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Broker, Topic, TopicPartition
 

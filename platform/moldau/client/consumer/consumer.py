@@ -42,6 +42,7 @@ from typing import Final, Self, TypeVar, Unpack
 
 from moldau.client.consumer.assigned import NO_IDS
 from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.consumer.decoding import Decoding, Undecoded
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.interceptors import ConsumerInterceptor, Interceptors
 from moldau.client.consumer.iteration import PartStream, RecordStream
@@ -58,13 +59,17 @@ from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.member import GroupMetadata
 from moldau.client.group.missing import MissingTopics
-from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.subscription import Interest, Pattern, interest
-from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.contract import DeserializerGiven
-from moldau.client.serdes.decoding import Decoding, Undecoded
 from moldau.client.settings import rows
-from moldau.client.settings.arguments import Partition, flag_or_none, partitions_in, positive
+from moldau.client.settings import serdes as serde_rows
+from moldau.client.settings.arguments import (
+    OffsetAndMetadata,
+    Partition,
+    flag_or_none,
+    partitions_in,
+    positive,
+)
 from moldau.client.settings.every_client import (
     WITHOUT_MEANING_TO_CONSUMERS,
     Given,

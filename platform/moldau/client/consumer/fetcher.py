@@ -31,8 +31,8 @@ from moldau.client.consumer.position import Asked, Position, State
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.requests import Told, fetch_request, settle_fetch
 from moldau.client.consumer.session import FetchSession
-from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.settings import rows
+from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.client.settings.notices import tell as tell_notices
 from moldau.config import Settings
 from moldau.errors.codes import KafkaError

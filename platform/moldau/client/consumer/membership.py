@@ -42,11 +42,10 @@ from moldau.client.group.member import (
     Terms,
     Wanted,
 )
-from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
 from moldau.client.group.session import GroupSession, tell_guarded
 from moldau.client.settings import rows
-from moldau.client.settings.arguments import ByPartition, offsets_to_store
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, offsets_to_store
 from moldau.client.settings.group import coordinator_decides
 from moldau.client.settings.notices import not_hiding
 from moldau.client.settings.notices import tell as tell_notices

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from moldau.client.producer.metrics import Sampled
 from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
+from moldau.metrics.windows import Sampled
 from moldau.runtime import Clock
 
 CLIENT: Final = "consumer-metrics"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from moldau.client.group.member import Change
-from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.ids import Uuid
 from moldau.link.metadata import TopicPartition
 

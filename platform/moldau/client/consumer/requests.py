@@ -13,13 +13,13 @@ from typing import Final
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.session import SESSION_ERRORS, FetchSession, Wish
-from moldau.client.producer.requests import Listener, Speaker
 from moldau.client.settings import rows
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.link.metadata import Metadata, TopicPartition
+from moldau.link.speech import Listener, Speaker
 from moldau.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

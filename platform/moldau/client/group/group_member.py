@@ -31,7 +31,6 @@ from typing import Final, Self, Unpack
 
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.member import NOBODY, Ask, GroupMetadata, Identity, Terms
-from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.offsets import GroupOffsets
 from moldau.client.group.opaque import Call, OpaqueMember, Step, checked
 from moldau.client.group.options import MemberOptions
@@ -39,6 +38,7 @@ from moldau.client.group.protocols import Protocols
 from moldau.client.settings import rows
 from moldau.client.settings.arguments import (
     ByPartition,
+    OffsetAndMetadata,
     Partition,
     flag_or_none,
     name_of,

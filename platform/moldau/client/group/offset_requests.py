@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from moldau.client.group.member import NOBODY, Identity
+from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.offset_commit import (
@@ -31,15 +32,6 @@ MANY_GROUPS: Final = 8
 STABLE_OFFSETS: Final = 7
 """Brokers before it know of no offsets that a transaction may still change (KIP-447)."""
 NOT_COMMITTED: Final = -1
-
-
-class OffsetAndMetadata(NamedTuple):
-    """Where a group goes on, with the user's note, and the epoch of the last record read (-1 if
-    nobody knows)."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
 
 
 class Fetched(NamedTuple):

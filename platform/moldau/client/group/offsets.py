@@ -19,12 +19,12 @@ from moldau.client.group.offset_requests import (
     NEWEST_WITH_NAMES,
     STABLE_OFFSETS,
     Fetched,
-    OffsetAndMetadata,
     commit_codes,
     commit_request,
     fetch_request,
     fetched,
 )
+from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.cluster import Cluster

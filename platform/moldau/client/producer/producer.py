@@ -49,10 +49,10 @@ from moldau.client.producer.runs import Rows, Run
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topic import OutgoingTopic
 from moldau.client.producer.topics import ProducerTopics
-from moldau.client.serdes import settings as serde_rows
 from moldau.client.settings import every_client as common_rows
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings import rows
+from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.arguments import Partition, flag, name_of, partition_of
 from moldau.client.settings.every_client import Given
 from moldau.client.settings.notices import not_hiding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
@@ -12,7 +12,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.link.metadata import Metadata, TopicPartition
-from moldau.protocol.declare import Request
+from moldau.link.speech import Listener, Speaker
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -28,20 +28,6 @@ _LARGE_RECORD: Final = (
     "if that is less); a lower max.request.size of this producer would refuse it in send"
 )
 _LARGE_BATCH: Final = "the batch is larger than the topic's max.message.bytes or segment.bytes"
-
-
-class Speaker(Protocol):
-    """Who knows which versions a broker has."""
-
-    def version_of(self, request: type[Request], *, at_most: int | None = None) -> int: ...
-
-
-class Listener(Protocol):
-    """Who wants to hear of stale metadata."""
-
-    metadata: Metadata
-
-    def note(self, error: KafkaError) -> None: ...
 
 
 def produce_request(

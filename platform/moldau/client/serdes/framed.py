@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from copy import copy
 from typing import Any
 
-from moldau.client.serdes import settings as rows
 from moldau.client.serdes.contract import DeserializationFailed, Place, not_had
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
@@ -23,6 +22,7 @@ from moldau.client.serdes.registry.naming import DEFAULT_OPTIONS, SchemaOptions,
 from moldau.client.serdes.registry.schemas import RegistryError, Schema
 from moldau.client.serdes.remade import Remade
 from moldau.client.serdes.wire import ID_SIZE, SchemaKey, header_of, unframe
+from moldau.client.settings import serdes as rows
 from moldau.errors import ConfigError
 
 Write = Callable[[Any], bytes]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from moldau.client.serdes import settings as rows
 from moldau.client.serdes.contract import (
     Deserializer,
     DeserializerGiven,
@@ -22,6 +21,7 @@ from moldau.client.serdes.contract import (
     Serializer,
     SerializerGiven,
 )
+from moldau.client.settings import serdes as rows
 from moldau.config import Settings
 from moldau.errors import ConfigError
 from moldau.plugins import PluginError, Plugins, installed_plugins

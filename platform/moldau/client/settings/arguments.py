@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Mapping
 from enum import Enum
 from operator import index
-from typing import Final, Protocol, SupportsIndex, TypeVar, cast
+from typing import Final, NamedTuple, Protocol, SupportsIndex, TypeVar, cast
 
-from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.link.arguments import TEXT, fits, text_of, told
 from moldau.link.metadata import TopicPartition
 
@@ -35,6 +34,15 @@ class ByPartition(Protocol[V_co]):
     def items(self) -> ItemsView[Partition, V_co]:
         """As a Mapping's."""
         ...
+
+
+class OffsetAndMetadata(NamedTuple):
+    """Where a group goes on, with the user's note, and the epoch of the last record read (-1 if
+    nobody knows)."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
 
 
 _PAIR: Final = 2

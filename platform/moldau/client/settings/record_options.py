@@ -3,8 +3,8 @@
 `python -m tests.client.settings.options` makes this module anew.
 """
 
-from moldau.client.serdes.options import RegistryOptions
 from moldau.client.settings.connection_options import ConnectionOptions
+from moldau.client.settings.registry_options import RegistryOptions
 
 
 class RecordOptions(ConnectionOptions, RegistryOptions, total=False):

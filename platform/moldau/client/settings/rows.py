@@ -13,14 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.client.serdes import settings as serde_settings
-from moldau.client.serdes.settings import (
-    DESERIALIZER_ROWS,
-    SERDE_ROWS,
-    SERIALIZER_ROWS,
-    credentials_are_whole,
-)
 from moldau.client.settings import producer as producer_settings
+from moldau.client.settings import serdes as serde_settings
 from moldau.client.settings.every_client import (
     BOOTSTRAP_CONTROLLERS,
     METRICS_ROWS,
@@ -79,6 +73,12 @@ from moldau.client.settings.producer import (
     has_no_transactions,
     partitioner_is_one,
     retries,
+)
+from moldau.client.settings.serdes import (
+    DESERIALIZER_ROWS,
+    SERDE_ROWS,
+    SERIALIZER_ROWS,
+    credentials_are_whole,
 )
 from moldau.config import (
     BOOLEAN,

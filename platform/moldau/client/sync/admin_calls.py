@@ -21,8 +21,7 @@ from moldau.client.admin.progress import GroupProgress
 from moldau.client.admin.topics import CreatedTopic, NewTopic
 from moldau.client.consumer.offsets import Found
 from moldau.client.group.descriptions import GroupDescription, ListedGroup
-from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.settings.arguments import ByPartition, Partition
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid

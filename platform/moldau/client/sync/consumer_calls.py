@@ -9,8 +9,7 @@ from moldau.client.consumer.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer.offsets import FoundOffset
 from moldau.client.consumer.seeking import Partitions
 from moldau.client.group.member import GroupMetadata
-from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.settings.arguments import ByPartition
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid

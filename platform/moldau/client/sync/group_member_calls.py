@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from moldau.client.group.group_member import GroupMember as AsyncGroupMember
 from moldau.client.group.member import GroupMetadata
-from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.settings.arguments import ByPartition, Partition
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
 from moldau.client.sync.client import BlockingClient
 from moldau.link.metadata import TopicPartition
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from moldau.client.serdes.settings import DESERIALIZER_ROWS, SERDE_ROWS
 from moldau.client.settings import rows
 from moldau.client.settings.every_client import METRICS_ROWS
+from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS
 from moldau.config import (
     BOOLEAN,
     CLASS,
@@ -109,7 +109,9 @@ MODULES: Final = (
         "TypedDict",
         _CONNECTION,
     ),
-    Module("registry", "serdes.options", "those of `SchemaRegistry`", "TypedDict", _REGISTRY),
+    Module(
+        "registry", "settings.registry_options", "those of `SchemaRegistry`", "TypedDict", _REGISTRY
+    ),
     Module(
         "record",
         "settings.record_options",

@@ -16,8 +16,8 @@ import pytest
 import moldau.client
 import moldau.client.serdes
 import moldau.client.sync
-from moldau.client.serdes.settings import REGISTRY_SETTINGS, basic_auth_user_info
 from moldau.client.settings import rows
+from moldau.client.settings.serdes import REGISTRY_SETTINGS, basic_auth_user_info
 from moldau.config import Secret, SettingTable
 from moldau.config.setting import Absent
 from tests.client.settings.options.__main__ import MODULES, Module, render

@@ -14,7 +14,6 @@ the client runs in the simulator like all the rest.
 
 from __future__ import annotations
 
-from moldau.client.serdes.options import RegistryOptions
 from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.schemas import (
     Compatibility,
@@ -24,6 +23,7 @@ from moldau.client.serdes.registry.schemas import (
     RegistryError,
     Schema,
 )
+from moldau.client.settings.registry_options import RegistryOptions
 
 __all__ = [
     "Compatibility",

@@ -18,8 +18,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
-from moldau.client.serdes import settings as rows
-from moldau.client.serdes.options import RegistryOptions
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.http import (
     REDIRECTS,
@@ -47,6 +45,8 @@ from moldau.client.serdes.registry.schemas import (
     want,
 )
 from moldau.client.serdes.registry.shell import Registry, Waits, closed
+from moldau.client.settings import serdes as rows
+from moldau.client.settings.registry_options import RegistryOptions
 from moldau.client.settings.user_code import LOG
 from moldau.config import BadSettings, Problem, Settings
 from moldau.errors import ConfigError

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.serdes import settings as rows
 from moldau.client.serdes.contract import Place, SerializationFailed
 from moldau.client.serdes.registry.schemas import RegistryError, Schema
+from moldau.client.settings import serdes as rows
 from moldau.config import Settings
 from moldau.errors import ConfigError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from moldau.client.serdes import settings as rows
+from moldau.client.settings import serdes as rows
 from moldau.config import Settings
 from moldau.errors import ConfigError
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from moldau.client.consumer.records import PartitionRecords, PolledRecord
 from moldau.client.consumer.taken import ConsumerRecord
-from moldau.client.serdes import settings as rows
 from moldau.client.serdes.contract import (
     BatchDeserializer,
     DeserializationFailed,
@@ -28,6 +27,7 @@ from moldau.client.serdes.contract import (
     asking_once,
     told,
 )
+from moldau.client.settings import serdes as rows
 from moldau.errors import MoldauError
 from moldau.link.metadata import TopicPartition
 from moldau.runtime.cancellation import CancelledError, is_cancelling

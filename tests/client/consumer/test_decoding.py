@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from moldau.client import Consumer, PartitionRecords
+from moldau.client.consumer.decoding import Decoding
 from moldau.client.serdes import DeserializationFailed, JsonDeserializer, Place
-from moldau.client.serdes.decoding import Decoding
 from moldau.client.serdes.wire import frame
 from moldau.errors import ConfigError
 from moldau.records import Record, encode_batch
