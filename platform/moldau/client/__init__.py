@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from moldau.client.consumer.offsets import EARLIEST, LATEST, FoundOffset
     from moldau.client.consumer.options import ConsumerOptions
     from moldau.client.consumer.origin import TimestampType
+    from moldau.client.consumer.record import ConsumerRecord
     from moldau.client.consumer.records import PartitionRecords, PolledRecord
-    from moldau.client.consumer.taken import ConsumerRecord
     from moldau.client.group.descriptions import GroupDescription, ListedGroup, MemberDescription
     from moldau.client.group.group_member import GroupMember
     from moldau.client.group.listener import RebalanceListener
@@ -87,7 +87,7 @@ _HOMES = {
     "Consumer": "consumer.consumer",
     "ConsumerInterceptor": "consumer.interceptors",
     "ConsumerOptions": "consumer.options",
-    "ConsumerRecord": "consumer.taken",
+    "ConsumerRecord": "consumer.record",
     "CorruptRecord": ".errors",
     "CreatedTopic": "admin.topics",
     "Deliveries": "producer.delivery",

@@ -13,7 +13,8 @@ from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.iteration import RecordStream
 from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.reader import GroupsReader
-from moldau.client.consumer.taken import ConsumerRecord, RecordsOut
+from moldau.client.consumer.record import ConsumerRecord
+from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.session import GroupSession

@@ -50,6 +50,22 @@ def test_records_arrive_once_in_order_with_their_offsets() -> None:
         assert offsets == {0: list(range(50)), 1: list(range(50))}
 
 
+def test_send_and_wait_returns_where_the_record_is() -> None:
+    async def main(runtime: Runtime) -> list[Sent]:
+        async with producer(runtime) as sender:
+            first = await sender.send_and_wait("t", b"0", partition=1, timestamp_ms=7)
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await sender.send_and_wait("t", b"1", partition=5)
+            return [first, await sender.send_and_wait("t", b"2", key=b"k", partition=1)]
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        first, second = world.run_client(main)
+        assert first == Sent("t", 1, 0, 7)
+        assert second[:3] == ("t", 1, 1)
+        assert logs[1].values() == [b"0", b"2"]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_lost_answers_resets_and_moving_leaders_change_nothing(seed: int) -> None:
     with ClientWorld(seed) as world:

@@ -17,7 +17,7 @@ from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource
 from moldau.client.admin.configs import ResourceType
 from moldau.client.admin.topics import TO_THE_END
 from moldau.client.group.states import GROUP_STATES
-from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, record_of
+from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, checked
 from moldau.client.serdes.contract import SerializationFailed
 from moldau.client.settings.arguments import known_names, offsets_to_store, partition_of, several
 from moldau.client.sync.shared_producer import SharedProducer
@@ -233,9 +233,9 @@ def test_threads_hear_the_same() -> None:
             record = ProducerRecord("t", b"v", None, _NOT_TEXT)
             with pytest.raises(SerializationFailed, match="a header's key cannot be sent"):
                 sender.send_here(record, None, cast(Any, None))
-        options: Any = {"timestamp_ms": 1.5}
+        stamp: Any = 1.5
         with pytest.raises(TypeError, match="timestamp_ms must be an int"):
-            record_of("t", b"v", None, (), None, options)
+            checked(ProducerRecord("t", b"v", timestamp_ms=stamp), {})
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])

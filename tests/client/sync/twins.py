@@ -59,12 +59,14 @@ TWINS = (
         frozenset(
             {
                 *("aclose", "batches", "commit", "commit_soon", "poll", "start", "subscribe"),
-                *("poll_batches", "unsubscribe"),
+                *("getmany", "getone", "poll_batches", "unsubscribe"),
             }
         ),
     ),
     Twin(GroupMember, frozenset({"aclose", "start"})),
-    Twin(Producer, frozenset({"aclose", "send", "send_batch", "send_many", "start"})),
+    Twin(
+        Producer, frozenset({"aclose", "send", "send_and_wait", "send_batch", "send_many", "start"})
+    ),
     Twin(SchemaRegistry, frozenset({"aclose", "asynchronous"})),
 )
 

@@ -52,9 +52,10 @@ from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.origin import Part
 from moldau.client.consumer.positions import Bounds, Positions
 from moldau.client.consumer.reader import GroupsReader
+from moldau.client.consumer.record import ConsumerRecord, whole_records
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.seeking import ConsumerPositions, Partitions
-from moldau.client.consumer.taken import Chosen, ConsumerRecord, RecordsOut
+from moldau.client.consumer.taken import Chosen, RecordsOut
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.member import GroupMetadata
@@ -665,6 +666,27 @@ class Consumer(ConsumerPositions):
             if position is not None and position.error is error:
                 position.take_error()
                 raise error
+
+    async def getone(self, *partitions: Partition) -> ConsumerRecord:
+        """The next record, of these partitions if any are named. It is at hand until more is asked
+        for. ClientClosed if the consumer is closed meanwhile."""
+        async for part in self.batches(max_records=1, partitions=partitions or None):
+            return whole_records(part)[0]
+        raise closed("consumer")
+
+    async def getmany(
+        self,
+        *partitions: Partition,
+        timeout_s: float = 0.0,
+        max_records: int | None = None,
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """As `poll`, with whole records by partition."""
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        chosen = partitions or None
+        for part in await self.poll(timeout_s, max_records=max_records, partitions=chosen):
+            where = TopicPartition(part.topic, part.partition)
+            found.setdefault(where, []).extend(whole_records(part))
+        return found
 
     def batches(
         self, *, max_records: int | None = None, partitions: Iterable[Partition] | None = None

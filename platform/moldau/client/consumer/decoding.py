@@ -16,8 +16,8 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
+from moldau.client.consumer.record import ConsumerRecord
 from moldau.client.consumer.records import PartitionRecords, PolledRecord
-from moldau.client.consumer.taken import ConsumerRecord
 from moldau.client.serdes.contract import (
     BatchDeserializer,
     DeserializationFailed,

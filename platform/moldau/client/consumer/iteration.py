@@ -23,8 +23,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Final, Protocol, Self
 
+from moldau.client.consumer.record import ConsumerRecord
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.taken import Chosen, ConsumerRecord, RecordsOut
+from moldau.client.consumer.taken import Chosen, RecordsOut
 
 _BETWEEN_LOOKS: Final = 64
 """At most so many records are given between two looks at the clock."""

@@ -28,37 +28,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, cast
 
-from moldau.client.consumer.origin import UNKNOWN, Origin, Part, TimestampType
+from moldau.client.consumer.origin import Part
+from moldau.client.consumer.record import ConsumerRecord
 from moldau.client.consumer.records import PartitionRecords, PolledRecord
 from moldau.link.metadata import TopicPartition
-from moldau.records import Headers
-
-
-class ConsumerRecord(NamedTuple):
-    """One record, and where it is. Key and value are bytes, None where there is none, or what the
-    consumer's deserializers made of them."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: Any
-    value: Any
-    headers: Headers = ()
-    origin: Origin = UNKNOWN
-
-    @property
-    def timestamp_type(self) -> TimestampType:
-        """Whether the timestamp is the producer's (CreateTime) or the broker's."""
-        return self.origin.timestamp_type
-
-    @property
-    def leader_epoch(self) -> int:
-        """The epoch of the leader that took the record; -1 if nobody knows."""
-        return self.origin.leader_epoch
-
 
 _new: Final = tuple.__new__
 Chosen = Collection[TopicPartition] | None

@@ -30,7 +30,7 @@ from moldau.client.producer.accumulator import Accumulator, Clocks, Options
 from moldau.client.producer.batch import Batch, PartitionQueue
 from moldau.client.producer.column_buffers import Buffered, buffers_in
 from moldau.client.producer.columns import Columns, from_arrow, is_arrow
-from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery
+from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery, Sent
 from moldau.client.producer.handed_over import HandedOver, Parts
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.options import ProducerOptions
@@ -42,8 +42,8 @@ from moldau.client.producer.record import (
     ProducerInterceptor,
     ProducerRecord,
     SendOptions,
+    checked,
     no_record,
-    record_of,
 )
 from moldau.client.producer.runs import Rows, Run
 from moldau.client.producer.sender import Sender, Turn
@@ -210,6 +210,7 @@ class Producer(ProducerTopics):
         key: Any = None,
         headers: HeadersGiven = _NO_HEADERS,
         partition: int | None = None,
+        timestamp_ms: int | None = None,
         **options: Unpack[SendOptions],
     ) -> Delivery:
         """Puts a record on its way. Key and value are bytes or None, unless there is a serializer.
@@ -220,7 +221,7 @@ class Producer(ProducerTopics):
         """
         try:
             known = self._usual.get(topic)
-            if known is not None and partition is None and not options:
+            if known is not None and partition is timestamp_ms is None and not options:
                 if key is None:
                     queue = known.sticky
                 else:
@@ -245,7 +246,30 @@ class Producer(ProducerTopics):
         except NO_RECORD as error:
             name_of(topic, "topic")
             raise no_record(error, topic, (0, key, value, headers)) from None
-        return await self._send(*record_of(topic, value, key, headers, partition, options))
+        return await self._send(
+            *checked(ProducerRecord(topic, value, key, headers, timestamp_ms, partition), options)
+        )
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: HeadersGiven = _NO_HEADERS,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Sent:
+        """Sends a record and returns where it is, once the broker has acknowledged it."""
+        delivery = await self.send(
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+        )
+        return await delivery
 
     async def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
         """The long way, for any record."""

@@ -25,7 +25,6 @@ class OnDelivery(Protocol):
 class SendOptions(TypedDict, total=False):
     """What a record seldom needs."""
 
-    timestamp_ms: int | None
     on_delivery: OnDelivery | None
 
 
@@ -48,32 +47,28 @@ _PAIR: Final = 2
 _ARGUMENTS: Final = ("key", "headers", "partition", "timestamp_ms", "on_delivery")
 
 
-def record_of(
-    topic: str,
-    value: Any,
-    key: Any,
-    headers: HeadersGiven,
-    partition: int | None,
-    options: SendOptions,
+def checked(
+    record: ProducerRecord, options: SendOptions
 ) -> tuple[ProducerRecord, OnDelivery | None]:
     """What `send` was given; TypeError for what nobody could send. What is usual is looked at here,
     because a call for each would be felt."""
-    if type(topic) is not str:
-        name_of(topic, "topic")
+    partition, stamp = record.partition, record.timestamp_ms
+    if type(record.topic) is not str:
+        name_of(record.topic, "topic")
     if partition is not None and type(partition) is not int:
         check_number(partition)
-    if not options:
-        return ProducerRecord(topic, value, key, headers, None, partition), None
-    on_delivery, stamp = options.get("on_delivery"), options.get("timestamp_ms")
-    if len(options) != (on_delivery is not None) + (stamp is not None):
-        _check_names(options)
     if stamp is not None:
         check_timestamp(stamp)
+    if not options:
+        return record, None
+    on_delivery = options.get("on_delivery")
+    if len(options) != (on_delivery is not None):
+        _check_names(options)
     if on_delivery is not None:
         code = getattr(on_delivery, "__code__", None)
         if code is None or code.co_flags & inspect.CO_COROUTINE:
             _check_callback(on_delivery)
-    return ProducerRecord(topic, value, key, headers, stamp, partition), on_delivery
+    return record, on_delivery
 
 
 def _check_names(options: SendOptions) -> None:

@@ -29,8 +29,9 @@ from moldau.client.consumer.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer.interceptors import ConsumerInterceptor
 from moldau.client.consumer.membership import OffsetsGiven
 from moldau.client.consumer.options import ConsumerOptions
+from moldau.client.consumer.record import ConsumerRecord, whole_records
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.taken import ConsumerRecord, RecordsOut
+from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.subscription import Pattern
 from moldau.client.serdes.contract import DeserializerGiven
@@ -39,7 +40,7 @@ from moldau.client.settings.notices import not_hiding
 from moldau.client.sync.client import State
 from moldau.client.sync.consumer_calls import ConsumerCalls
 from moldau.link.arguments import seconds
-from moldau.link.lifetime import ClientClosed
+from moldau.link.lifetime import ClientClosed, closed
 from moldau.link.metadata import TopicPartition
 from moldau.runtime import Runtime
 from moldau.runtime.loop_thread import (
@@ -281,6 +282,23 @@ class Consumer(ConsumerCalls):
         """
         found = self._client.poll_batches(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back_columns)
+
+    def getone(self, *partitions: Partition) -> ConsumerRecord:
+        """The next record, of these partitions if any are named. It is at hand until more is asked
+        for. ClientClosed if the consumer is closed meanwhile."""
+        for part in self.batches(max_records=1, partitions=partitions or None):
+            return whole_records(part)[0]
+        raise closed(self.kind)
+
+    def getmany(
+        self,
+        *partitions: Partition,
+        timeout_s: float = 0.0,
+        max_records: int | None = None,
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """As `poll`, with whole records by partition."""
+        found = self._client.getmany(*partitions, timeout_s=timeout_s, max_records=max_records)
+        return self._read(found)
 
     def batches(
         self, *, max_records: int | None = None, partitions: Iterable[Partition] | None = None

@@ -22,8 +22,9 @@ from contextlib import suppress
 from typing import Any, Final, Unpack
 
 from moldau.client.producer.delivery import Delivery as Place
+from moldau.client.producer.delivery import Sent
 from moldau.client.producer.options import ProducerOptions
-from moldau.client.producer.record import ProducerInterceptor, SendOptions, record_of
+from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, SendOptions, checked
 from moldau.client.settings.arguments import Partition, flag
 from moldau.client.sync.delivery import Deliveries, Delivery
 from moldau.client.sync.producer_calls import ProducerCalls
@@ -124,6 +125,7 @@ class Producer(ProducerCalls):
         key: Any = None,
         headers: HeadersGiven = _NO_HEADERS,
         partition: int | None = None,
+        timestamp_ms: int | None = None,
         **options: Unpack[SendOptions],
     ) -> Delivery:
         """Puts a record on its way. Key and value are bytes or None, unless there is a serializer.
@@ -133,19 +135,42 @@ class Producer(ProducerCalls):
         topic or partition, too large, no memory within `max.block.ms`. SerializationFailed when a
         serializer refuses it.
         """
-        if partition is None and not options:
+        if partition is timestamp_ms is None and not options:
             placed = self._append(topic, value, key, headers)
         else:
             placed = None
         if placed is None:
             if self._thread is None:
                 raise self._refusal()
-            given = record_of(topic, value, key, headers, partition, options)
+            given = checked(
+                ProducerRecord(topic, value, key, headers, timestamp_ms, partition), options
+            )
             placed = self._client.send_here(*given, self._call)
         delivery = Delivery()
         delivery.place = placed
         delivery.producer = self
         return delivery
+
+    def send_and_wait(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: HeadersGiven = _NO_HEADERS,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Sent:
+        """Sends a record and returns where it is, once the broker has acknowledged it."""
+        delivery = self.send(
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+        )
+        return delivery.result()
 
     def send_many(
         self,
