@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice, pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -95,9 +96,11 @@ class Looked(list[PolledRecord]):
         self.out = out
         self.seen: list[dict[TopicPartition, int]] = []
 
-    def __iter__(self) -> Iterator[PolledRecord]:
-        self.seen.append(self.out.consumed())
-        return super().__iter__()
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice) and not self.seen:
+            self.seen.append({})
+            self.seen[0] = self.out.consumed()
+        return super().__getitem__(index)
 
 
 def test_a_part_that_begins_is_at_no_time_given_out_whole_or_as_far_as_another_was() -> None:
@@ -106,7 +109,7 @@ def test_a_part_that_begins_is_at_no_time_given_out_whole_or_as_far_as_another_w
     looked = Looked(second.records, out)
     out.add([part(A, 1000, 3), second._replace(records=looked)])
     assert offsets(out, 4)[-1] == (1, 7)
-    assert looked.seen == [{A: 1003, B: 7}]
+    assert looked.seen == [{B: 7}]
 
 
 def test_done_is_what_lies_before_what_is_at_hand() -> None:

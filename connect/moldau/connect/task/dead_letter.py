@@ -10,7 +10,7 @@ from traceback import format_exception
 from typing import Final
 
 from moldau.client import ConsumerRecord, KafkaError
-from moldau.client.sync import Delivery, Producer, SendOptions
+from moldau.client.sync import Delivery, Producer
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.tolerance import ErrorCounts, Failure
 
@@ -42,9 +42,7 @@ class DeadLetters:
         headers: list[Header] = list(record.headers)
         if self._has_context:
             headers += context_headers(failure, record, self._owner)
-        more: SendOptions = {}
-        if record.timestamp >= 0:
-            more["timestamp_ms"] = record.timestamp
+        timestamp_ms = record.timestamp if record.timestamp >= 0 else None
         self.counts.dead_letters += 1
         self._under_way.append(
             self._producer.send(
@@ -52,7 +50,7 @@ class DeadLetters:
                 record.value,
                 key=record.key,
                 headers=headers,
-                **more,
+                timestamp_ms=timestamp_ms,
             )
         )
 

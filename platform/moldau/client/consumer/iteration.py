@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from itertools import islice
 from typing import Final, Protocol, Self
 
 from moldau.client.consumer.record import ConsumerRecord
@@ -63,9 +62,7 @@ class RecordStream:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        if self._reader._is_closing:
-            raise StopAsyncIteration
-        for record in self._records:
+        for record in self._records:  # which a close takes away
             return record
         return await self._fetched()
 
@@ -78,7 +75,7 @@ class RecordStream:
             if self._reader._is_closing:
                 raise StopAsyncIteration
             self._reader._asks()
-            self._records = islice(self._out.records(), self._between_looks)
+            self._records = self._out.some_records(self._between_looks)
             for record in self._records:
                 return record
             self._out.add(await self._poll() or ())

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import length_hint
 from typing import Final, cast
 
 from moldau.client.consumer.origin import Part
@@ -40,20 +41,76 @@ Chosen = Collection[TopicPartition] | None
 """The only partitions of which anything is given; None for all."""
 
 
-class _Begun:
-    """A part that is being read."""
+_CHUNK: Final = 64
+"""So many records are made at a time: at each end of them a look at the clock is due."""
 
-    __slots__ = ("given", "part", "rest")
+
+class _Begun:
+    """A part that is being read, some records at a time. `chunk` is what of them is to be given:
+    who takes one record of it is given it, and who takes them all away leaves it dry."""
+
+    __slots__ = ("_end", "_last", "_made", "chunk", "part")
 
     def __init__(self, part: PartitionRecords) -> None:
         self.part = part
-        self.rest: Iterator[PolledRecord] = iter(part.records)
-        self.given: ConsumerRecord | None = None
+        self.chunk: Iterator[ConsumerRecord] = iter(())
+        self._made: Sequence[ConsumerRecord] = ()
+        self._end = 0
+        """Behind the last of the part's records that was made."""
+        self._last: ConsumerRecord | None = None
+        """Of the chunk before."""
+
+    def next_chunk(self, count_max: int) -> Iterator[ConsumerRecord] | None:
+        """What is left of the chunk, or the next; None at the end of the part."""
+        if length_hint(self.chunk):
+            return self.chunk
+        topic, partition, records, *_, origin = self.part
+        found = records[self._end : self._end + count_max]
+        if not found:
+            return None
+        self._last = self.given
+        self._end += len(found)
+        if isinstance(found[0], ConsumerRecord):  # they were deserialized
+            self._made = cast("Sequence[ConsumerRecord]", found)
+        else:
+            self._made = [
+                _new(
+                    ConsumerRecord,
+                    (
+                        topic,
+                        partition,
+                        each.offset,
+                        each.timestamp,
+                        each.key,
+                        each.value,
+                        each.headers,
+                        origin,
+                    ),
+                )
+                for each in found
+            ]
+        self.chunk = iter(self._made)
+        return self.chunk
+
+    @property
+    def given(self) -> ConsumerRecord | None:
+        """The last one that was."""
+        count = len(self._made) - length_hint(self.chunk)
+        return self._made[count - 1] if count else self._last
 
     @property
     def offset(self) -> int:
         """Behind what was given of it."""
-        return self.part.records[0].offset if self.given is None else self.given.offset + 1
+        given = self.given
+        return self.part.records[0].offset if given is None else given.offset + 1
+
+    def cut(self) -> Sequence[PolledRecord]:
+        """What was not given: nothing of it is any more."""
+        left = self.part.records[self._end - length_hint(self.chunk) :]
+        last, self._end = self.given, len(self.part.records)
+        deque(self.chunk, maxlen=0)
+        self._made, self._last = (), last
+        return left
 
 
 class RecordsOut:
@@ -146,31 +203,19 @@ class RecordsOut:
 
     def records(self) -> Iterator[ConsumerRecord]:
         """One by one; may be left at any time, and goes on from there when it is called again."""
+        while length_hint(some := self.some_records(_CHUNK)):
+            yield from some
+
+    def some_records(self, count_max: int) -> Iterator[ConsumerRecord]:
+        """Up to so many of the next ones; none where nothing may be given. Who takes one of them is
+        given it: the rest is given by whatever reads next."""
         begun = self._resume()
         while begun is not None:
-            part = begun.part
-            topic, partition, origin = part.topic, part.partition, part.origin
-            first: object = part.records[0]
-            if isinstance(first, ConsumerRecord):  # they were deserialized
-                for whole in cast("Iterator[ConsumerRecord]", begun.rest):
-                    begun.given = whole
-                    yield whole
-            for record in begun.rest:
-                begun.given = given = _new(
-                    ConsumerRecord,
-                    (
-                        topic,
-                        partition,
-                        record.offset,
-                        record.timestamp,
-                        record.key,
-                        record.value,
-                        record.headers,
-                        origin,
-                    ),
-                )
-                yield given
+            found = begun.next_chunk(count_max)
+            if found is not None:
+                return found
             begun = self._begin(begun)
+        return iter(())
 
     def _resume(self) -> _Begun | None:
         """The part that was left in the middle, unless it is paused by now, or the first."""
@@ -266,7 +311,7 @@ class RecordsOut:
         """The rest of the part that is being read lies here: its reader comes to an end after what
         he has in hand."""
         begun = self._begun
-        left = [] if begun is None else list(begun.rest)
+        left = () if begun is None else begun.cut()
         if begun is not None and left:
             self._parts.appendleft(begun.part._replace(records=left))
 
@@ -295,7 +340,7 @@ class RecordsOut:
         gone = set(partitions)
         with self._lock:
             if self._begun is not None and TopicPartition(*self._begun.part[:2]) in gone:
-                deque(self._begun.rest, maxlen=0)
+                self._begun.cut()
                 self._begun = None
             self._discard(gone)
             if self._at_hand is not None and TopicPartition(*self._at_hand[:2]) in gone:
