@@ -47,7 +47,8 @@ class OperatorFailed(StreamsError):
             f"app={app} partition={partition} operator={operator}: "
             f"{type(cause).__name__}: {cause}; "
             "this was emitted at a commit or by the clock, so no record is to blame: repair "
-            'the function, or set on_error="skip" on the operator'
+            'the function, or set on_error="skip", retry(...) or, for what has a row, '
+            "dead_letter(...) on the operator"
         )
         self.operator = operator
         self.cause = cause

@@ -7,7 +7,7 @@ of a thread that has no loop, and minds SIGTERM and Ctrl-C if it is the main thr
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -18,13 +18,16 @@ from moldau.runtime import Runtime
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.task import Task, TaskSettings
+from moldau.streams.plan.patterns import patterns_of
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.api import Api
 from moldau.streams.query.server import QueryServer
 from moldau.streams.query.shell import Running
 from moldau.streams.state.backing import Backing
+from moldau.streams.watching.shell import run_as_topics_come
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.addresses import advertised, listen_place
+from moldau.streams.worker.door import topic_names
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings, app_settings
 from moldau.streams.worker.shell import Worker
@@ -58,8 +61,26 @@ async def run_plan(
             bound = listen._replace(port=await server.listen(*listen))
             settings = replace(settings, server=advertised(settings, bound, place.index))
             place.reports.listening(settings.server, is_open=bound.is_open)
-        made = partial(make_task, task_settings(plan, settings))
-        worker = Worker(plan, made, settings, directory, runtime, place.reports)
+        run = partial(_run_worker, settings, runtime, directory, place, server)
+        if not patterns_of(plan):
+            await run(plan)
+            return
+        names = await left.enter_async_context(topic_names(settings, runtime))
+        refresh_s = settings.own[rows.pattern_refresh_ms] / 1000
+        await run_as_topics_come(plan, names, run, refresh_s, place.reports)
+
+
+async def _run_worker(
+    settings: AppSettings,
+    runtime: Runtime,
+    directory: StateDirectory,
+    place: Place,
+    server: QueryServer | None,
+    plan: Plan,
+) -> None:
+    made = partial(make_task, task_settings(plan, settings))
+    worker = Worker(plan, made, settings, directory, runtime, place.reports)
+    with ExitStack() as left:
         if place.running is not None:
             place.running.attach(worker.queries)
             left.callback(place.running.detach)

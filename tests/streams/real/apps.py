@@ -47,3 +47,32 @@ names = named.global_table(f"{NAME}-names", str, key=str, name="names")
     .select_key(lambda name: name.split()[0])
     .to(f"{NAME}-out")
 )
+
+# The stream and the table have to have as many partitions as each other.
+together = Streams(NAME)
+rows = together.table(f"{NAME}-narrow", str, key=str)
+(
+    together.stream(f"{NAME}-lines", str, key=str)
+    .join(rows, lambda line, row: line + row)
+    .to(f"{NAME}-out")
+)
+
+# What `words` keeps as a table, kept as windows, and with values of another type.
+kind_changed = Streams(NAME)
+(
+    kind_changed.stream(f"{NAME}-lines", str)
+    .flat_map(str.split)
+    .group_by(lambda word: word)
+    .window(tumbling("1m"))
+    .count(name="counts")
+)
+type_changed = Streams(NAME)
+(
+    type_changed.stream(f"{NAME}-lines", str)
+    .flat_map(str.split)
+    .group_by(lambda word: word)
+    .collect(name="counts")
+    .changes()
+    .map_values(str)
+    .to(f"{NAME}-out")
+)

@@ -29,6 +29,8 @@ class App:
     which: str = "words"
     partitions: int = 2
     settings: tuple[str, ...] = ("commit.interval.ms=200",)
+    prefix: tuple[str, ...] = ()
+    """What the command line begins with."""
     state: Path = field(init=False)
     log: Path = field(init=False)
 
@@ -43,7 +45,7 @@ class App:
         return self
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "moldau.cli", "streams", "run"]
+        command = [*self.prefix, sys.executable, "-m", "moldau.cli", "streams", "run"]
         command += [f"tests.streams.real.apps:{self.which}", "--bootstrap", self.servers]
         command += ["--state", str(self.state), *arguments]
         for each in self.settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -12,6 +13,7 @@ from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import compiled
 from moldau.streams.plan.graph import Graph
+from moldau.streams.plan.patterns import pattern_topic
 from moldau.streams.plan.plan import GlobalTable, Plan
 from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.plan.steps import Step
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+Topics = str | Sequence[str] | re.Pattern[str]
 
 
 class SourceOptions(TypedDict, total=False):
@@ -65,7 +70,7 @@ class Streams:
     @overload
     def stream(
         self,
-        topics: str | Sequence[str],
+        topics: Topics,
         value: type[V],
         *,
         key: type[K],
@@ -75,7 +80,7 @@ class Streams:
     @overload
     def stream(
         self,
-        topics: str | Sequence[str],
+        topics: Topics,
         value: type[V],
         *,
         timestamp: op.Timestamp | None = ...,
@@ -84,7 +89,7 @@ class Streams:
     @overload
     def stream(
         self,
-        topics: str | Sequence[str],
+        topics: Topics,
         value: Codec | None = ...,
         *,
         key: Any = ...,
@@ -93,14 +98,16 @@ class Streams:
     ) -> Stream[Any, Any]: ...
     def stream(
         self,
-        topics: str | Sequence[str],
+        topics: Topics,
         value: Any = None,
         *,
         key: Any = Undeclared,
         timestamp: op.Timestamp | None = None,
         on_error: Policy | str | None = None,
     ) -> Stream[Any, Any]:
-        """Read topics as a stream. `value` and `key` are types or codecs; JSON where none is given.
+        """Read topics as a stream: one, several, or all that match `re.compile(...)`.
+
+        `value` and `key` are types or codecs; JSON where none is given.
 
         `timestamp(value, record_time)` may choose another time, in milliseconds.
         """
@@ -211,7 +218,9 @@ class Streams:
 
         return Driver(self.plan(), **options)
 
-    def _topics(self, topics: str | Sequence[str]) -> tuple[str, ...]:
+    def _topics(self, topics: Topics) -> tuple[str, ...]:
+        if isinstance(topics, re.Pattern):
+            return (pattern_topic(topics),)
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names or not all(names):
             raise TopologyError(f"app={self.name} stream: {topics!r} names no topics")

@@ -19,6 +19,15 @@ from moldau.streams.engine.parts import Store
 from moldau.streams.state.changes import Changes
 
 
+class EmitsPending(Exception):
+    """What a commit must emit has failed and is tried again at `due_ms`: `punctuate` then, and
+    `flush` again. Nothing was flushed."""
+
+    def __init__(self, due_ms: int) -> None:
+        super().__init__(f"tried again at {due_ms}")
+        self.due_ms = due_ms
+
+
 class RunsPartition(Protocol):
     """One program on one partition. Made as Task(program, partition, backings, ...)."""
 
@@ -46,7 +55,9 @@ class RunsPartition(Protocol):
         ...
 
     def flush(self) -> Mapping[str, Changes]:
-        """Emit what caches hold back, write all rows, return the changes of each logged store."""
+        """Emit what caches hold back, write all rows, return the changes of each logged store.
+
+        EmitsPending if that has to wait for another attempt."""
         ...
 
     def restore(self, store: str, changes: Changes) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import operator_of
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.policies import Policy
+from moldau.streams.plan.steps import Step
 from moldau.streams.problems import (
     OperatorFailed,
     RecordFailed,
@@ -14,6 +19,20 @@ from moldau.streams.problems import (
     StateError,
     StreamsError,
 )
+from moldau.streams.serdes.types import codec_for
+
+
+@dataclass(slots=True)
+class Emission:
+    """A call that no single record set off. `step` is the step whose row it emits; None for a call
+    by the clock, which has no row."""
+
+    operator: str
+    call: Callable[..., None]
+    arguments: tuple[Any, ...]
+    step: Step | None
+    attempts: int = 0
+    due_ms: int = 0
 
 
 class Failures:
@@ -30,6 +49,10 @@ class Failures:
         self._attempts = 0
         self._attempted: tuple[str, int] | None = None
         self._retry_at_ms: int | None = None
+        self.now_ms = 0
+        """The wall clock, as far as the task knows."""
+        self.pending: list[Emission] = []
+        """What is tried again, in order."""
 
     def is_waiting(self, now_ms: int) -> bool:
         """Whether the pause before another attempt is not over."""
@@ -68,14 +91,46 @@ class Failures:
         else:
             raise RecordFailed(place, error) from error
 
-    def outside(self, operator: str, error: Exception) -> None:
+    def outside(self, emission: Emission, error: Exception) -> None:
         """A failure at a commit or a timer, which no single record set off."""
         if isinstance(error, StreamsError):
             raise error
-        policy = self._policies.get(operator) or self._program.on_error
-        if policy.then != "skip":
-            raise OperatorFailed(self._program.app, self._partition, operator, error) from error
-        self.skipped += 1
+        policy = self._policies.get(emission.operator) or self._program.on_error
+        if emission.attempts < policy.retries:
+            emission.due_ms = self.now_ms + policy.backoff_ms * 2**emission.attempts
+            emission.attempts += 1
+            self.pending.append(emission)
+        elif policy.then == "skip":
+            self.skipped += 1
+        elif policy.dead_letter is not None and emission.step is not None:
+            self._bury_row(policy.dead_letter, emission, emission.step, error)
+        else:
+            app, operator = self._program.app, emission.operator
+            raise OperatorFailed(app, self._partition, operator, error) from error
+
+    def take_due(self, now_ms: int) -> list[Emission]:
+        """What is to be tried again now."""
+        self.now_ms = now_ms
+        due = [each for each in self.pending if each.due_ms <= now_ms]
+        self.pending = [each for each in self.pending if each.due_ms > now_ms]
+        return due
+
+    def _bury_row(self, dead_letter: str, emission: Emission, step: Step, error: Exception) -> None:
+        """Send the row that was to be emitted, with the reason in its headers."""
+        key, value, *_, time, headers = emission.arguments
+        columns = self._outlets.columns(dead_letter)
+        columns.keys.append(None if key is None else codec_for(step.key_type).encode(key))
+        columns.values.append(None if value is None else codec_for(step.value_type).encode(value))
+        columns.timestamps.append(time)
+        reasons = {
+            "app": self._program.app,
+            "partition": str(self._partition),
+            "operator": emission.operator,
+            "exception": type(error).__name__,
+            "message": str(error),
+        }
+        columns.add_headers((*(headers or ()), *_reasons(reasons)))
+        self.dead_lettered += 1
 
     def _retries(self, policy: Policy, record: tuple[str, int], now_ms: int) -> bool:
         if record != self._attempted:
@@ -105,5 +160,9 @@ class Failures:
             "message": str(error),
         }
         own = () if chunk.headers is None else tuple(chunk.headers[index])
-        added = tuple((f"moldau.error.{name}", text.encode()) for name, text in reasons.items())
-        columns.add_headers(own + added)
+        columns.add_headers(own + _reasons(reasons))
+
+
+def _reasons(facts: dict[str, str]) -> tuple[tuple[str, bytes], ...]:
+    """As headers."""
+    return tuple((f"moldau.error.{name}", text.encode()) for name, text in facts.items())

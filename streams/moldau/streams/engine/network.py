@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
 from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.failures import Emission
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.operators.deferred import DeferredPart
@@ -39,7 +40,7 @@ _IN_ORDER = op.Regroup | TableJoin | Subscribe | References | Resolve
 Run = Callable[[Any, Any, Any, Any], None]
 
 
-def _unhandled(operator: str, error: Exception) -> None:
+def _unhandled(emission: Emission, error: Exception) -> None:
     raise error
 
 
@@ -59,7 +60,7 @@ class Network:
             spec.name: make_store(spec, backings[spec.name]) for spec in program.stores
         }
         # Set by the task: takes failures that belong to no single record.
-        self.on_error: Callable[[str, Exception], None] = _unhandled
+        self.on_error: Callable[[Emission, Exception], None] = _unhandled
         self.clocks: dict[str, Clock] = {}
         self.parts: dict[str, Part] = {}
         self._steps = {step.name: step for step in program.steps}
@@ -80,21 +81,33 @@ class Network:
         self.deferred = [part for part in self.parts.values() if isinstance(part, DeferredPart)]
         for name, part in self.parts.items():
             part.forward = self._record_run(self._steps[name])
-            part.emit = self.guarded(name, part.forward)
+            part.emit = self.guarded(name, part.forward, self._steps[name])
             for child in self._children[name]:
                 if isinstance(child.operation, op.Late):
                     part.on_late = self._record_run(child)
 
-    def guarded(self, name: str, call: Callable[..., None]) -> Callable[..., None]:
-        """`call`, whose failures go to `on_error` with the operator that failed."""
+    def guarded(
+        self, name: str, call: Callable[..., None], step: Step | None = None
+    ) -> Callable[..., None]:
+        """`call`, whose failures go to `on_error` with the operator that failed. `step` is the one
+        whose rows it emits."""
 
         def run(*arguments: Any) -> None:
             try:
                 call(*arguments)
             except Exception as error:
-                self.on_error(operator_of(error.__traceback__) or name, error)
+                operator = operator_of(error.__traceback__) or name
+                self.on_error(Emission(operator, call, arguments, step), error)
 
         return run
+
+    def attempt(self, emission: Emission) -> None:
+        """Once more."""
+        try:
+            emission.call(*emission.arguments)
+        except Exception as error:
+            emission.operator = operator_of(error.__traceback__) or emission.operator
+            self.on_error(emission, error)
 
     # What parts and templates ask for.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import length_hint
@@ -19,6 +19,8 @@ from typing import Any
 
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.clock import NEVER
+from moldau.streams.engine.contract import EmitsPending
+from moldau.streams.engine.extracted import Stamp, stamps_of
 from moldau.streams.engine.failures import Failures
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.network import Network, Run
@@ -43,9 +45,12 @@ class TaskSettings:
 class Input:
     """The buffered records of one topic."""
 
-    def __init__(self, topic: str, run: Run) -> None:
+    def __init__(self, topic: str, run: Run, stamp: Stamp | None = None) -> None:
+        """`stamp` gives the times that decide which input comes first, if not the records' own."""
         self.topic = topic
         self.run = run
+        self._stamp = stamp
+        self.times: deque[Sequence[int]] = deque()
         self.position: int | None = None
         self.is_at_end = False
         self.count = 0
@@ -59,10 +64,11 @@ class Input:
                 self.position = chunk.next_offset
             return
         self.chunks.append(chunk)
+        self.times.append(chunk.timestamps if self._stamp is None else self._stamp(chunk))
         self.count += len(chunk)
 
     def head_time(self) -> int:
-        return self.chunks[0].timestamps[self.done]
+        return self.times[0][self.done]
 
     def advance(self, to: int) -> None:
         """Records of the first chunk before `to` are done."""
@@ -72,6 +78,7 @@ class Input:
         if to == len(chunk):
             self.position = chunk.next_offset
             self.chunks.popleft()
+            self.times.popleft()
             self.done = 0
         elif to:
             self.position = chunk.offsets[to - 1] + 1
@@ -103,7 +110,11 @@ class Task:
         self.partition = partition
         self.network = Network(program, backings, global_tables or {})
         self._settings = settings or TaskSettings()
-        self._inputs = {topic: Input(topic, self.network.runs[topic]) for topic in program.inputs}
+        stamps = stamps_of(program) if len(program.inputs) > 1 else {}
+        self._inputs = {
+            topic: Input(topic, self.network.runs[topic], stamps.get(topic))
+            for topic in program.inputs
+        }
         self._order = list(self._inputs.values())
         self._failures = Failures(program, partition, self.network.outlets)
         self.network.on_error = self._failures.outside
@@ -111,6 +122,8 @@ class Task:
         self._last_input_ms: int | None = None
         self._idle_base: dict[str, tuple[int, int]] = {}
         self._is_started = False
+        # A flush has announced all updates, and waits for some that failed: nothing else may run.
+        self._is_announced = False
         self._unfinished: Unfinished | None = None
         self._calls: list[AsyncCall] = []
         for text in metadata:
@@ -127,7 +140,7 @@ class Task:
 
     def process(self, now_ms: int, limit: int = 500) -> int:
         self._start(now_ms)
-        if self._failures.is_waiting(now_ms):
+        if self._is_announced or self._failures.is_waiting(now_ms):
             return 0
         if self._unfinished is not None:
             return self._finish(now_ms)
@@ -152,7 +165,7 @@ class Task:
             if choice is None:
                 return 0
             chosen, bound = choice
-        times = chosen.chunks[0].timestamps
+        times = chosen.times[0]
         stop, end = chosen.done + 1, min(len(times), chosen.done + limit)
         if bound == NEVER:
             stop = end
@@ -243,6 +256,10 @@ class Task:
 
     def punctuate(self, now_ms: int) -> None:
         self._start(now_ms)
+        for emission in self._failures.take_due(now_ms):
+            self.network.attempt(emission)
+        if self._is_announced:
+            return
         last = self._last_input_ms
         if last is None:
             last = self._last_input_ms = now_ms
@@ -261,10 +278,15 @@ class Task:
 
     def flush(self) -> Mapping[str, Changes]:
         self._start(0)
-        for step in self.program.steps:
-            part = self.network.parts.get(step.name)
-            if part is not None:
-                part.announce()
+        self._check_pending()
+        if not self._is_announced:
+            for step in self.program.steps:
+                part = self.network.parts.get(step.name)
+                if part is not None:
+                    part.announce()
+            self._is_announced = True
+            self._check_pending()
+        self._is_announced = False
         changes = {}
         for name, store in self.network.stores.items():
             found = store.flush()
@@ -274,6 +296,10 @@ class Task:
             part.expire()
         self._trim()
         return changes
+
+    def _check_pending(self) -> None:
+        if self._failures.pending:
+            raise EmitsPending(min(each.due_ms for each in self._failures.pending))
 
     def restore(self, store: str, changes: Changes) -> None:
         assert not self._is_started, "a store is restored before its task runs"

@@ -44,6 +44,12 @@ class Gate:
         async with self._lock:
             return await self._runtime.run_blocking(function, *arguments)
 
+    async def wait_until(self, wall_ms: int) -> int:
+        """Returns the time, when it has come; questions are answered meanwhile."""
+        now_ms = self._runtime.clock.wall_ms()
+        await asyncio.sleep(max(0, wall_ms - now_ms) / 1000)
+        return max(wall_ms, self._runtime.clock.wall_ms())
+
     async def ask(self, read: Callable[[], T]) -> T:
         """Runs a read in the next break."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -7,15 +7,17 @@ The driver commits after each `pipe`, unless it is told to wait for `commit()`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from moldau.streams.engine.batches import Chunk, Headers, Outputs
+from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.parts import Store
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.patterns import matches, resolved
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.answers import answer
@@ -46,12 +48,19 @@ class Record:
 
 
 class Driver:
-    """`batch` is how many records a task runs at a time: results do not depend on it."""
+    """`batch` is how many records a task runs at a time: results do not depend on it. `topics` are
+    those that exist, for an app that reads topics by a pattern."""
 
     def __init__(
-        self, plan: Plan, *, batch: int = 500, cache_bytes: int = 10 * 1024 * 1024, now_ms: int = 0
+        self,
+        plan: Plan,
+        *,
+        batch: int = 500,
+        cache_bytes: int = 10 * 1024 * 1024,
+        now_ms: int = 0,
+        topics: Iterable[str] = (),
     ) -> None:
-        self.plan = plan
+        plan = self.plan = resolved(plan, matches(plan, topics))
         self.now_ms = now_ms
         self.changelogs: dict[str, Changes] = {}
         self._batch = batch
@@ -67,6 +76,8 @@ class Driver:
         self._tasks: list[Task] = []
         # How many records the app sent to itself.
         self._sent = 0
+        # Whether a commit waits for another attempt of an emit.
+        self._is_held = False
         self._global_tables = {
             table.store.name: GlobalStore(table, MemoryBacking()) for table in plan.global_tables
         }
@@ -154,15 +165,21 @@ class Driver:
 
     def commit(self) -> None:
         """Commit each task, as a worker does at its interval."""
-        sent = self._sent
+        sent, was_held, self._is_held = self._sent, self._is_held, False
         for task in self._tasks:
-            for store, changes in task.flush().items():
+            flushed: Mapping[str, Changes]
+            try:
+                flushed = task.flush()
+            except EmitsPending:
+                flushed = {}  # `advance` tries again
+                self._is_held = True
+            for store, changes in flushed.items():
                 log = self.changelogs.setdefault(store, Changes())
                 log.keys += changes.keys
                 log.values += changes.values
                 log.timestamps += changes.timestamps
             self._deliver(task.take_outputs())
-        if self._sent != sent:
+        if self._sent != sent or (was_held and not self._is_held):
             self.run()
             self.commit()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.changes import Changes
@@ -32,7 +33,7 @@ async def commit(
     touched = [each for each in tasks if each.is_touched]
     if not touched:
         return
-    flushed = await gate.run(_flush, touched)
+    flushed = await _flushed(touched, gate)
     logged = {}
     for where, changes in flushed.items():
         logged[where] = await door.log(where, changes)
@@ -51,15 +52,33 @@ async def commit(
         task.is_touched = False
 
 
-def _flush(tasks: Sequence[WorkerTask]) -> dict[TopicPartition, Changes]:
-    found = {}
-    for task in tasks:
+async def _flushed(tasks: Sequence[WorkerTask], gate: Gate) -> dict[TopicPartition, Changes]:
+    """Waits for emits that failed and are tried again: a commit without them would lose them."""
+    found: dict[TopicPartition, Changes] = {}
+    left = list(tasks)
+    while True:
+        due_ms = await gate.run(_flush, left, found)
+        if due_ms is None:
+            return found
+        now_ms = await gate.wait_until(due_ms)
+        await gate.run(left[0].task.punctuate, now_ms)
+
+
+def _flush(left: list[WorkerTask], found: dict[TopicPartition, Changes]) -> int | None:
+    """Takes those that are done from the list; when to try again if one is not."""
+    while left:
+        task = left[0]
         stores = {store.name: store for store in task.program.stores}
-        for name, changes in task.task.flush().items():
+        try:
+            flushed = task.task.flush()
+        except EmitsPending as pending:
+            return pending.due_ms
+        for name, changes in flushed.items():
             where = task.changelog(stores[name])
             if where is not None and len(changes):
                 found[where] = changes
-    return found
+        del left[0]
+    return None
 
 
 def _ends_of(

@@ -7,8 +7,8 @@ records are acknowledged, and `written` afterwards, or raises what failed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -40,6 +40,7 @@ _LOST: Final = frozenset(
 )
 _LATER: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 
+TopicNames = Callable[[], Awaitable[set[str]]]
 Told = Callable[[Sequence[TopicPartition]], Awaitable[None]]
 
 
@@ -88,6 +89,17 @@ class Rebalance(RebalanceListener):
 
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
         await self.lost(partitions)
+
+
+@asynccontextmanager
+async def topic_names(settings: AppSettings, runtime: Runtime) -> AsyncIterator[TopicNames]:
+    """What tells the names of all topics."""
+    async with Admin(settings.of("admin"), runtime=runtime) as admin:
+
+        async def names() -> set[str]:
+            return {topic.name for topic in await admin.list_topics()}
+
+        yield names
 
 
 class Reader:

@@ -118,6 +118,19 @@ class Reports:
             aside,
         )
 
+    def waiting_for(self, patterns: Sequence[str]) -> None:
+        """No topic matches."""
+        LOG.warning("streams: no topic matches %s yet: waiting for one", ", ".join(patterns))
+
+    def matched(self, found: Mapping[str, Sequence[str]]) -> None:
+        """These are read now."""
+        for pattern, topics in found.items():
+            LOG.info("streams: %s matches %s", pattern, ", ".join(topics))
+
+    def deleted(self, task: str) -> None:
+        """The stores of a task that went away."""
+        LOG.info("streams: task %s: another worker has it; its stores here were deleted", task)
+
     def ended(self) -> None:
         """The worker has stopped."""
 

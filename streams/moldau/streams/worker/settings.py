@@ -22,6 +22,20 @@ state_dir = Setting(
     "it over restarts, so that stores need not be restored. Empty: one in the user's state "
     "directory.",
 )
+state_cleanup_delay_ms = Setting(
+    "state.cleanup.delay.ms",
+    LONG,
+    600_000,
+    "The stores of a task that went to another worker are deleted after this time.",
+    check=at_least(0),
+)
+pattern_refresh_ms = Setting(
+    "pattern.refresh.interval.ms",
+    LONG,
+    30_000,
+    "How often an app that reads topics by a pattern looks for new ones.",
+    check=at_least(1),
+)
 application_server = Setting(
     "application.server",
     STRING,
@@ -114,6 +128,8 @@ repartition_purge_interval_ms = Setting(
 STREAMS_SETTINGS: Final = SettingTable(
     [
         state_dir,
+        state_cleanup_delay_ms,
+        pattern_refresh_ms,
         application_server,
         queries_listen,
         commit_interval_ms,

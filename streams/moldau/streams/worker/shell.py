@@ -37,6 +37,7 @@ from moldau.streams.worker.metrics import WorkerMetrics
 from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
+from moldau.streams.worker.stale_tasks import StaleTasks
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import (
     Database,
@@ -92,6 +93,11 @@ class Worker:
         self.tasks: dict[TaskId, WorkerTask] = {}
         self.queries = Queries(plan, self._gate, self.tasks, self._globals, self._door.owners)
         self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag)
+        self._stale = StaleTasks(
+            directory.of_tasks(),
+            runtime.files,
+            self._settings[rows.state_cleanup_delay_ms] / 1000,
+        )
         self._topics: dict[str, TopicFacts] = {}
         self._commit_at = 0.0
         self._purge_at = 0.0
@@ -189,6 +195,10 @@ class Worker:
             self._press(task)
         if self._is_commit_due(running):
             await self._commit(running)
+        now = self._runtime.clock.monotonic()
+        if self._stale.is_due(now):
+            used = {str(task_id) for task_id in self.tasks}
+            await self._gate.run(self._stale.clean, used, now, self._reports.deleted)
 
     async def _learn_ends(self, running: Sequence[WorkerTask]) -> None:
         now = self._runtime.clock.monotonic()

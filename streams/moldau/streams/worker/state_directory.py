@@ -19,6 +19,7 @@ from moldau.streams.rocks import StateInUse
 from moldau.streams.worker.tasks import OpenDatabase
 
 GLOBAL: Final = "global"
+TASKS: Final = "tasks"
 DEFAULT: Final = "~/.local/state/moldau/streams"
 _MEMBER: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -60,6 +61,10 @@ class StateDirectory:
         """Where the task's database is."""
         return task_path(self.path, task)
 
+    def of_tasks(self) -> str:
+        """Where the databases of all tasks are."""
+        return posixpath.join(self.path, TASKS)
+
     def of_globals(self) -> str:
         """Where the database of the global tables is."""
         return posixpath.join(self.path, GLOBAL)
@@ -71,4 +76,4 @@ class StateDirectory:
 
 def task_path(worker: str, task: str) -> str:
     """Where a task's database is under a worker's directory."""
-    return posixpath.join(worker, "tasks", task)
+    return posixpath.join(worker, TASKS, task)

@@ -1,0 +1,41 @@
+"""The times that `timestamp=` functions give to records before they run. They decide which input
+of a task comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from moldau.streams.engine.batches import Chunk
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.plan import Program
+
+Stamp = Callable[[Chunk], Sequence[int]]
+
+
+def stamps_of(program: Program) -> dict[str, Stamp]:
+    """By topic, for sources with a timestamp function."""
+    return {
+        topic: _stamp(step.operation)
+        for step in program.steps
+        if isinstance(step.operation, op.Source | op.TableSource)
+        and step.operation.timestamp is not None
+        for topic in step.operation.topics
+    }
+
+
+def _stamp(source: op.Source | op.TableSource) -> Stamp:
+    timestamp, decode = source.timestamp, source.value.decode
+    assert timestamp is not None
+
+    def stamp(chunk: Chunk) -> Sequence[int]:
+        times = []
+        for value, time in zip(chunk.values, chunk.timestamps, strict=True):
+            try:
+                chosen = timestamp(None if value is None else decode(value), time)
+            except Exception:  # it fails again when the record runs, and its policy decides
+                chosen = time
+            times.append(chosen)
+        return times
+
+    return stamp

@@ -1,0 +1,1 @@
+"""Topics that come and go while an app runs, for sources that are patterns."""

@@ -1,0 +1,54 @@
+"""Runs an app whose inputs are patterns: again with each change of the topics that match.
+
+The worker commits and leaves its group first, so a change costs what a rebalance costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from moldau.streams.plan.patterns import matches, resolved
+from moldau.streams.plan.plan import Plan
+from moldau.streams.worker.reports import Reports
+
+TopicNames = Callable[[], Awaitable[set[str]]]
+RunPlan = Callable[[Plan], Coroutine[Any, Any, None]]
+
+
+async def run_as_topics_come(
+    plan: Plan, names: TopicNames, run: RunPlan, refresh_s: float, reports: Reports
+) -> None:
+    """Until it is cancelled: then the worker stops in order. `run` runs a plan without patterns."""
+    current: dict[str, tuple[str, ...]] = {}
+    worker: asyncio.Future[None] | None = None
+    try:
+        while True:
+            found = matches(plan, await names())
+            missing = [each for each, topics in found.items() if not topics]
+            if missing:
+                reports.waiting_for(missing)
+            elif found != current:
+                await _stop(worker)
+                reports.matched(found)
+                current = found
+                worker = asyncio.ensure_future(run(resolved(plan, found)))
+            if worker is None:
+                await asyncio.sleep(refresh_s)
+                continue
+            await asyncio.wait([worker], timeout=refresh_s)
+            if worker.done():
+                return worker.result()
+    except asyncio.CancelledError:
+        await _stop(worker)
+    except BaseException:
+        await _stop(worker)
+        raise
+
+
+async def _stop(worker: asyncio.Future[None] | None) -> None:
+    """Cancelled, it commits and returns."""
+    if worker is not None:
+        worker.cancel()
+        await worker

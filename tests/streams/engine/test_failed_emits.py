@@ -1,0 +1,95 @@
+"""Functions that fail at a commit or by the clock: each policy, and nothing is lost meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.streams import Streams, dead_letter, retry
+from moldau.streams.problems import OperatorFailed
+from moldau.streams.testing.driver import Driver
+
+
+class Flaky:
+    """Fails so many times at a word."""
+
+    def __init__(self, failures: int, at: str = "b") -> None:
+        self.left = failures
+        self.at = at
+
+    def __call__(self, key: str, count: int) -> str:
+        if key == self.at and self.left:
+            self.left -= 1
+            raise ValueError("not now")
+        return f"{key}={count}"
+
+
+def driver_of(function: Any, on_error: Any) -> Driver:
+    app = Streams("app")
+    counts = app.stream("in", str, key=str).group_by_key().count(name="counts")
+    counts.changes().map_values(function, on_error=on_error).to("out")
+    return app.test()
+
+
+def pipe(driver: Driver, *keys: str) -> None:
+    driver.pipe_all("in", [(key, "x", 5) for key in keys])
+
+
+def test_an_emit_is_tried_again_and_the_commit_waits_for_it() -> None:
+    driver = driver_of(Flaky(2), retry(3, backoff="100ms"))
+    pipe(driver, "a", "b", "c")
+
+    assert [each.value for each in driver.read("out")] == ["a=1", "c=1"]
+    assert not driver.changelogs, "what is committed may not be ahead of what was emitted"
+    pipe(driver, "a")
+    driver.advance(99)
+    assert not driver.changelogs
+    driver.advance(1)
+    assert driver.read("out") == []
+    driver.advance(200)
+    assert [each.value for each in driver.read("out")] == ["b=1", "a=2"]
+    assert driver.changelogs["counts"].keys == [b"a", b"b", b"c", b"a"]
+    assert driver.counters()["skipped"] == 0
+
+
+def test_when_no_attempt_is_left_the_next_policy_decides() -> None:
+    driver = driver_of(Flaky(5), retry(1, backoff="100ms", then="skip"))
+    pipe(driver, "b")
+    driver.advance(100)
+    assert driver.read("out") == []
+    assert driver.counters()["skipped"] == 1
+    pipe(driver, "c")
+    assert [each.value for each in driver.read("out")] == ["c=1"]
+
+
+def test_the_row_goes_to_a_dead_letter_topic() -> None:
+    driver = driver_of(Flaky(1), dead_letter("dead"))
+    pipe(driver, "a", "b")
+
+    assert [each.value for each in driver.read("out")] == ["a=1"]
+    [dead] = driver.read("dead", key=str, type=int)
+    assert (dead.key, dead.value, dead.timestamp) == ("b", 1, 5)
+    facts = {name: (text or b"").decode() for name, text in dead.headers}
+    operator = facts.pop("moldau.error.operator")
+    assert operator.startswith("map_values(")
+    assert facts == {
+        "moldau.error.app": "app",
+        "moldau.error.partition": "0",
+        "moldau.error.exception": "ValueError",
+        "moldau.error.message": "not now",
+    }
+    assert driver.counters()["dead-lettered"] == 1
+
+
+def test_a_failure_that_stays_is_told_whole() -> None:
+    driver = driver_of(Flaky(9), retry(1, backoff="1ms"))
+    pipe(driver, "b")
+    with pytest.raises(OperatorFailed) as failed:
+        driver.advance(5)
+    operator = failed.value.operator
+    assert str(failed.value) == (
+        f"app=app partition=0 operator={operator}: ValueError: not now; this was emitted at a "
+        "commit or by the clock, so no record is to blame: repair the function, or set "
+        'on_error="skip", retry(...) or, for what has a row, dead_letter(...) on the operator'
+    )
