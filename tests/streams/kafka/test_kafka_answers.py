@@ -18,7 +18,8 @@ def test_kafka_still_answers_as_it_did() -> None:
         kafka = fetch_streams_driver()
     except PeerMissing as missing:
         pytest.skip(f"Kafka Streams cannot be had here: {missing}")
-    asked = [script for script in scripts() if script.name in {f"{name} 1" for name in FAMILIES}]
+    chosen = {f"{name} 1" for name in list(FAMILIES)[::3]}
+    asked = [script for script in scripts() if script.name in chosen]
     answers = kept.generated(asked)
     sample = {script: answers[script.name] for script in asked}
     sample |= {each.script: each.theirs for each in kept.written("windows")[:4]}
