@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from moldau.broker.controller.storage import format_storage
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.server import Broker
 from moldau.broker.server.controller_node import ControllerNode
 from moldau.broker.server.standalone import standalone_layer
-from moldau.broker.server.storage import format_if_empty
+from moldau.broker.server.storage import format_if_empty, plan_of
 from moldau.broker.settings import broker_settings
 from moldau.config import Settings, overrides
 from moldau.logging import Level, Loggers
@@ -28,8 +29,17 @@ class SimulatedBrokers:
     controllers `b101`, `b102`, ... beside them."""
 
     def __init__(
-        self, world: Simulation, count: int = 3, *, controllers: int = 0, **given: str
+        self,
+        world: Simulation,
+        count: int = 3,
+        *,
+        controllers: int = 0,
+        first_voter: int | None = None,
+        **given: str,
     ) -> None:
+        """With a first voter the log says who votes, and the other controllers are observers until
+        they are added."""
+        self.first_voter = first_voter
         self.world = world
         self.broker_ids = range(1, count + 1)
         self.controller_ids = range(101, 101 + controllers) if controllers else self.broker_ids
@@ -50,6 +60,10 @@ class SimulatedBrokers:
 
     def settings(self, number: int) -> Settings:
         voters = ",".join(f"{each}@b{each}:{CONTROLLER_PORT}" for each in self.controller_ids)
+        bootstrap = ""
+        if self.first_voter is not None:
+            voters = ""
+            bootstrap = ",".join(f"b{each}:{CONTROLLER_PORT}" for each in self.controller_ids)
         roles, listeners = [], []
         if number in self.broker_ids:
             roles.append("broker")
@@ -63,7 +77,7 @@ class SimulatedBrokers:
             "process.roles": ",".join(roles),
             "listeners": ",".join(listeners),
             "controller.quorum.voters": voters,
-            "controller.quorum.bootstrap.servers": "",
+            "controller.quorum.bootstrap.servers": bootstrap,
             "default.replication.factor": replicas,
             "min.insync.replicas": "2",
             "offsets.topic.replication.factor": replicas,
@@ -76,6 +90,10 @@ class SimulatedBrokers:
             settings = self.settings(number)
             now_ms = runtime.clock.wall_ms()
             name = f"b{number}"
+            if self.first_voter is not None:
+                is_first = number == self.first_voter
+                plan = plan_of(settings, CLUSTER_ID, is_standalone=is_first, host_name=name)
+                format_storage(runtime.files, plan, runtime.random, now_ms, ignore_formatted=True)
             format_if_empty(runtime.files, settings, runtime.random, now_ms, name, CLUSTER_ID)
             loggers = Loggers(runtime.clock, self.lines[number].append, level=Level.INFO)
             if number not in self.broker_ids:

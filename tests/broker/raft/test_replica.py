@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from random import Random
 
 import pytest
 
+from moldau.broker.raft.leader import OBSERVER_MS, OBSERVERS_MAX
 from moldau.broker.raft.messages import (
     BeginEpoch,
     Divergence,
@@ -18,17 +20,19 @@ from moldau.broker.raft.messages import (
 )
 from moldau.broker.raft.quorum_state import QuorumState
 from moldau.broker.raft.replica import NEVER, Fetched, Member, RaftReplica, Role, Timing
+from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
 from moldau.errors.codes import ErrorCode
-from tests.broker.raft.voters_in_memory import Disk, ListLog, World
+from tests.broker.raft.voters_in_memory import Disk, ListLog, Record, World
 
 OK = ErrorCode.NONE
+MEMBERSHIP_SEEDS = int(os.environ.get("MOLDAU_RAFT_SEEDS", "40"))
 
 
 def replica(
     node_id: int = 1,
     voters: tuple[int, ...] = (1, 2, 3),
     state: QuorumState | None = None,
-    records: list[tuple[int, int]] | None = None,
+    records: list[Record] | None = None,
 ) -> RaftReplica:
     log = ListLog(Disk(records=records or []))
     core = RaftReplica(Member(node_id, voters), state or QuorumState(), log, Random(1), Timing())
@@ -161,6 +165,56 @@ def test_a_leader_says_where_another_log_leaves_its_own() -> None:
         assert verdict.diverging == expected, (offset, last_epoch)
 
 
+def test_the_last_voter_elects_itself_when_its_leader_was_taken_out() -> None:
+    core = replica(2, voters=(1, 2))
+    core.on_begin_epoch(BeginEpoch(3, 1), 0)
+    core.on_voters(Voters(DYNAMIC, (Voter(2),)), 10)
+    core.on_end_epoch(EndEpoch(3, 1, (2,)), 20)
+    core.on_tick(core.deadline_ms)
+    assert core.role is Role.LEADER
+    assert core.epoch == 4
+
+
+def test_a_leader_that_votes_no_more_counts_the_others_alone() -> None:
+    records: list[Record] = [(1, 0)]
+    core = replica(records=records)
+    elect(core)
+    records.append((core.epoch, -1))
+    core.on_voters(Voters(DYNAMIC, (Voter(2), Voter(3))), 10_001)
+    assert not core.on_durable(2)
+    assert not core.on_fetch(FetchAsk(2, core.epoch, 2, core.epoch), 10_002)[1]
+    assert core.on_fetch(FetchAsk(3, core.epoch, 2, core.epoch), 10_002)[1]
+    assert core.leader is not None
+    assert core.leader.high_watermark == 2
+
+
+def test_a_node_with_another_disk_is_no_voter() -> None:
+    records: list[Record] = [(1, 0)]
+    core = replica(records=records)
+    known = Voters(DYNAMIC, (Voter(1, b"a" * 16), Voter(2, b"b" * 16), Voter(3, b"c" * 16)))
+    core.on_voters(known, 0)
+    assert core.member.is_voter, "its own disk is not known"
+    elect(core)
+    records.append((core.epoch, -1))
+    core.on_durable(2)
+    core.on_fetch(FetchAsk(2, core.epoch, 2, core.epoch, b"x" * 16), 10_001)
+    assert core.leader is not None
+    assert core.leader.high_watermark is None
+    assert list(core.leader.observers) == [2]
+
+
+def test_observers_that_are_silent_are_forgotten_and_their_number_is_bounded() -> None:
+    core = replica()
+    elect(core, 10_000)
+    for number in range(10, 10 + 2 * OBSERVERS_MAX):
+        core.on_fetch(FetchAsk(number, core.epoch, 0, 0), 10_000 + number)
+    assert core.leader is not None
+    assert len(core.leader.observers) == OBSERVERS_MAX
+    assert 10 not in core.leader.observers
+    core.on_fetch(FetchAsk(5, core.epoch, 0, 0), 20_000 + OBSERVER_MS)
+    assert list(core.leader.observers) == [5]
+
+
 def test_an_observer_asks_any_voter_and_learns_the_leader() -> None:
     core = replica(9)
     assert core.role is Role.UNATTACHED
@@ -209,3 +263,44 @@ def test_under_random_faults_nothing_committed_is_lost_and_a_leader_comes_back(v
         ends = {node.log.high_watermark for node in world.nodes.values()}
         assert ends == {leader.log.log_end_offset}, f"seed {seed}"
         assert world.committed[-1] == (leader.core.epoch, 10**6)
+
+
+def test_under_random_faults_voters_come_and_go_and_nothing_committed_is_lost() -> None:
+    """Voters are added and removed, the leader among them, one by one or with nodes down and cut:
+    one leader an epoch, committed records stay, and a leader is there again after the faults."""
+    changes = 0
+    for seed in range(MEMBERSHIP_SEEDS):
+        world = World(seed, seed % 3 + 1, observers=2)
+        random = Random(seed)
+        value = 0
+        for _ in range(40):
+            world.run(random.randrange(20, 200))
+            leader = world.leader()
+            if leader is not None:
+                for _ in range(random.randrange(3)):
+                    value += 1
+                    leader.append(value)
+                if random.random() < 0.5 and leader.core.leader is not None:
+                    changes += leader.change_voters(random)
+                leader.carry_out()
+            match random.randrange(8):
+                case 0:
+                    world.nodes[random.choice(sorted(world.nodes))].crash()
+                case 1 | 2 | 3:
+                    for node in world.nodes.values():
+                        if not node.is_up:
+                            node.boot()
+                case 4:
+                    world.cut.add(frozenset(random.sample(sorted(world.nodes), 2)))
+                case 5:
+                    world.cut.clear()
+        world.heal()
+        world.run(4_000)
+        leader = world.leader()
+        assert leader is not None, f"no leader after the faults ended, seed {seed}"
+        leader.append(10**6)
+        leader.carry_out()
+        world.run(1_000)
+        ends = {node.log.high_watermark for node in world.nodes.values()}
+        assert ends == {leader.log.log_end_offset}, f"seed {seed}"
+    assert changes > 5 * MEMBERSHIP_SEEDS

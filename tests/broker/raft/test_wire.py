@@ -74,7 +74,7 @@ def test_a_request_for_another_voter_is_refused() -> None:
 def test_a_fetch_and_its_verdict(verdict: FetchVerdict) -> None:
     ask = FetchAsk(3, 7, 41, 6)
     version = FetchRequest.spec.stable_versions.last
-    request = wire.fetch_request(CLUSTER, ask, bytes(16), (500, 1 << 20))
+    request = wire.fetch_request(CLUSTER, ask, (500, 1 << 20))
     came = FetchRequest.decode(request.encode(version), version)
     assert wire.fetch_ask_of(came, version, CLUSTER)[0] == ask
     response = wire.fetch_response(verdict, 0, b"")
@@ -83,6 +83,6 @@ def test_a_fetch_and_its_verdict(verdict: FetchVerdict) -> None:
 
 
 def test_a_consumer_does_not_read_the_metadata_log() -> None:
-    request = wire.fetch_request(CLUSTER, FetchAsk(-1, 7, 0, 0), bytes(16), (500, 1 << 20))
+    request = wire.fetch_request(CLUSTER, FetchAsk(-1, 7, 0, 0), (500, 1 << 20))
     with pytest.raises(KafkaError):
         wire.fetch_ask_of(request, FetchRequest.spec.stable_versions.last, CLUSTER)

@@ -24,9 +24,11 @@ from moldau.broker.raft.messages import (
 from moldau.broker.raft.quorum_state import QuorumState
 from moldau.broker.raft.replica import Fetched, Member, RaftReplica, Role, Timing
 from moldau.broker.raft.snapshots import SnapshotId
+from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
 
 TIMING = Timing(election_ms=100, backoff_ms_max=100, fetch_ms=200, notice_ms=20)
 POLL_MS = 40
+Record = tuple[int, "int | tuple[int, ...]"]
 
 
 @dataclass
@@ -34,8 +36,9 @@ class Disk:
     """What survives a crash."""
 
     state: QuorumState = field(default_factory=QuorumState)
-    records: list[tuple[int, int]] = field(default_factory=list)
-    """Epoch and value; the offset is the place in the list."""
+    records: list[Record] = field(default_factory=list)
+    """Epoch and value; the offset is the place in the list. A value of several numbers names the
+    voters from there on."""
 
 
 class ListLog:
@@ -69,6 +72,7 @@ class Node:
         self.world = world
         self.node_id = node_id
         self.voters = voters
+        self.bootstrap: tuple[int, ...] = ()
         self.disk = Disk()
         self.is_up = False
         self.life = 0
@@ -78,7 +82,10 @@ class Node:
         self.is_up = True
         self.life += 1
         self.log = ListLog(self.disk)
-        member = Member(self.node_id, self.voters)
+        ids, _ = self.known_voters()
+        member = Member(
+            self.node_id, ids, is_dynamic=self.world.is_dynamic, bootstrap=self.bootstrap
+        )
         self.core = RaftReplica(member, self.disk.state, self.log, self.world.random, TIMING)
         self.is_fetching = False
         self.core.start(self.world.now_ms)
@@ -100,16 +107,54 @@ class Node:
         self.fetch()
         self.world.check()
 
-    def append(self, value: int) -> None:
+    def append(self, value: int | tuple[int, ...]) -> None:
         assert self.core.role is Role.LEADER
         self.disk.records.append((self.core.epoch, value))
+        self.learn_voters()
         self.core.on_durable(self.log.log_end_offset)
         self.advance()
+
+    # Voters that the log names.
+
+    def known_voters(self) -> tuple[tuple[int, ...], int]:
+        """And the offset after the record that names them; 0: what the node was told."""
+        for offset in range(len(self.disk.records) - 1, -1, -1):
+            value = self.disk.records[offset][1]
+            if isinstance(value, tuple):
+                return value, offset + 1
+        return self.voters, 0
+
+    def learn_voters(self) -> None:
+        if self.world.is_dynamic:
+            ids, _ = self.known_voters()
+            if ids != self.core.member.voters:
+                voters = Voters(DYNAMIC, tuple(Voter(each) for each in ids))
+                self.core.on_voters(voters, self.world.now_ms)
+
+    def change_voters(self, random: Random) -> bool:
+        """One more or one less, if the last change is committed; whether it was done."""
+        leader, (ids, end) = self.core.leader, self.known_voters()
+        if leader is None or leader.high_watermark is None or end > leader.high_watermark:
+            return False
+        others = [each for each in self.world.nodes if each not in ids]
+        if others and (len(ids) < 3 or random.random() < 0.5):
+            new = random.choice(others)
+            known = leader.observers.get(new)
+            if known is None or known.log_end_offset < leader.high_watermark:
+                return False  # it has not caught up
+            self.append(tuple(sorted((*ids, new))))
+        elif len(ids) > 1:
+            gone = random.choice(ids)
+            self.append(tuple(each for each in ids if each != gone))
+        return True
 
     def advance(self) -> None:
         leader = self.core.leader
         if leader is not None and leader.high_watermark is not None:
             self.log.high_watermark = max(self.log.high_watermark, leader.high_watermark)
+            is_committed = self.known_voters()[1] <= leader.high_watermark
+            if not self.core.member.is_voter and is_committed:
+                self.core.resign(self.world.now_ms)
 
     def tick(self) -> None:
         if self.is_up:
@@ -136,7 +181,7 @@ class Node:
         self.is_fetching = True
         self.world.send_fetch(self, *asked)
 
-    def serve_fetch(self, ask: FetchAsk) -> tuple[FetchVerdict, list[tuple[int, int]]]:
+    def serve_fetch(self, ask: FetchAsk) -> tuple[FetchVerdict, list[Record]]:
         verdict, _ = self.core.on_fetch(ask, self.world.now_ms)
         self.advance()
         self.carry_out()
@@ -147,7 +192,7 @@ class Node:
         self,
         source: int,
         ask: FetchAsk,
-        answer: tuple[FetchVerdict, list[tuple[int, int]]] | None,
+        answer: tuple[FetchVerdict, list[Record]] | None,
     ) -> None:
         self.is_fetching = False
         now_ms = self.world.now_ms
@@ -157,9 +202,11 @@ class Node:
             outcome = self.core.on_fetched(source, ask, answer[0], now_ms)
             if outcome.action is Fetched.TRUNCATE:
                 del self.disk.records[outcome.truncate_to :]
+                self.learn_voters()
             elif outcome.action is Fetched.APPEND:
                 assert ask.offset == len(self.disk.records)
                 self.disk.records += answer[1]
+                self.learn_voters()
                 known = min(outcome.high_watermark, len(self.disk.records))
                 self.log.high_watermark = max(self.log.high_watermark, known)
         self.carry_out()
@@ -168,18 +215,27 @@ class Node:
 class World:
     """All voters, the network between them, and what must hold after every step."""
 
-    def __init__(self, seed: int, voters: int) -> None:
+    def __init__(self, seed: int, voters: int, *, observers: int = 0) -> None:
+        """With observers the log says who votes."""
+        self.is_dynamic = observers > 0
         self.random = Random(seed)
         self.now_ms = 0
         self.cut: set[frozenset[int]] = set()
         self.events: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0
         self.leaders: dict[int, int] = {}
-        self.committed: list[tuple[int, int]] = []
+        self.committed: list[Record] = []
         self.nodes: dict[int, Node] = {}
         ids = tuple(range(1, voters + 1))
         for each in ids:
             self.nodes[each] = Node(self, each, ids)
+        for each in range(voters + 1, voters + observers + 1):
+            self.nodes[each] = Node(self, each, ())
+        for node in self.nodes.values():
+            node.bootstrap = tuple(other for other in self.nodes if other != node.node_id)
+            if self.is_dynamic:
+                node.core.member = replace(node.core.member, bootstrap=node.bootstrap)
+                node.carry_out()
 
     # Messages.
 
@@ -223,7 +279,7 @@ class World:
             waits = 0 if answer[1] or answer[0].standing.error else self.random.randrange(POLL_MS)
             self.later(waits + self.random.randrange(1, 8), lambda: back(answer))
 
-        def back(answer: tuple[FetchVerdict, list[tuple[int, int]]] | None) -> None:
+        def back(answer: tuple[FetchVerdict, list[Record]] | None) -> None:
             if sender.is_up and sender.life == life:
                 sender.on_fetched(source, ask, answer)
 

@@ -31,6 +31,7 @@ from moldau.broker.api import (
     offset_for_leader_epoch,
     produce,
     quorum,
+    raft_voters,
     reassignments,
     topic_partitions,
     topics,
@@ -76,4 +77,6 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     69: group_listing.serve_consumer_group_describe,
     74: configs.serve_list,
     75: topic_partitions.serve,
+    80: raft_voters.serve_add,
+    81: raft_voters.serve_remove,
 }

@@ -132,6 +132,7 @@ def _progressed(standing: Standing, replica_id: int, progress: Progress) -> Repl
 
     return ReplicaState(
         replica_id=replica_id,
+        replica_directory_id=progress.directory_id,
         log_end_offset=progress.log_end_offset if progress.last_fetch_ms >= 0 else -1,
         last_fetch_timestamp=wall_ms(progress.last_fetch_ms),
         last_caught_up_timestamp=wall_ms(progress.last_caught_up_ms),

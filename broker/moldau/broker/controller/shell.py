@@ -28,19 +28,31 @@ from moldau.broker.controller.metadata_batches import (
 from moldau.broker.controller.outcome import Moment
 from moldau.broker.controller.quorum_description import Standing, describe_quorum
 from moldau.broker.log.open_files import may_pass
+from moldau.broker.raft import voter_changes
 from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
+from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
 from moldau.protocol.messages.create_topics import CreateTopicsRequest
 from moldau.protocol.messages.describe_quorum import DescribeQuorumRequest
+from moldau.protocol.messages.remove_raft_voter import (
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
+from moldau.protocol.messages.update_raft_voter import (
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
 
 if TYPE_CHECKING:
     from moldau.broker.controller.rules import Rules
     from moldau.broker.raft.quorum import Quorum
+    from moldau.broker.raft.voter_changes import VoterChange
+    from moldau.broker.raft.voters import Voters
     from moldau.runtime import Runtime
 
 OnAnswer: TypeAlias = Callable[[Response | KafkaError], None]
@@ -52,6 +64,20 @@ _MAKING_LOGS: Final = (
     CreatePartitionsRequest,
     AlterPartitionReassignmentsRequest,
 )
+
+
+VOTER_CHANGES: Final = (AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest)
+
+
+def voter_answer(request: VoterChange, error: KafkaError | None) -> Response:
+    """That it is done, or why not."""
+    code = ErrorCode.NONE if error is None else error.code
+    reason = None if error is None else error.reason or error.code.message
+    if isinstance(request, AddRaftVoterRequest):
+        return AddRaftVoterResponse(throttle_time_ms=0, error_code=code, error_message=reason)
+    if isinstance(request, RemoveRaftVoterRequest):
+        return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=code, error_message=reason)
+    return UpdateRaftVoterResponse(throttle_time_ms=0, error_code=code)
 
 
 class _Parked(NamedTuple):
@@ -74,6 +100,7 @@ class Observer:
     on_appended: Callable[[], None] = field(default=lambda: None)
     on_failure: Callable[[Exception], None] = field(default=lambda error: None)
     on_postponed: Callable[[OSError], None] = field(default=lambda error: None)
+    on_voters: Callable[[Voters], None] = field(default=lambda voters: None)
 
 
 class ActiveController:
@@ -124,6 +151,9 @@ class ActiveController:
             image = self.controller.image
             on_answer(describe_quorum(image, self._standing(), request, version))
             return
+        if isinstance(request, VOTER_CHANGES):
+            self._change_voters(request, on_answer)
+            return
         try:
             outcome = self.controller.on_request(request, version, self._moment(request))
             self._append(outcome.records)
@@ -131,6 +161,34 @@ class ActiveController:
             on_answer(error)
             return
         self._park(outcome.records, outcome.response, on_answer)
+
+    def _change_voters(self, request: VoterChange, on_answer: OnAnswer) -> None:
+        """The voters are those of the log itself, and no image knows them."""
+        quorum = self._quorum
+        ground = voter_changes.Ground(
+            self.controller.rules.cluster_id,
+            quorum.voters,
+            quorum.voters_end,
+            quorum.leader,
+            self._monotonic_ms(),
+        )
+        try:
+            voters = voter_changes.changed(ground, request)
+        except KafkaError as error:
+            on_answer(voter_answer(request, error))
+            return
+        try:
+            if voters != quorum.voters:
+                self._observer.on_voters(voters)
+        except KafkaError as error:
+            self._fail(error)
+            on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
+            return
+        answer = voter_answer(request, None)
+        if isinstance(request, AddRaftVoterRequest) and not request.ack_when_committed:
+            on_answer(answer)
+            return
+        self._park((), answer, on_answer)
 
     def tick(self) -> None:
         """Fence brokers that have been silent for too long; call about once a second."""

@@ -55,6 +55,13 @@ class Plan:
     metadata_directory: str
     bootstrap: tuple[MetadataRecord, ...]
     controller_endpoints: tuple[tuple[str, str, int], ...] | None = None
+    first_voters: tuple[Voter, ...] = ()
+    """All of the first voters, each with its disk; this node's own is formatted with that id."""
+
+    @property
+    def own_voter(self) -> Voter | None:
+        """This node among the first voters."""
+        return next((each for each in self.first_voters if each.voter_id == self.node_id), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,9 @@ def format_storage(
         if not ignore_formatted:
             raise ConfigError("the directory is formatted already", directory=path)
     for path in todo:
-        _format(files, plan, path, new_uuid(random), now_ms)
+        own = plan.own_voter if path == plan.metadata_directory else None
+        directory_id = new_uuid(random) if own is None else own.directory_id
+        _format(files, plan, path, directory_id, now_ms)
     return todo
 
 
@@ -101,10 +110,12 @@ def _format(files: Files, plan: Plan, path: str, directory_id: Uuid, now_ms: int
     heading = Heading(epoch=0, last_contained_timestamp_ms=0, now_ms=now_ms, voters=_SETTINGS)
     batches = batches_of(plan.bootstrap, _metadata_version(plan.bootstrap), now_ms)
     write_snapshot(files, f"{path}/{BOOTSTRAP}", heading, batches)
-    if path == plan.metadata_directory and plan.controller_endpoints is not None:
-        voter = Voter(plan.node_id, directory_id, plan.controller_endpoints)
+    voters = plan.first_voters
+    if plan.controller_endpoints is not None:
+        voters = (Voter(plan.node_id, directory_id, plan.controller_endpoints),)
+    if path == plan.metadata_directory and voters:
         files.make_dirs(f"{path}/{DIRECTORY}")
-        first = Heading(0, now_ms, now_ms, Voters(DYNAMIC, (voter,)))
+        first = Heading(0, now_ms, now_ms, Voters(DYNAMIC, voters))
         write_snapshot(files, f"{path}/{DIRECTORY}/{_FIRST.file_name}", first, [])
     meta = MetaProperties(plan.cluster_id, plan.node_id, directory_id)
     write_meta_properties(files, path, meta)

@@ -72,6 +72,13 @@ def _add_format_arguments(parser: ArgumentParser) -> None:
         "controller.quorum.voters is empty",
     )
     parser.add_argument(
+        "-I",
+        "--initial-controllers",
+        metavar="ID@HOST:PORT:DIRECTORY-ID,...",
+        help="the first voters, this node among them, with the ids of their directories; the same "
+        "on all of them",
+    )
+    parser.add_argument(
         "-N",
         "--no-initial-controllers",
         action="store_true",
@@ -107,6 +114,9 @@ def _format(arguments: Namespace, context: Context) -> int:
         _bootstrap(arguments),
         is_standalone=_is_standalone(arguments, settings),
         host_name=host_name(),
+        first_voters=(arguments.initial_controllers or "").split(",")
+        if arguments.initial_controllers
+        else (),
     )
     now_ms = runtime.clock.wall_ms()
     formatted = format_storage(
@@ -166,16 +176,21 @@ def _is_standalone(arguments: Namespace, settings: Settings) -> bool:
     from moldau.broker.settings.controller import controller_quorum_voters
     from moldau.broker.settings.node import process_roles
 
+    given = arguments.initial_controllers is not None
     if settings[controller_quorum_voters]:
-        if arguments.standalone or arguments.no_initial_controllers:
+        if arguments.standalone or arguments.no_initial_controllers or given:
             raise UsageError("controller.quorum.voters names the voters: leave the option out")
         return False
-    if arguments.standalone and arguments.no_initial_controllers:
-        raise UsageError("--standalone and --no-initial-controllers exclude each other")
+    if arguments.standalone + arguments.no_initial_controllers + given > 1:
+        raise UsageError(
+            "--standalone, --initial-controllers and --no-initial-controllers exclude each other"
+        )
     is_controller = "controller" in settings[process_roles]
     if arguments.standalone and not is_controller:
         raise UsageError("--standalone is for a node with the role controller")
-    return is_controller and not arguments.no_initial_controllers
+    if given and not is_controller:
+        raise UsageError("--initial-controllers is for a node with the role controller")
+    return is_controller and not arguments.no_initial_controllers and not given
 
 
 def _info(arguments: Namespace, context: Context) -> int:

@@ -12,6 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moldau.ids import ZERO_UUID, Uuid
+
+if TYPE_CHECKING:
+    from moldau.broker.raft.messages import FetchAsk
 
 UNKNOWN = -1
 OBSERVER_MS = 300_000
@@ -26,12 +32,15 @@ class Progress:
     log_end_offset: int = 0
     last_fetch_ms: int = UNKNOWN
     last_caught_up_ms: int = UNKNOWN
+    directory_id: Uuid = ZERO_UUID
+    """The disk that it fetches to."""
 
 
 class Leader:
     """The leader of one epoch."""
 
     __slots__ = (
+        "_own_end",
         "epoch",
         "epoch_start_offset",
         "high_watermark",
@@ -52,26 +61,47 @@ class Leader:
         """None until the first record of this epoch is committed."""
         self.voters: dict[int, Progress] = {each: Progress() for each in voters}
         self.observers: dict[int, Progress] = {}
+        self._own_end = 0
 
     def on_durable(self, voter_id: int, log_end_offset: int) -> bool:
         """The voter holds everything below that offset, durably; whether more is committed now."""
+        if voter_id == self.voter_id:
+            self._own_end = max(self._own_end, log_end_offset)
         known = self.voters.get(voter_id)
         if known is None or log_end_offset <= known.log_end_offset:
             return False  # an observer has no vote, and a late answer says nothing new
         known.log_end_offset = log_end_offset
         return self._advance()
 
-    def on_fetch(self, replica_id: int, offset: int, log_end_offset: int, now_ms: int) -> bool:
-        """A replica fetches from `offset`: it holds all below. Whether more is committed now."""
-        assert replica_id != self.voter_id
-        known = self.voters.get(replica_id)
+    def on_fetch(self, ask: FetchAsk, log_end_offset: int, now_ms: int, *, votes: bool) -> bool:
+        """A replica fetches: it holds all below the offset that it asks for. Whether more is
+        committed now. `votes`: it is the voter of its number, and no node with another disk."""
+        assert ask.replica_id != self.voter_id
+        known = self.voters.get(ask.replica_id) if votes else None
+        is_voter = known is not None
         if known is None:
-            known = self._observer(replica_id, now_ms)
-            known.log_end_offset = offset
+            known = self._observer(ask.replica_id, now_ms)
+            known.log_end_offset = ask.offset
         known.last_fetch_ms = now_ms
-        if offset >= log_end_offset:
+        known.directory_id = ask.directory_id
+        if ask.offset >= log_end_offset:
             known.last_caught_up_ms = now_ms
-        return self.on_durable(replica_id, offset)
+        return is_voter and self.on_durable(ask.replica_id, ask.offset)
+
+    def on_voters(self, voters: Collection[int]) -> bool:
+        """These vote from now on; whether more is committed by that. What is known of a replica
+        stays known. A leader that votes no more leads on until that is committed."""
+        known = {**self.observers, **self.voters}
+        self.voters = {each: known.get(each) or Progress() for each in voters}
+        self.observers = {
+            each: progress
+            for each, progress in known.items()
+            if each not in self.voters and each != self.voter_id
+        }
+        if self.voter_id in self.voters:
+            own = self.voters[self.voter_id]
+            own.log_end_offset = max(own.log_end_offset, self._own_end)
+        return self._advance()
 
     def _observer(self, replica_id: int, now_ms: int) -> Progress:
         """Whoever connects may call itself by any number: the silent are forgotten, and of too many
@@ -94,7 +124,7 @@ class Leader:
             for voter, each in self.voters.items()
             if voter != self.voter_id
         )
-        return heard + 1 > len(self.voters) // 2
+        return heard + (self.voter_id in self.voters) > len(self.voters) // 2
 
     def successors(self) -> tuple[int, ...]:
         """The other voters, the one that has most of the log first."""

@@ -63,6 +63,7 @@ class FetchAsk(NamedTuple):
     epoch: int
     offset: int
     last_epoch: int
+    directory_id: Uuid = ZERO_UUID
 
 
 class Divergence(NamedTuple):

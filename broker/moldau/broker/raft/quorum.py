@@ -75,7 +75,8 @@ class Quorum:
     ) -> None:
         self.files = files
         self.log = log
-        self.voters = voters
+        self._told: list[tuple[int, Voters]] = [(0, voters)]
+        """What the log says of the voters, oldest first: where its record ends, and who votes."""
         self.state = read_quorum_state(files, log.directory)
         self.snapshots = list_snapshots(files, log.directory)
         self.retention = FEWEST
@@ -129,9 +130,28 @@ class Quorum:
         """As the newest snapshot and the log after it say."""
         newest = self.newest_snapshot
         voters = self._settings_voters if newest is None else self.snapshot(newest).voters
+        self._told = [(0, voters)]
         for batch in self.log.batches(self._snapshot_end()):
-            voters = voters_after(voters, batch)
-        self.voters = voters
+            self._note_voters(batch)
+
+    def _note_voters(self, batch: Batch) -> None:
+        voters = voters_after(self.voters, batch)
+        if voters != self.voters:
+            self._told.append((batch.header.next_offset, voters))
+
+    @property
+    def voters(self) -> Voters:
+        """As the log says at its end, committed or not."""
+        return self._told[-1][1]
+
+    @property
+    def voters_end(self) -> int:
+        """The offset after the record that names them; 0: it is in a snapshot, or in none."""
+        return self._told[-1][0]
+
+    def voters_before(self, end_offset: int) -> Voters:
+        """As the log says of all below that offset."""
+        return next(voters for end, voters in reversed(self._told) if end <= end_offset)
 
     # What the core reads.
 
@@ -228,6 +248,14 @@ class Quorum:
         assert self._leader is not None, "not leading"
         return self._append(batch, now_ms)
 
+    def append_voters(self, voters: Voters, now_ms: int) -> None:
+        """These vote from now on. One change at a time: the last one is committed."""
+        assert self.voters_end <= self.high_watermark, "two sets of voters would not overlap"
+        _, record = voters.control_records()
+        batch = encode_control_batch([record], now_ms)
+        self._append(batch, now_ms)
+        self._told.append((self.log.log_end_offset, voters))
+
     def _append(self, batch: bytearray, now_ms: int) -> int:
         appended = self.log.append_as_leader(batch, self.epoch, now_ms, origin=Origin.COORDINATOR)
         return appended.last_offset
@@ -268,7 +296,7 @@ class Quorum:
         if len(whole):
             self.log.append_as_follower(whole, now_ms)
             for batch in walk(whole):
-                self.voters = voters_after(self.voters, batch)
+                self._note_voters(batch)
         return self.log.log_end_offset
 
     def advance(self, high_watermark: int) -> bool:
@@ -342,7 +370,10 @@ class Quorum:
             return newest
         snapshot_id = SnapshotId(end_offset, 0 if epoch is None else epoch)
         heading = Heading(
-            snapshot_id.epoch, self._timestamp_before(end_offset), now_ms, self.voters
+            snapshot_id.epoch,
+            self._timestamp_before(end_offset),
+            now_ms,
+            self.voters_before(end_offset),
         )
         write_snapshot(
             self.files, f"{self.log.directory}/{snapshot_id.file_name}", heading, batches

@@ -17,7 +17,8 @@ writes: the log is read through `LogView`, and an outcome says what to write.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -43,6 +44,8 @@ from moldau.ids import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from random import Random
+
+    from moldau.broker.raft.voters import Voters
 
 NEVER: Final = 1 << 62
 
@@ -102,15 +105,27 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """This replica. An observer reads the log and does not vote."""
+    """This replica, and the voters as far as it knows. An observer reads the log and does not vote.
+
+    A voter is a node with its disk (KIP-853): a node whose disk was replaced has forgotten how it
+    voted, so it is an observer until it is added anew.
+    """
 
     node_id: int
     voters: tuple[int, ...]
     directory_id: Uuid = ZERO_UUID
+    directories: Mapping[int, Uuid] = field(default_factory=dict)
+    """The disks of the voters, where the log names them."""
+    is_dynamic: bool = False
+    """The log says who votes, so replicas may differ in what they know of it."""
+    bootstrap: tuple[int, ...] = ()
+    """Peers that know the leader, by numbers of their own: their ids are not known."""
 
     @property
     def is_voter(self) -> bool:
-        return self.node_id in self.voters
+        known = self.directories.get(self.node_id, ZERO_UUID)
+        is_same_disk = ZERO_UUID in (known, self.directory_id) or known == self.directory_id
+        return self.node_id in self.voters and is_same_disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +211,7 @@ class RaftReplica:
     def start(self, now_ms: int) -> None:
         """The replica is up. A sole voter has won when this returns."""
         state, me = self.state, self.member
-        if me.voters == (me.node_id,):
+        if me.voters == (me.node_id,) and me.is_voter:
             self._become(Role.PROSPECTIVE)
             self._stand(now_ms)
         elif state.leader_id == me.node_id:
@@ -236,13 +251,36 @@ class RaftReplica:
             self._become(Role.RESIGNED)
             self._wait_to_stand(now_ms)
 
+    def on_voters(self, voters: Voters, now_ms: int) -> bool:
+        """The log names other voters now; whether more is committed by that. It counts from the
+        moment that it is in the log, committed or not."""
+        self.member = replace(
+            self.member,
+            voters=voters.ids,
+            directories=voters.directories,
+            is_dynamic=voters.is_dynamic,
+        )
+        if self.leader is None:
+            if not self.member.is_voter and self.role in (Role.PROSPECTIVE, Role.CANDIDATE):
+                self._become(Role.UNATTACHED)
+                self._wait_to_stand(now_ms)
+            return False
+        others = set(self._others())
+        self._untold = (self._untold & others) | (others - self.leader.voters.keys())
+        if others:
+            self.deadline_ms = min(self.deadline_ms, now_ms + self._timing.fetch_ms // 2)
+        return self.leader.on_voters(voters.ids)
+
     # Elections.
 
     def on_vote_ask(self, ask: VoteAsk, now_ms: int) -> VoteAnswer:
         """A candidate asks; the answer may leave when the state is saved."""
         if ask.epoch < self.epoch:
             return VoteAnswer(self._standing(ErrorCode.FENCED_LEADER_EPOCH), is_granted=False)
-        if ask.candidate_id not in self.member.voters or not self.member.is_voter:
+        # With voters in the log a candidate may be one that this replica has not heard of yet, and
+        # this replica one that the candidate has: refused, the new voters might never elect.
+        is_known = ask.candidate_id in self.member.voters and self.member.is_voter
+        if not is_known and not self.member.is_dynamic:
             return VoteAnswer(self._standing(ErrorCode.INCONSISTENT_VOTER_SET), is_granted=False)
         if ask.epoch > self.epoch:
             self._enter(ask.epoch, NOBODY, now_ms)
@@ -325,6 +363,8 @@ class RaftReplica:
         self._become(Role.PROSPECTIVE)
         self._begin_count(now_ms)
         self._ask_votes(is_pre_vote=True)
+        if len(self._granted) >= self._majority:
+            self._stand(now_ms)  # the others were taken out of the quorum
 
     def _stand(self, now_ms: int) -> None:
         """A majority would vote for this replica: ask for the votes."""
@@ -412,13 +452,19 @@ class RaftReplica:
         diverging, snapshot = self._compare(ask)
         if diverging is not None or snapshot is not None:
             progress = leader.voters.get(ask.replica_id)
-            if progress is not None:
+            if progress is not None and self._is_same_disk(ask):
                 progress.last_fetch_ms = now_ms
             return FetchVerdict(self._standing(), high_watermark, diverging, snapshot), False
-        is_news = leader.on_fetch(ask.replica_id, ask.offset, self._log.log_end_offset, now_ms)
+        end, votes = self._log.log_end_offset, self._is_same_disk(ask)
+        is_news = leader.on_fetch(ask, end, now_ms, votes=votes)
         if leader.high_watermark is not None:
             high_watermark = leader.high_watermark
         return FetchVerdict(self._standing(), high_watermark), is_news
+
+    def _is_same_disk(self, ask: FetchAsk) -> bool:
+        """Whether the asker has the disk that the log names, as far as both are known."""
+        known = self.member.directories.get(ask.replica_id, ZERO_UUID)
+        return ZERO_UUID in (known, ask.directory_id) or known == ask.directory_id
 
     def _compare(self, ask: FetchAsk) -> tuple[Divergence | None, SnapshotId | None]:
         """Where the asker's log leaves this one, or what to read first; None and None when the log
@@ -477,10 +523,14 @@ class RaftReplica:
         if self.role is not Role.FOLLOWER:
             if self.member.is_voter:
                 return None
-            source = self._random.choice(self._others())
+            known = (*self._others(), *self.member.bootstrap)
+            if not known:
+                return None
+            source = self._random.choice(known)
         log = self._log
-        me = self.member.node_id
-        return source, FetchAsk(me, self.epoch, log.log_end_offset, log.last_epoch)
+        me = self.member
+        ask = FetchAsk(me.node_id, self.epoch, log.log_end_offset, log.last_epoch, me.directory_id)
+        return source, ask
 
     def on_fetched(
         self, source: int, ask: FetchAsk, verdict: FetchVerdict, now_ms: int
@@ -529,9 +579,14 @@ class RaftReplica:
         elif (
             told.epoch == self.epoch
             and told.leader_id not in (NOBODY, self.member.node_id)
-            and self.state.leader_id == NOBODY
+            and self._may_follow(told.leader_id)
         ):
             self._follow(told.leader_id, now_ms)
+
+    def _may_follow(self, leader_id: int) -> bool:
+        """None is known, or an observer lost sight of it."""
+        known = self.state.leader_id
+        return known == NOBODY or (known == leader_id and self.role is Role.UNATTACHED)
 
     def _enter(self, epoch: int, leader_id: int, now_ms: int) -> None:
         """A higher epoch than ours."""
@@ -552,9 +607,9 @@ class RaftReplica:
         self._wait_for_leader(now_ms)
 
     def _forget_leader(self, now_ms: int) -> None:
-        """An observer asks others who leads."""
+        """An observer asks others who leads. What it knows of this epoch, and how it voted, stays:
+        others may count it as a voter."""
         self._become(Role.UNATTACHED)
-        self.state = QuorumState(self.epoch)
         self._wait_to_stand(now_ms)
 
     def _become(self, role: Role) -> None:

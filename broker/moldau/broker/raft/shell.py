@@ -35,6 +35,7 @@ from moldau.protocol.messages.fetch import FetchRequest, FetchResponse
 from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 if TYPE_CHECKING:
+    from moldau.broker.raft.voters import Voters
     from moldau.link import Peers
     from moldau.logging import Logger
     from moldau.runtime import Runtime
@@ -61,6 +62,8 @@ class Hooks:
     on_snapshot: Callable[[], None]
     """The log was replaced by a snapshot of the leader."""
     on_failure: Callable[[Exception], None]
+    on_voters: Callable[[], None] = lambda: None
+    """The log names other voters now, or says where others are reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,10 @@ class Ground:
     """Connections to the other voters; a sole one never asks for them."""
     terms: Terms
     log: Logger
+    address_of: Callable[[int], tuple[str, int] | None] = lambda node_id: None
+    """Where a voter is reached."""
+    on_address: Callable[[int, str, int], None] = lambda node_id, host, port: None
+    """Told where the leader is reached."""
 
 
 class _Waiting:
@@ -111,6 +118,8 @@ class RaftNode:
         self.flusher = Flusher(runtime, quorum, self._on_flushed, self._fail)
         self.told_high_watermark = -1
         """What the leader said last, which this log may not have reached."""
+        self._voters = quorum.voters
+        self._ground = ground
         self._runtime = runtime
         self._peers = ground.peers
         self._hooks = hooks
@@ -163,6 +172,36 @@ class RaftNode:
         self._wake_soon()
         self.flusher.flush_soon()
 
+    def change_voters(self, voters: Voters) -> None:
+        """This replica leads, and the log names these from now on; committed like any record."""
+        self.quorum.append_voters(voters, self._runtime.clock.wall_ms())
+        self._learn_voters()
+        self.on_appended()
+
+    def _learn_voters(self) -> None:
+        """As the log says, committed or not."""
+        voters = self.quorum.voters
+        if voters == self._voters:
+            return
+        self._voters = voters
+        self._log.info("the metadata quorum has other voters", voters=list(voters.ids))
+        self._hooks.on_voters()
+        has_advanced = self.core.on_voters(voters, self._now_ms())
+        self._carry_out()
+        self._changed.set()
+        if has_advanced:
+            self.quorum.advance(self.quorum.high_watermark)
+            self._on_advanced()
+
+    def _resign_when_removed(self) -> None:
+        """A leader that votes no more leads until that is committed."""
+        core, quorum = self.core, self.quorum
+        if core.leader is None or core.member.is_voter or self.failure is not None:
+            return
+        if quorum.voters_end <= quorum.high_watermark:
+            core.resign(self._now_ms())
+            self._carry_out()
+
     def _wake_soon(self) -> None:
         if self._waiting and not self._is_wake_asked:
             self._is_wake_asked = True
@@ -172,6 +211,8 @@ class RaftNode:
         """The high watermark moved; followers hear of it."""
         self._wake_soon()
         self._hooks.on_committed()
+        if not self.core.member.is_voter:
+            self._loop.call_soon(self._resign_when_removed)
 
     def _on_flushed(self, has_advanced: bool) -> None:
         if has_advanced and self.failure is None:
@@ -285,6 +326,8 @@ class RaftNode:
                 await self._pause()
                 continue
             try:
+                for at in response.node_endpoints:
+                    self._ground.on_address(at.node_id, at.host, at.port)
                 verdict, records = wire.fetched_of(response)
                 await self._on_fetched(source, ask, verdict, records)
             except KafkaError as error:
@@ -301,7 +344,7 @@ class RaftNode:
         """The answer; None when there is none, or when the leader is another one by now."""
         terms = self._terms
         bounds = WAIT_MS_MAX, terms.fetch_bytes_max
-        request = wire.fetch_request(terms.cluster_id, ask, bytes(16), bounds)
+        request = wire.fetch_request(terms.cluster_id, ask, bounds)
         fetching = self._runtime.spawn(
             self._peers().request(
                 source, request, FetchResponse, lane=LANE, timeout_s=terms.request_timeout_s
@@ -351,6 +394,7 @@ class RaftNode:
             case Fetched.TRUNCATE:
                 self._log.info("cuts off metadata that no majority had", offset=outcome.truncate_to)
                 quorum.truncate_to(outcome.truncate_to)
+                self._learn_voters()
             case Fetched.LOAD_SNAPSHOT:
                 assert outcome.snapshot is not None
                 await self._load_snapshot(source, ask, outcome.snapshot)
@@ -362,6 +406,7 @@ class RaftNode:
         if records:
             assert isinstance(records, bytes | memoryview)
             quorum.append_as_follower(records, self._runtime.clock.wall_ms())
+            self._learn_voters()
         self.told_high_watermark = outcome.high_watermark
         quorum.advance(outcome.high_watermark)
         self._hooks.on_committed()
@@ -390,6 +435,7 @@ class RaftNode:
             data += row.unaligned_records
             if len(data) >= row.size:
                 self.quorum.install_snapshot(snapshot_id, bytes(data))
+                self._learn_voters()
                 self._log.info("took a snapshot of the metadata", offset=snapshot_id.end_offset)
                 self._hooks.on_snapshot()
                 return
@@ -464,7 +510,8 @@ class RaftNode:
                 verdict = FetchVerdict(standing)
             else:
                 records = piece if piece.size_bytes else b""
-        return wire.fetch_response(verdict, log.log_start_offset, records)
+        leader_at = self._ground.address_of(self.core.leader_id)
+        return wire.fetch_response(verdict, log.log_start_offset, records, leader_at)
 
     def _wake(self) -> None:
         self._is_wake_asked = False

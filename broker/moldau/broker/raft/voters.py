@@ -46,6 +46,32 @@ class Voters:
     voters: tuple[Voter, ...]
 
     @property
+    def is_dynamic(self) -> bool:
+        """The log names them."""
+        return self.kraft_version >= DYNAMIC
+
+    @property
+    def directories(self) -> dict[int, Uuid]:
+        """The voters' disks, as far as they are known."""
+        known = {each.voter_id: each.directory_id for each in self.voters}
+        return {each: disk for each, disk in known.items() if disk != ZERO_UUID}
+
+    def find(self, voter_id: int) -> Voter | None:
+        """The voter of that number."""
+        return next((each for each in self.voters if each.voter_id == voter_id), None)
+
+    def having(self, voter: Voter) -> Voters:
+        """With that one too, or as it is told now."""
+        others = [each for each in self.voters if each.voter_id != voter.voter_id]
+        ordered = sorted([*others, voter], key=lambda each: each.voter_id)
+        return Voters(self.kraft_version, tuple(ordered))
+
+    def lacking(self, voter_id: int) -> Voters:
+        """Without that one."""
+        left = tuple(each for each in self.voters if each.voter_id != voter_id)
+        return Voters(self.kraft_version, left)
+
+    @property
     def ids(self) -> tuple[int, ...]:
         """The voters' nodes, in order."""
         return tuple(sorted(each.voter_id for each in self.voters))

@@ -22,7 +22,7 @@ from moldau.broker.raft.messages import (
 )
 from moldau.broker.raft.snapshots import SnapshotId
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import METADATA_TOPIC_ID, Uuid
+from moldau.ids import METADATA_TOPIC_ID
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import begin_quorum_epoch as begin
 from moldau.protocol.messages import end_quorum_epoch as end
@@ -167,9 +167,7 @@ def refusal_of(request: RaftRequest, error: KafkaError) -> Response:
 # Fetch.
 
 
-def fetch_request(
-    cluster_id: str, ask: FetchAsk, directory_id: Uuid, bounds: tuple[int, int]
-) -> fetch.FetchRequest:
+def fetch_request(cluster_id: str, ask: FetchAsk, bounds: tuple[int, int]) -> fetch.FetchRequest:
     """Read on; `bounds` are the longest wait in milliseconds and the most bytes."""
     row = fetch.FetchPartition(
         partition=0,
@@ -177,7 +175,7 @@ def fetch_request(
         fetch_offset=ask.offset,
         last_fetched_epoch=ask.last_epoch,
         partition_max_bytes=bounds[1],
-        replica_directory_id=directory_id,
+        replica_directory_id=ask.directory_id,
     )
     return fetch.FetchRequest(
         cluster_id=cluster_id,
@@ -203,12 +201,24 @@ def fetch_ask_of(
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     if not is_known or row.partition != 0 or replica_id < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the fetch is not of the metadata log")
-    asked = FetchAsk(replica_id, row.current_leader_epoch, row.fetch_offset, row.last_fetched_epoch)
+    asked = FetchAsk(
+        replica_id,
+        row.current_leader_epoch,
+        row.fetch_offset,
+        row.last_fetched_epoch,
+        row.replica_directory_id,
+    )
     return asked, row
 
 
-def fetch_response(verdict: FetchVerdict, log_start_offset: int, records: object) -> Response:
-    """The answer; `records` are those from the asked offset on, or none."""
+def fetch_response(
+    verdict: FetchVerdict,
+    log_start_offset: int,
+    records: object,
+    leader_at: tuple[str, int] | None = None,
+) -> Response:
+    """The answer; `records` are those from the asked offset on, or none. `leader_at`: where the
+    leader is reached, for a node that knows none of the voters."""
     told = verdict.standing
     data = fetch.PartitionData(
         partition_index=0,
@@ -229,7 +239,11 @@ def fetch_response(verdict: FetchVerdict, log_start_offset: int, records: object
             end_offset=verdict.snapshot.end_offset, epoch=verdict.snapshot.epoch
         )
     topic = fetch.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])
-    return fetch.FetchResponse(throttle_time_ms=0, responses=[topic])
+    response = fetch.FetchResponse(throttle_time_ms=0, responses=[topic])
+    if leader_at is not None:
+        host, port = leader_at
+        response.node_endpoints = [fetch.NodeEndpoint(node_id=told.leader_id, host=host, port=port)]
+    return response
 
 
 def fetched_of(response: fetch.FetchResponse) -> tuple[FetchVerdict, object]:

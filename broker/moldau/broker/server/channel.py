@@ -23,14 +23,22 @@ from moldau.broker.api.node import Undecided
 from moldau.broker.controller.metadata_batches import decode_records, snapshot_batches
 from moldau.broker.controller.shell import ActiveController, Observer, OnAnswer
 from moldau.broker.controller.storage import read_bootstrap
+from moldau.broker.log.meta_properties import read_meta_properties
 from moldau.broker.log.open_files import advice
 from moldau.broker.raft.messages import NOBODY
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
 from moldau.broker.raft.shell import Ground, Hooks, RaftNode
+from moldau.broker.raft.voters import KRAFT_VERSIONS
 from moldau.errors import BadData, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
-from moldau.protocol.declare import MetadataRecord, Request
+from moldau.ids import ZERO_UUID
+from moldau.protocol.declare import MetadataRecord, Request, Response
+from moldau.protocol.messages.update_raft_voter import (
+    KRaftVersionFeature,
+    Listener,
+    UpdateRaftVoterRequest,
+)
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
@@ -43,6 +51,8 @@ OnRecords: TypeAlias = Callable[[Sequence[MetadataRecord], int], None]
 
 CLEAN_INTERVAL_MS: Final = 60_000
 _NO_OFFSET: Final = -1
+_BOOTSTRAP_FROM: Final = -2
+"""Controllers whose numbers are not known count down from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,9 @@ class LocalController:
         """The broker in this process is registered."""
         self._is_closed = False
         self._is_open = False
+        self._heard: dict[int, tuple[str, int]] = {}
+        """Where answers said that leaders are."""
+        self._is_telling = False
         self._published = 0
         self._is_known = False
         self._caught_up = asyncio.Event()
@@ -101,12 +114,13 @@ class LocalController:
     def is_alone(self) -> bool:
         """Whether this node is a whole cluster: it is the only voter, and no setting says where
         others would find it."""
-        return self._is_sole_voter and not self._charter.voters
+        return self._is_sole_voter and not self._charter.has_others
 
     @property
     def _is_sole_voter(self) -> bool:
         """No other node votes, so the controller is always here."""
-        return self.quorum.voters.ids == (self._charter.membership.node_id,)
+        member = self.raft.core.member
+        return member.is_voter and len(member.voters) == 1
 
     @property
     def outside(self) -> Outside:
@@ -119,7 +133,7 @@ class LocalController:
             self._outside = Outside(
                 (self._runtime, self._log),
                 charter.membership.node_id,
-                charter.voters,
+                self._addresses(),
                 lambda: self._active,
                 charter.terms.request_timeout_s,
             )
@@ -161,7 +175,15 @@ class LocalController:
 
     def _make_raft(self, quorum: Quorum) -> RaftNode:
         charter, runtime = self._charter, self._runtime
-        member = Member(charter.membership.node_id, quorum.voters.ids)
+        meta = read_meta_properties(runtime.files, charter.directory)
+        member = Member(
+            charter.membership.node_id,
+            quorum.voters.ids,
+            ZERO_UUID if meta is None or meta.directory_id is None else meta.directory_id,
+            quorum.voters.directories,
+            quorum.voters.is_dynamic,
+            tuple(_BOOTSTRAP_FROM - number for number in range(len(charter.bootstrap))),
+        )
         core = RaftReplica(member, quorum.state, quorum, runtime.random, charter.timing)
         hooks = Hooks(
             on_leading=self._on_leading,
@@ -169,9 +191,41 @@ class LocalController:
             on_committed=self._on_committed,
             on_snapshot=self._publish_snapshot,
             on_failure=self._on_failure,
+            on_voters=self._on_voters,
         )
-        ground = Ground(runtime, lambda: self.outside.peers, charter.terms, self._log)
+        ground = Ground(
+            runtime,
+            lambda: self.outside.peers,
+            charter.terms,
+            self._log,
+            lambda node_id: self._addresses().get(node_id),
+            self._on_address,
+        )
         return RaftNode(ground, quorum, core, hooks)
+
+    # Where others are.
+
+    def _addresses(self) -> dict[int, tuple[str, int]]:
+        """Of the voters, as the settings or the log tell, and of what the settings begin with."""
+        charter = self._charter
+        found = dict(charter.voters)
+        for number, at in enumerate(charter.bootstrap):
+            found[_BOOTSTRAP_FROM - number] = at
+        found.update(self._heard)
+        if self._raft is not None:
+            for voter in self._raft.quorum.voters.voters:
+                for _, host, port in voter.endpoints[:1]:
+                    found[voter.voter_id] = host, port
+        return found
+
+    def _on_voters(self) -> None:
+        if self._outside is not None:
+            self._outside.update(self._addresses())
+
+    def _on_address(self, node_id: int, host: str, port: int) -> None:
+        if self._heard.get(node_id) != (host, port) and node_id >= 0:
+            self._heard[node_id] = host, port
+            self._on_voters()
 
     def live(self) -> None:
         """Follow the leader, or be one; only where there are other voters."""
@@ -198,7 +252,11 @@ class LocalController:
     def _on_leading(self) -> None:
         raft, charter = self.raft, self._charter
         observer = Observer(
-            self._on_decided, raft.on_appended, self._on_failure, self._on_postponed
+            self._on_decided,
+            raft.on_appended,
+            self._on_failure,
+            self._on_postponed,
+            raft.change_voters,
         )
         self._active = ActiveController(
             self._runtime,
@@ -285,8 +343,34 @@ class LocalController:
             return
         if self._active is not None:
             self._active.tick()
+        self._tell_where_this_is()
         self._snapshot_when_due()
         self._clean_when_due()
+
+    def _tell_where_this_is(self) -> None:
+        """A voter that has moved says so (KIP-853)."""
+        core, voters, own = self.raft.core, self.quorum.voters, self._charter.own
+        known = voters.find(core.member.node_id)
+        if known is None or not (voters.is_dynamic and core.member.is_voter and own):
+            return
+        if known.endpoints == own or self._is_telling or 0 in {port for _, _, port in own}:
+            return
+        request = UpdateRaftVoterRequest(
+            cluster_id=self._charter.terms.cluster_id,
+            current_leader_epoch=core.epoch,
+            voter_id=known.voter_id,
+            voter_directory_id=core.member.directory_id,
+            listeners=[Listener(name=name, host=host, port=port) for name, host, port in own],
+            kraft_version_feature=KRaftVersionFeature(
+                min_supported_version=KRAFT_VERSIONS[0], max_supported_version=KRAFT_VERSIONS[-1]
+            ),
+        )
+        self._is_telling = True
+
+        def on_answer(answer: Response | KafkaError) -> None:
+            self._is_telling = False
+
+        self.submit(request, 0, on_answer)
 
     def _snapshot_when_due(self) -> None:
         end_offset, interval_ms = self.quorum.high_watermark, self._charter.snapshot_interval_ms

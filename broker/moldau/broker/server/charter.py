@@ -14,11 +14,11 @@ from moldau.broker.raft.replica import Timing
 from moldau.broker.raft.shell import Terms
 from moldau.broker.raft.snapshot_retention import SnapshotRetention
 from moldau.broker.settings import controller as rows
-from moldau.broker.settings import replication
+from moldau.broker.settings import read_listeners, replication
 from moldau.broker.settings.creation import default_replication_factor, num_partitions
 from moldau.broker.settings.node import broker_session_timeout_ms, node_id
 from moldau.broker.settings.replication import min_insync_replicas
-from moldau.broker.settings.syntax import parse_voter
+from moldau.broker.settings.syntax import parse_address, parse_voter
 
 if TYPE_CHECKING:
     from moldau.config import Settings
@@ -40,6 +40,12 @@ class Charter:
     terms: Terms
     voters: Mapping[int, tuple[str, int]]
     """Where the voters that the settings name are reached."""
+    bootstrap: tuple[tuple[str, int], ...] = ()
+    """Where controllers are reached that know the voters, if the settings do not name those."""
+    own: tuple[tuple[str, str, int], ...] = ()
+    """Where this node's controller is reached: listener, host, port."""
+    has_others: bool = False
+    """The settings speak of controllers on other nodes."""
 
 
 def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
@@ -48,7 +54,13 @@ def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
     voters = [voter for voter in parsed if voter is not None]
     static = tuple(voter.node_id for voter in voters)
     segment_bytes = settings[rows.internal_metadata_log_segment_bytes]
+    bootstrap = () if voters else _bootstrap(settings)
+    advertised = read_listeners(settings).advertised_controller
+    own = {(each.host, each.port) for each in advertised}
     return Charter(
+        bootstrap=bootstrap,
+        own=tuple((each.name, each.host, each.port) for each in advertised if each.host),
+        has_others=bool(voters) or bool(set(bootstrap) - own),
         directory=directory,
         membership=Membership(settings[node_id], static),
         rules=Rules(
@@ -89,6 +101,11 @@ def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
         ),
         voters={voter.node_id: (voter.address.host, voter.address.port) for voter in voters},
     )
+
+
+def _bootstrap(settings: Settings) -> tuple[tuple[str, int], ...]:
+    found = map(parse_address, settings[rows.controller_quorum_bootstrap_servers])
+    return tuple((each.host, each.port) for each in found if each is not None)
 
 
 def _rebalance_interval_ms(settings: Settings) -> int | None:

@@ -42,9 +42,9 @@ _API_VERSIONS: Final = 18
 _RAFT: Final = (52, 53, 54)
 _FETCH_SNAPSHOT: Final = 59
 _ENVELOPE: Final = 58
-_DECIDED: Final = (55, 56, 62, 63, 64, 67, 70, 73)
+_DECIDED: Final = (55, 56, 62, 63, 64, 67, 70, 73, 80, 81, 82)
 """Asked by brokers, and decided by the active controller."""
-_FORWARDED: Final = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 74)
+_FORWARDED: Final = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 74, 80, 81)
 """Asked by clients of a broker, and passed on in an envelope."""
 
 

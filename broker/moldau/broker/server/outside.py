@@ -22,21 +22,27 @@ class Outside:
         self,
         ground: tuple[Runtime, Logger],
         node_id: int,
-        voters: Mapping[int, tuple[str, int]],
+        addresses: Mapping[int, tuple[str, int]],
         active: Callable[[], ActiveController | None],
         timeout_s: float,
     ) -> None:
-        """`voters` are reached at host and port; `active` is the controller while it is here."""
+        """Controllers are reached at `addresses`; `active` is the controller while it is here."""
         runtime, log = ground
         options = ConnectionOptions(
             client_id=f"controller-{node_id}",
             request_timeout_s=timeout_s,
             setup_timeout_s=timeout_s,
         )
-        addresses = {each: Address(*at) for each, at in voters.items()}
-        self.peers = Peers(runtime, options, addresses)
+        known = {each: Address(*at) for each, at in addresses.items()}
+        self.peers = Peers(runtime, options, known)
         self.remote = RemoteController(runtime, self.peers, log)
         self.probe = BrokerProbe(runtime, active, log)
+
+    def update(self, addresses: Mapping[int, tuple[str, int]]) -> None:
+        """Controllers are reached there now."""
+        known = {each: Address(*at) for each, at in addresses.items()}
+        if known != self.peers.addresses:
+            self.peers.update(known)
 
     async def aclose(self) -> None:
         """Hang up."""

@@ -19,13 +19,15 @@ from moldau.broker.log.meta_properties import check_whole, read_meta_properties
 from moldau.broker.log.names import LOCK, META_PROPERTIES
 from moldau.broker.raft.quorum import DIRECTORY
 from moldau.broker.raft.snapshots import BOOTSTRAP, SnapshotId
+from moldau.broker.raft.voters import Voter
 from moldau.broker.settings import read_listeners
 from moldau.broker.settings.controller import controller_quorum_voters, metadata_log_dir
 from moldau.broker.settings.log import cordoned_log_dirs, log_dirs
-from moldau.broker.settings.node import node_id
+from moldau.broker.settings.node import node_id, process_roles
+from moldau.broker.settings.syntax import parse_voter
 from moldau.config import Settings
 from moldau.errors import ConfigError
-from moldau.ids import RandomBytes, Uuid, format_uuid, new_uuid
+from moldau.ids import RandomBytes, Uuid, format_uuid, new_uuid, parse_uuid
 from moldau.protocol.declare import MetadataRecord
 from moldau.runtime.files import Files
 
@@ -91,9 +93,11 @@ def plan_of(
     *,
     is_standalone: bool,
     host_name: str,
+    first_voters: Sequence[str] = (),
 ) -> Plan:
     """What formatting is to write. `is_standalone`: this node is the first and only voter, named in
-    the log, where it is reached as the settings say, under `host_name` if they name no host."""
+    the log, where it is reached as the settings say, under `host_name` if they name no host.
+    `first_voters`: all of the first voters, as `id@host:port:directory-id`."""
     places = places_of(settings)
     endpoints = None
     if is_standalone:
@@ -110,7 +114,33 @@ def plan_of(
         metadata_directory=places.metadata,
         bootstrap=tuple(bootstrap) or tuple(bootstrap_records()),
         controller_endpoints=endpoints,
+        first_voters=_first_voters(settings, first_voters),
     )
+
+
+def _first_voters(settings: Settings, given: Sequence[str]) -> tuple[Voter, ...]:
+    listener = read_listeners(settings).controller_names[0] if given else ""
+    found: dict[int, Voter] = {}
+    for text in given:
+        where, _, directory = text.rpartition(":")
+        voter = parse_voter(where)
+        try:
+            directory_id = parse_uuid(directory)
+        except ValueError:
+            voter = None
+        if voter is None:
+            raise ConfigError("an initial controller is id@host:port:directory-id", given=text)
+        if voter.node_id in found:
+            raise ConfigError("an initial controller is named twice", node_id=voter.node_id)
+        at = listener, voter.address.host, voter.address.port
+        found[voter.node_id] = Voter(voter.node_id, directory_id, (at,))
+    if found and settings[node_id] not in found:
+        raise ConfigError(
+            "the initial controllers do not name this node; one that joins them later is formatted "
+            "with --no-initial-controllers",
+            node_id=settings[node_id],
+        )
+    return tuple(found.values())
 
 
 def format_if_empty(
@@ -145,7 +175,13 @@ def format_if_empty(
             "the voters of controller.quorum.voters share a cluster id: give it with --cluster-id, "
             "or format the directories with `moldau storage format`"
         )
-    is_standalone = not settings[controller_quorum_voters]
+    is_controller = "controller" in settings[process_roles]
+    if not (is_controller or known or cluster_id):
+        raise ConfigError(
+            "a broker joins a cluster that exists: give its id with --cluster-id, or format the "
+            "directories with `moldau storage format`"
+        )
+    is_standalone = is_controller and not settings[controller_quorum_voters]
     chosen = known or cluster_id or format_uuid(new_uuid(random))
     plan = plan_of(settings, chosen, is_standalone=is_standalone, host_name=host_name)
     format_storage(files, plan, random, now_ms, ignore_formatted=True)

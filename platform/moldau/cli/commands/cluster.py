@@ -58,7 +58,8 @@ def _describe(arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
-def _quorum(arguments: Namespace, context: Context) -> int:
+def show_quorum(arguments: Namespace, context: Context) -> int:
+    """Who leads the metadata quorum, who votes, how far each is."""
     with opened_admin(arguments, context) as admin:
         quorum = admin.run(lambda client: client.describe_quorum())
     replicas = [("voter", each) for each in quorum.voters]
@@ -182,7 +183,7 @@ command = ActionCommand(
             has_cluster=False,
         ),
         Action("describe", "its id, its brokers, its features", _nothing, _describe),
-        Action("quorum", "the controllers that keep the metadata", _nothing, _quorum),
+        Action("quorum", "the controllers that keep the metadata", _nothing, show_quorum),
         Action("log-dirs", "disks, what is on them and what is wrong", _add_broker, _log_dirs),
         Action("versions", "which versions of each API a broker serves", _add_broker, _versions),
     ),

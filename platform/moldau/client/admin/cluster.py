@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from moldau.client.admin.requests import AdminRequests, error_of
 from moldau.client.consumer.absence import final
+from moldau.client.settings import rows
 from moldau.client.settings.arguments import (
     Partition,
     broker_of,
@@ -20,10 +21,16 @@ from moldau.client.settings.arguments import (
     within,
 )
 from moldau.errors.codes import KafkaError, raise_for
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.link.cluster import ANY_BROKER
 from moldau.link.metadata import Broker, Metadata, TopicPartition
 from moldau.protocol.acl_operations import AclOperation, operations_in
+from moldau.protocol.messages.add_raft_voter import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+)
+from moldau.protocol.messages.add_raft_voter import Listener as VoterListener
 from moldau.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -47,6 +54,10 @@ from moldau.protocol.messages.describe_quorum import (
     ReplicaState,
 )
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from moldau.protocol.messages.remove_raft_voter import (
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
 from moldau.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -115,6 +126,8 @@ class QuorumReplica:
     log_end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
+    directory_id: Uuid = ZERO_UUID
+    """Of its disk; zeros where the quorum does not know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +270,34 @@ class ClusterAdmin(AdminRequests):
             tuple(map(_replica, found.observers)),
         )
 
+    async def add_voter(
+        self, node: int, directory_id: Uuid, listeners: Mapping[str, tuple[str, int]]
+    ) -> None:
+        """Lets a controller vote that reads the metadata log by now (KIP-853): a node with its
+        disk, reached at host and port by the name of each listener."""
+        request = AddRaftVoterRequest(
+            cluster_id=self._cluster.metadata.cluster_id,
+            timeout_ms=self._cluster.settings[rows.request_timeout_ms],
+            voter_id=broker_of(node),
+            voter_directory_id=bytes(directory_id),
+            listeners=[
+                VoterListener(name=name, host=host, port=port)
+                for name, (host, port) in listeners.items()
+            ],
+        )
+        answer = await self._ask_controller(request, AddRaftVoterResponse)
+        raise_for(answer.error_code, answer.error_message or "", node=node)
+
+    async def remove_voter(self, node: int, directory_id: Uuid) -> None:
+        """Takes a controller out of those that vote; it may go on reading."""
+        request = RemoveRaftVoterRequest(
+            cluster_id=self._cluster.metadata.cluster_id,
+            voter_id=broker_of(node),
+            voter_directory_id=bytes(directory_id),
+        )
+        answer = await self._ask_controller(request, RemoveRaftVoterResponse)
+        raise_for(answer.error_code, answer.error_message or "", node=node)
+
     async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
         """The log directories of these brokers, or of all, with the replicas in them. KafkaError
         when one of them cannot be asked."""
@@ -310,6 +351,7 @@ def _replica(answer: ReplicaState) -> QuorumReplica:
         answer.log_end_offset,
         answer.last_fetch_timestamp,
         answer.last_caught_up_timestamp,
+        answer.replica_directory_id,
     )
 
 

@@ -75,6 +75,17 @@ class AdminCalls(BlockingClient):
         """The controllers that keep the metadata log."""
         return self._call(self._client.describe_quorum())
 
+    def add_voter(
+        self, node: int, directory_id: Uuid, listeners: Mapping[str, tuple[str, int]]
+    ) -> None:
+        """Lets a controller vote that reads the metadata log by now (KIP-853): a node with its
+        disk, reached at host and port by the name of each listener."""
+        self._call(self._client.add_voter(node, directory_id, listeners))
+
+    def remove_voter(self, node: int, directory_id: Uuid) -> None:
+        """Takes a controller out of those that vote; it may go on reading."""
+        self._call(self._client.remove_voter(node, directory_id))
+
     def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
         """The log directories of these brokers, or of all, with the replicas in them. KafkaError
         when one of them cannot be asked."""

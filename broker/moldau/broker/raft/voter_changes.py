@@ -1,0 +1,123 @@
+"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853): who votes after them, or why not.
+
+Invariants: voters change one by one, and the next change waits until the last one is committed, so
+that any two majorities share a voter; a leader that was just elected changes nothing before a
+record of its epoch is committed; nobody becomes a voter who has not caught up. Codes are Kafka's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from moldau.broker.raft.leader import UNKNOWN, Leader
+from moldau.broker.raft.voters import Voter, Voters
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from moldau.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from moldau.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
+
+CAUGHT_UP_MS: Final = 3_600_000
+"""A voter to be has fetched in this time, and once had all that the leader had."""
+
+VoterChange: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the leader knows when it is asked."""
+
+    cluster_id: str
+    voters: Voters
+    voters_end: int
+    leader: Leader
+    now_ms: int
+
+
+def changed(at: Ground, request: VoterChange) -> Voters:
+    """Those who vote from now on; the same when there is nothing to do. KafkaError: refused."""
+    if request.cluster_id not in (None, at.cluster_id):
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID, expected=at.cluster_id, found=request.cluster_id
+        )
+    if not at.voters.is_dynamic:
+        if isinstance(request, UpdateRaftVoterRequest):
+            return at.voters  # the settings of all nodes name them
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "the voters are fixed by controller.quorum.voters: kraft.version is 0",
+        )
+    _check_settled(at)
+    match request:
+        case AddRaftVoterRequest():
+            return _added(at, request)
+        case RemoveRaftVoterRequest():
+            return _removed(at, request)
+        case UpdateRaftVoterRequest():
+            return _updated(at, request)
+
+
+def _check_settled(at: Ground) -> None:
+    committed = at.leader.high_watermark
+    if committed is None:
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, "the new leader has committed nothing yet: ask again"
+        )
+    if at.voters_end > committed:
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, "another change of voters is under way: ask again"
+        )
+
+
+def _added(at: Ground, request: AddRaftVoterRequest) -> Voters:
+    node_id = request.voter_id
+    if at.voters.find(node_id) is not None:
+        raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"node {node_id} is a voter already")
+    endpoints = tuple((each.name, each.host, each.port) for each in request.listeners)
+    if not endpoints:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a voter names its listeners")
+    known = at.leader.observers.get(node_id)
+    is_ready = (
+        known is not None
+        and known.directory_id == request.voter_directory_id
+        and known.last_caught_up_ms != UNKNOWN
+        and at.now_ms - known.last_fetch_ms < CAUGHT_UP_MS
+    )
+    if not is_ready:
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"node {node_id} does not read the metadata log to its end with that directory: start "
+            "it, and ask again",
+        )
+    return at.voters.having(Voter(node_id, request.voter_directory_id, endpoints))
+
+
+def _removed(at: Ground, request: RemoveRaftVoterRequest) -> Voters:
+    known = at.voters.find(request.voter_id)
+    if known is None or known.directory_id != request.voter_directory_id:
+        raise KafkaError(
+            ErrorCode.VOTER_NOT_FOUND,
+            f"no voter is node {request.voter_id} with that directory",
+        )
+    if len(at.voters.voters) == 1:
+        raise KafkaError(ErrorCode.VOTER_NOT_FOUND, "the last voter stays: add another one first")
+    return at.voters.lacking(request.voter_id)
+
+
+def _updated(at: Ground, request: UpdateRaftVoterRequest) -> Voters:
+    if request.current_leader_epoch != at.leader.epoch:
+        code = ErrorCode.FENCED_LEADER_EPOCH
+        if request.current_leader_epoch > at.leader.epoch:
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH
+        raise KafkaError(code)
+    known = at.voters.find(request.voter_id)
+    if known is None or known.directory_id != request.voter_directory_id:
+        raise KafkaError(ErrorCode.VOTER_NOT_FOUND)
+    levels = request.kraft_version_feature
+    versions = levels.min_supported_version, levels.max_supported_version
+    if not versions[0] <= at.voters.kraft_version <= versions[1]:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, kraft_versions=versions)
+    endpoints = tuple((each.name, each.host, each.port) for each in request.listeners)
+    return at.voters.having(
+        Voter(request.voter_id, request.voter_directory_id, endpoints, versions)
+    )
