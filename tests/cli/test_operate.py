@@ -92,3 +92,19 @@ def test_preferred_replicas_lead_again(three: Cluster) -> None:
 
 def _leaders(shell: Shell) -> list[int]:
     return [each["leader"] for each in partitions_of(shell, "led")]
+
+
+def test_a_broker_is_drained(three: Cluster) -> None:
+    shell = Shell(three.bootstrap_servers)
+    shell.good("topic", "create", "leaving", "--partitions", "3", "--replicas", "2")
+    partitions_of(shell, "leaving")
+    planned = shell.good("broker", "drain", "3", "--dry-run")
+    assert '"topic":"leaving"' in planned.out
+    refused = shell("broker", "drain", "3", "--to", "3")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    names = [row[0] for row in shell.good("topic", "list").rows]
+    for name in names:
+        if name != "leaving":
+            shell.good("topic", "delete", name)
+    eventually(lambda: shell("broker", "drain", "3").code == 0)
+    eventually(lambda: all(3 not in each for each in replicas_of(shell, "leaving")))

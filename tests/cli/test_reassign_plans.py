@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from moldau.cli.command import UsageError
-from moldau.cli.commands.reassign_plan import Brokers, parse_plan, plan_text, spread
+from moldau.cli.commands.reassign_plan import Brokers, evacuation, parse_plan, plan_text, spread
 from moldau.cli.commands.reassign_throttle import throttled_replicas
 
 
@@ -99,3 +99,15 @@ def test_old_replicas_are_throttled_as_leaders_and_new_ones_as_followers() -> No
             "follower.replication.throttled.replicas": "0:3,1:4",
         }
     }
+
+
+def test_a_broker_is_left_by_its_replicas_and_nothing_else_moves() -> None:
+    current = {("t", 0): (1, 2), ("t", 1): (3, 1), ("t", 2): (2, 3), ("u", 0): (1,)}
+    left = Brokers({2: "a", 3: "b", 4: "b"})
+    assert evacuation(current, left, 1) == {
+        ("t", 0): (4, 2),
+        ("t", 1): (3, 2),
+        ("u", 0): (4,),
+    }
+    with pytest.raises(UsageError, match="t-0 has 2 replicas"):
+        evacuation(current, Brokers({2: None}), 1)

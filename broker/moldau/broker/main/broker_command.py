@@ -10,13 +10,23 @@ from moldau.cli.command import Context, UsageError
 _LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 
 
+_LEAVING = {
+    "drain": "move all replicas of a broker to others",
+    "decommission": "drain a broker, wait until it is stopped, and forget it",
+}
+
+
 class BrokerCommand:
     """Nothing that a broker needs is imported before it is to start."""
 
     summary = "Run a broker: `moldau broker start` needs no settings."
 
     def configure(self, parser: ArgumentParser, /) -> None:
+        from moldau.cli.commands.broker_drain import add_drain_arguments
+
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        for name, words in _LEAVING.items():
+            add_drain_arguments(actions.add_parser(name, help=words, description=f"{words}."))
         start = actions.add_parser(
             "start",
             help="run a broker and controller in this process",
@@ -42,6 +52,11 @@ class BrokerCommand:
         start.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
+        if arguments.action in _LEAVING:
+            from moldau.cli.commands import broker_drain
+
+            act = broker_drain.drain if arguments.action == "drain" else broker_drain.decommission
+            return act(arguments, context)
         if arguments.shards != 1:
             raise UsageError(
                 "--shards is not in this version: a host runs one broker of a cluster, "

@@ -143,7 +143,7 @@ class Acceptor:
             connection.wait_in_line()
         else:
             reason = _TURNED_AWAY[verdict]
-            self.reactor.log.warn(
+            self.reactor.warn(
                 f"turns a connection away: {reason.value}",
                 listener=connection.listener,
                 peer=f"{connection.address}:{connection.peer_port}",

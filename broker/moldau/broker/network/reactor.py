@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.network.idle import IdleWheel
 from moldau.broker.network.memory import RequestMemory
+from moldau.logging.gathering import Gathering
 from moldau.protocol.framing import Tenancy, shared_buffer
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Reactor:
         self.options = options
         self.metrics = metrics
         self.log = log
+        self._gathering = Gathering(log)
         self.buffer = shared_buffer()
         self.tenancy = Tenancy()
         self.memory = RequestMemory(options.queued_request_bytes_max)
@@ -67,6 +69,10 @@ class Reactor:
         """Other options; a shorter idle time counts for a connection when it is next looked at."""
         self.options = options
         self.memory.update(options.queued_request_bytes_max)
+
+    def warn(self, event: str, **facts: object) -> None:
+        """Of what another side did, perhaps again and again."""
+        self._gathering.warn(event, self._clock.monotonic(), **facts)
 
     # Connections
 
@@ -88,6 +94,7 @@ class Reactor:
             self._timer.cancel()
             self._timer = None
         if self.on_empty is not None:
+            self._gathering.close(self._clock.monotonic())
             self.on_empty()
 
     @property
@@ -139,6 +146,7 @@ class Reactor:
         self.now = self._clock.monotonic()
         self._timer = self._loop.call_later(self._tick_seconds, self._tick)
         self.metrics.queued_bytes.value = self.memory.used
+        self._gathering.tick(self.now)
         for connection in self._wheel.due(self.now):
             due = connection.when_idle(self.idle_seconds)
             if due <= self.now:

@@ -362,11 +362,11 @@ class Connection(asyncio.BufferedProtocol):
         is_unknown = arrival.problem is Problem.UNKNOWN_API
         reason = Reason.UNKNOWN_API if is_unknown else Reason.UNSUPPORTED_VERSION
         facts = {"api": _told(arrival), "version": arrival.version, "client": arrival.client_id}
-        self._reactor.log.warn(f"closes connection: {reason.value}", **facts, **self._facts())
+        self._reactor.warn(f"closes connection: {reason.value}", **facts, **self._facts())
         self.close(reason)
 
     def _refuse(self, error: MalformedMessage) -> None:
-        self._reactor.log.warn(
+        self._reactor.warn(
             "closes connection: " + error.reason, **{**error.context, **self._facts()}
         )
         self.close(Reason.MALFORMED)
@@ -507,7 +507,7 @@ class Connection(asyncio.BufferedProtocol):
             self._wake()
 
     def _cut_off(self, event: str, reason: Reason) -> None:
-        self._reactor.log.warn(event, unsent_bytes=self._sender.unsent_bytes, **self._facts())
+        self._reactor.warn(event, unsent_bytes=self._sender.unsent_bytes, **self._facts())
         self.abort(reason)
 
     def _facts(self) -> dict[str, object]:

@@ -30,6 +30,7 @@ from moldau.broker.raft.replica import NEVER, Fetched, FetchOutcome, RaftReplica
 from moldau.broker.raft.snapshots import SnapshotId
 from moldau.errors import BadData, CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.logging.gathering import Gathering
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.fetch import FetchRequest, FetchResponse
 from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -92,6 +93,21 @@ class Ground:
     """Told where the leader is reached."""
 
 
+_ADVICE: Final = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: (
+        "it is of another cluster; see that the controllers in the settings are of the cluster "
+        "that meta.properties names"
+    ),
+    ErrorCode.INVALID_VOTER_KEY: (
+        "another node listens at its address; see that ids and addresses of the voters agree"
+    ),
+    ErrorCode.INCONSISTENT_VOTER_SET: (
+        "it does not know this node as a voter; see that controller.quorum.voters is the same "
+        "on all nodes"
+    ),
+}
+
+
 class _Waiting:
     """A fetch that found nothing new."""
 
@@ -118,6 +134,7 @@ class RaftNode:
         self.flusher = Flusher(runtime, quorum, self._on_flushed, self._fail)
         self.told_high_watermark = -1
         """What the leader said last, which this log may not have reached."""
+        self._gathering = Gathering(ground.log, lines=1)
         self._voters = quorum.voters
         self._ground = ground
         self._runtime = runtime
@@ -301,7 +318,11 @@ class RaftNode:
                 peer, request, response_class, timeout_s=self._terms.request_timeout_s
             )
             answer = wire.answer_of(response)
+            standing = answer if isinstance(answer, Standing) else answer.standing
+            if standing.error in _ADVICE:
+                self._tell_refused(peer, KafkaError(standing.error))
         except KafkaError as error:
+            self._tell_refused(peer, error)
             self._log.debug("a voter does not answer", voter=peer, why=str(error))
             if self.failure is None:
                 self.core.on_peer_failed(peer, asked, self._now_ms())
@@ -310,6 +331,13 @@ class RaftNode:
         if self.failure is None:
             self.core.on_peer_answer(peer, asked, answer, self._now_ms())
             self._carry_out()
+
+    def _tell_refused(self, peer: int, error: KafkaError) -> None:
+        """What does not pass by itself, with what to do."""
+        advice = _ADVICE.get(error.code)
+        if advice is not None:
+            now_s = self._runtime.clock.monotonic()
+            self._gathering.warn(f"a controller refuses this node: {advice}", now_s, peer=peer)
 
     # Following.
 
@@ -334,6 +362,7 @@ class RaftNode:
                 if self.quorum.log.failure is not None:
                     self._fail(error)
                     return
+                self._tell_refused(source, error)
                 self._log.debug("a fetch of metadata failed", leader=source, why=str(error))
                 await self._pause()
             except (OSError, BadData) as error:

@@ -38,6 +38,25 @@ _SECURITY_PROTOCOLS: Final[Mapping[str, int]] = {
 }
 
 
+ADVICE: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: (
+        "its directories were formatted for another cluster; see that the controllers in its "
+        "settings are those of its own, or format empty directories for theirs"
+    ),
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION: (
+        "another node with its node.id is alive; stop that one, or give this one an id of its own"
+    ),
+    ErrorCode.INVALID_REGISTRATION: (
+        "its log directories are known to be those of another broker, as when a disk was copied; "
+        "remove meta.properties from the copy and format it"
+    ),
+    ErrorCode.UNSUPPORTED_VERSION: (
+        "the cluster runs at a feature level that this version does not know; upgrade this node"
+    ),
+}
+"""What to do about a registration that is refused."""
+
+
 class BrokerState(Enum):
     """Where a broker stands in its life."""
 
@@ -144,10 +163,13 @@ class Lifecycle:
     def on_registered(self, answer: broker.BrokerRegistrationResponse) -> None:
         """KafkaError when we are refused."""
         if answer.error_code:
+            code = ErrorCode(answer.error_code)
+            advice = ADVICE.get(code, "its log says why")
             raise KafkaError(
-                ErrorCode(answer.error_code),
-                "the controller does not register this broker",
+                code,
+                f"the controller does not register this broker: {advice}",
                 node_id=self.identity.node_id,
+                cluster_id=self.identity.cluster_id,
             )
         self.broker_epoch = answer.broker_epoch
         if self.state is BrokerState.STARTING:

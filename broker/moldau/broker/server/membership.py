@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.node import Undecided
 from moldau.broker.server.lifecycle import (
+    ADVICE,
     CONTROLLER_VERSION,
     HEARTBEAT_VERSION,
     REGISTRATION_VERSION,
@@ -58,6 +59,7 @@ class Membership:
         self._node = node
         self._controller = controller
         self._log = log
+        self._is_twin_told = False
         self._turn = asyncio.Lock()
         self._living: asyncio.Task[None] | None = None
 
@@ -137,6 +139,13 @@ class Membership:
             if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or self._is_alone:
                 break
             # An earlier life of this node counts as alive until its session ends.
+            if not self._is_twin_told:
+                self._is_twin_told = True
+                code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+                self._log.warn(
+                    f"waits to be registered: {ADVICE[code]} (an earlier life of this node counts "
+                    "as alive for the rest of its session)"
+                )
             await asyncio.sleep(RETRY_SECONDS)
         self.lifecycle.on_registered(answer)
         self._node.broker_epoch = self.lifecycle.broker_epoch

@@ -404,7 +404,11 @@ class Broker:
             async with asyncio.timeout(seconds):
                 await membership.join()
         except TimeoutError as error:
-            raise BrokerFailed("the controller did not register this broker in time") from error
+            raise BrokerFailed(
+                "the controller did not register this broker in time; is another node with its "
+                "node.id alive, or are the controllers down?",
+                node_id=node.node_id,
+            ) from error
         return membership
 
     def _identity(self, node: Node, host_name: str) -> Identity:

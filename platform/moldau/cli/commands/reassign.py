@@ -32,7 +32,10 @@ def _add_plan(parser: ArgumentParser) -> None:
         "topics", metavar="TOPIC", nargs="*", help="all topics unless some are named"
     )
     parser.add_argument(
-        "--brokers", type=_ids, metavar="ID,...", help="who shall have the replicas (default: all)"
+        "--brokers",
+        type=broker_ids,
+        metavar="ID,...",
+        help="who shall have the replicas (default: all)",
     )
     parser.add_argument(
         "--replicas", type=whole(1, 2**15), help="how many each partition shall have"
@@ -69,7 +72,8 @@ def _add_nothing(parser: ArgumentParser) -> None:
     """All moves are meant."""
 
 
-def _ids(text: str) -> tuple[int, ...]:
+def broker_ids(text: str) -> tuple[int, ...]:
+    """`1,2,3`."""
     try:
         return tuple(int(each) for each in text.split(","))
     except ValueError:
@@ -147,12 +151,12 @@ def _execute(arguments: Namespace, context: Context) -> int:
             )
         write_lines(context.err, ["moldau: to go back, execute:", plan_text(_only(current, goal))])
         if arguments.throttle is not None:
-            _throttle(admin, current, goal, arguments.throttle)
+            set_throttle(admin, current, goal, arguments.throttle)
         code = start_moves(admin, context, goal)
         if arguments.wait and code == Exit.DONE:
             wait_until_moved(admin, context, goal)
             if arguments.throttle is not None:
-                _clear(admin, goal)
+                clear_throttle(admin, goal)
     return code
 
 
@@ -168,18 +172,20 @@ def _only(
     return {place: current[place] for place in goal}
 
 
-def _throttle(
+def set_throttle(
     admin: Opened[Admin],
     current: Mapping[Place, Replicas],
     goal: Mapping[Place, Replicas],
     rate: int,
 ) -> None:
+    """So many bytes a second for these moves, on each broker that has a part in them."""
     topics = reassign_throttle.throttled_replicas(current, goal)
     brokers = {each for place in goal for each in (*goal[place], *current[place])}
     admin.run(lambda client: reassign_throttle.throttle(client, topics, brokers, rate))
 
 
-def _clear(admin: Opened[Admin], goal: Mapping[Place, Replicas]) -> None:
+def clear_throttle(admin: Opened[Admin], goal: Mapping[Place, Replicas]) -> None:
+    """No throttle any more, on any broker."""
     topics = {topic for topic, _ in goal}
     brokers = known_brokers(admin).racks
     admin.run(lambda client: reassign_throttle.clear(client, topics, brokers))
@@ -213,7 +219,7 @@ def _verify(arguments: Namespace, context: Context) -> int:
         current = current_replicas(admin, {topic for topic, _ in goal})
         states = {place: _state(place, goal[place], current, moving) for place in sorted(goal)}
         if not moving and not arguments.preserve_throttles:
-            _clear(admin, goal)
+            clear_throttle(admin, goal)
     if arguments.json:
         facts = [{"topic": at[0], "partition": at[1], "state": states[at]} for at in states]
         write_json(context.out, facts)
@@ -243,7 +249,7 @@ def _cancel(arguments: Namespace, context: Context) -> int:
         chosen = [place for place in goal if place in {(at.topic, at.partition) for at in moving}]
         code = start_moves(admin, context, dict.fromkeys(chosen)) if chosen else Exit.DONE
         if len(chosen) == len(moving):
-            _clear(admin, goal)
+            clear_throttle(admin, goal)
     write_lines(context.out, [f"cancelled the moves of {len(chosen)} partitions"])
     return code
 

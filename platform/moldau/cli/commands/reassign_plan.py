@@ -113,6 +113,32 @@ def spread(
     return {place: tuple(chosen) for place, chosen in placed.items()}
 
 
+def evacuation(
+    current: Mapping[Place, Sequence[int]], left: Brokers, leaving: int
+) -> dict[Place, Replicas]:
+    """The partitions that have a replica on the broker, with another one in its place: in a rack
+    that the partition is not in yet, if there is one, and where the fewest replicas are."""
+    counts = Counter(dict.fromkeys(left.racks, 0))
+    for replicas in current.values():
+        counts.update(each for each in replicas if each in counts)
+    goal = {}
+    for place, replicas in sorted(current.items()):
+        if leaving not in replicas:
+            continue
+        others = [each for each in replicas if each != leaving]
+        used = Counter(map(left.rack_of, others))
+        possible = [each for each in left.racks if each not in others]
+        if not possible:
+            raise UsageError(
+                f"{place[0]}-{place[1]} has {len(replicas)} replicas, and no other broker could "
+                f"take the one of broker {leaving}: give it fewer first, with `moldau reassign`"
+            )
+        best = min(possible, key=lambda each: (used[left.rack_of(each)], counts[each], each))
+        counts[best] += 1
+        goal[place] = tuple(best if each == leaving else each for each in replicas)
+    return goal
+
+
 def _fill(chosen: list[int], wanted: int, brokers: Brokers, counts: Counter[int]) -> None:
     while len(chosen) < wanted:
         used = Counter(map(brokers.rack_of, chosen))

@@ -1,0 +1,68 @@
+"""Lines that others can cause as often as they like: the first are written, the rest is counted.
+
+Invariants: of one event at most `lines` lines are written in a period, and one more that tells how
+many were not; the number of events that are remembered is bounded. So who sends a million malformed
+requests fills a counter, and no disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from moldau.logging.loggers import Logger
+
+LINES: Final = 5
+PERIOD_S: Final = 60.0
+EVENTS_MAX: Final = 200
+
+
+class _Seen:
+    __slots__ = ("began_s", "unwritten", "written")
+
+    def __init__(self, began_s: float) -> None:
+        self.began_s = began_s
+        self.written = 0
+        self.unwritten = 0
+
+
+class Gathering:
+    """Warnings of one logger. An event is a text of the program; what varies is in the facts."""
+
+    def __init__(self, log: Logger, lines: int = LINES, period_s: float = PERIOD_S) -> None:
+        self._log = log
+        self._lines = lines
+        self._period_s = period_s
+        self._seen: dict[str, _Seen] = {}
+
+    def warn(self, event: str, now_s: float, **facts: object) -> None:
+        """It happened; written if it has not been too often lately."""
+        self.tick(now_s)
+        seen = self._seen.get(event)
+        if seen is None:
+            if len(self._seen) >= EVENTS_MAX:
+                self._end(next(iter(self._seen)), now_s)
+            seen = self._seen[event] = _Seen(now_s)
+        if seen.written < self._lines:
+            seen.written += 1
+            self._log.warn(event, **facts)
+        else:
+            seen.unwritten += 1
+
+    def tick(self, now_s: float) -> None:
+        """Time has passed: tell of what was counted in periods that are over."""
+        for event in list(self._seen):  # the oldest first
+            if now_s - self._seen[event].began_s < self._period_s:
+                return
+            self._end(event, now_s)
+
+    def close(self, now_s: float) -> None:
+        """Tell of all that was counted."""
+        for event in list(self._seen):
+            self._end(event, now_s)
+
+    def _end(self, event: str, now_s: float) -> None:
+        seen = self._seen.pop(event)
+        if seen.unwritten:
+            seconds = max(1, round(now_s - seen.began_s))
+            self._log.warn(f"{event} (more of the same)", count=seen.unwritten, seconds=seconds)
