@@ -108,3 +108,23 @@ def test_a_broker_is_drained(three: Cluster) -> None:
             shell.good("topic", "delete", name)
     eventually(lambda: shell("broker", "drain", "3").code == 0)
     eventually(lambda: all(3 not in each for each in replicas_of(shell, "leaving")))
+
+
+def test_brokers_are_watched(three: Cluster) -> None:
+    shell = Shell(three.bootstrap_servers)
+    shell.good("topic", "create", "watched", "--partitions", "3", "--replicas", "3")
+    partitions_of(shell, "watched")
+    lines = shell.good("cluster", "top", "--times", "2", "--every", "1").out.splitlines()
+    assert len(lines) == 6
+    assert [line.split()[0].rstrip("*") for line in lines[:3]] == [
+        "broker=1",
+        "broker=2",
+        "broker=3",
+    ]
+    assert "bytes/s=-" in lines[0]
+    assert "bytes/s=0.0MiB" in lines[3]
+    (found,) = map(
+        json.loads, shell.good("cluster", "top", "--times", "1", "--json").out.splitlines()
+    )
+    assert sum(each["is_controller"] for each in found) <= 1
+    assert all(each["replicas"] >= 3 for each in found)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_top import add_top, top
 from moldau.cli.commands.cluster_up import add_up, run_up
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_table
@@ -171,7 +172,7 @@ def _versions(arguments: Namespace, context: Context) -> int:
 
 
 command = ActionCommand(
-    "The cluster: up, describe, quorum, log-dirs, versions.",
+    "The cluster: up, describe, top, quorum, log-dirs, versions.",
     (
         Action(
             "up",
@@ -184,6 +185,14 @@ command = ActionCommand(
         ),
         Action("describe", "its id, its brokers, its features", _nothing, _describe),
         Action("quorum", "the controllers that keep the metadata", _nothing, show_quorum),
+        Action(
+            "top",
+            "what each broker leads, holds and takes in, live",
+            add_top,
+            top,
+            "Looks every two seconds until Ctrl-C. BEHIND are replicas that are not in sync; the "
+            "controller has a star.",
+        ),
         Action("log-dirs", "disks, what is on them and what is wrong", _add_broker, _log_dirs),
         Action("versions", "which versions of each API a broker serves", _add_broker, _versions),
     ),
