@@ -11,6 +11,7 @@ from typing import Final
 from moldau.broker.api import (
     alter_replica_log_dirs,
     api_versions,
+    brokers,
     cluster,
     configs,
     delete_records,
@@ -73,6 +74,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     57: features.serve,
     60: cluster.serve,
     61: describe_producers.serve,
+    64: brokers.serve_unregister,
     68: group_membership.serve_consumer_group_heartbeat,
     69: group_listing.serve_consumer_group_describe,
     74: configs.serve_list,

@@ -61,6 +61,8 @@ def alter_reassignments(
                     records[name] = record
             except KafkaError as error:
                 code, reason = error.code, error.reason
+                if code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+                    reason = None  # as Kafka has it
             rows.append(
                 ReassignablePartitionResponse(
                     partition_index=asked.partition_index, error_code=code, error_message=reason
@@ -72,7 +74,7 @@ def alter_reassignments(
         throttle_time_ms=0,
         allow_replication_factor_change=may_grow,
         error_code=ErrorCode.NONE,
-        error_message=None,
+        error_message=None if topics else "",
         responses=topics,
     )
     return Outcome(tuple(records.values()), response)

@@ -1,0 +1,29 @@
+"""UnregisterBroker: the controller forgets a broker that is gone for good, this passes it on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from moldau.broker.api.forwarding import forward
+from moldau.broker.settings import network
+from moldau.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.errors.codes import KafkaError
+
+
+def serve_unregister(node: Node, request: ApiRequest) -> None:
+    """Passes it on."""
+    message = cast(UnregisterBrokerRequest, request.decode())
+    forward(node, request, message, _refusal, node.settings[network.request_timeout_ms])
+
+
+def _refusal(error: KafkaError) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(
+        throttle_time_ms=0, error_code=error.code, error_message=error.reason
+    )
