@@ -13,7 +13,7 @@ from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
 
 if TYPE_CHECKING:
-    from moldau.client.admin_cluster import QuorumReplica
+    from moldau.client.admin.cluster import QuorumReplica
     from moldau.ids import Uuid
 
 
