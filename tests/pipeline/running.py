@@ -119,7 +119,8 @@ class Folder:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=dict(os.environ),
+            # To a broker, every MOLDAU_* variable is a setting.
+            env={key: text for key, text in os.environ.items() if not key.endswith("_CYCLES")},
             start_new_session=True,
         ) as process:
             run = Run(process)
