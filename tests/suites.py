@@ -49,7 +49,10 @@ DEEP_FILES: Final = (
     "tests/connect/worker/test_workers.py",
     "tests/pipeline/test_killed.py",
     "tests/streams/kafka/test_kafka_answers.py",
+    "tests/streams/real/test_bad_input.py",
+    "tests/streams/real/test_global_tables.py",
     "tests/streams/real/test_kills.py",
+    "tests/streams/real/test_queries.py",
     "tests/examples/test_shop_demo.py",
 )
 """Beginnings of paths."""
