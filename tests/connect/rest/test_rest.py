@@ -303,7 +303,7 @@ def test_the_status_table_is_what_people_see(worker: Worker, name: str, tmp_path
     assert connect("delete", name, "--url", worker.url).stdout == f"{name}: deleted\n"
     gone = connect("pause", name, "--url", worker.url)
     assert gone.returncode == 1
-    assert gone.stderr == f"moldau: Connector {name} not found\n"
+    assert gone.stderr == f"moldau: Unknown connector {name}\n"
 
 
 def test_configs_are_checked_without_a_worker(packages: Path, tmp_path: Path, name: str) -> None:

@@ -50,9 +50,12 @@ class Operations:
 
     def entry(self, name: str) -> ConnectorEntry:
         """The connector; NotFound."""
+        return self._existing(name, f"Connector {name} not found")
+
+    def _existing(self, name: str, otherwise: str) -> ConnectorEntry:
         found = self.herder.configs.image.get(name)
         if found is None:
-            raise NotFound(f"Connector {name} not found")
+            raise NotFound(otherwise)
         return found
 
     def config(self, name: str) -> dict[str, str]:
@@ -199,7 +202,7 @@ class Operations:
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pause, resume or stop; done when it is written down."""
         await self.check_leader()
-        if self.entry(name).target is not target:
+        if self._existing(name, f"Unknown connector {name}").target is not target:
             await self.herder.configs.put_target(name, target)
 
     async def check_leader(self) -> None:
@@ -222,7 +225,7 @@ class Operations:
     async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
         """ConnectorStateInfo with what is RESTARTING (KIP-745)."""
         await self.check_leader()
-        self.entry(name)
+        self._existing(name, f"Unknown connector: {name}")
         status = self.status(name)
         await self.herder.request_restarts(RestartRequest(name, include_tasks, only_failed))
         parts = [status["connector"], *(status["tasks"] if include_tasks else ())]
@@ -234,7 +237,7 @@ class Operations:
 
     async def restart_task(self, name: str, number: int) -> None:
         """Where it runs."""
-        self.entry(name)
+        self._existing(name, f"Unknown connector: {name}")
         task = TaskId(name, number)
         if task not in self.herder.configs.image.tasks(name):
             raise NotFound(f"Unknown task: {task}")

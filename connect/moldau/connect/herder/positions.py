@@ -75,19 +75,19 @@ class Positions:
     async def _change(self, name: str, pairs: list[Pair] | None, done: str) -> str:
         await self._operations.check_leader()
         config = self._operations.entry(name).config or {}
-        self._check_stopped(name)
+        await self._check_stopped(name)
         if issubclass(connector_class(config), SinkConnector):
             is_told = await self._change_group(name, config, pairs)
         else:
             is_told = await self._change_source(name, config, pairs)
         return (DONE if is_told else DONE_BY_FRAMEWORK).format(done=done)
 
-    def _check_stopped(self, name: str) -> None:
+    async def _check_stopped(self, name: str) -> None:
+        """Tasks that are just being stopped are waited for."""
         entry = self._operations.entry(name)
-        is_running = any(
-            task.connector == name for task in self._herder.running_tasks()
-        ) or self._herder.configs.image.tasks(name)
-        if entry.target is not TargetState.STOPPED or is_running:
+        if entry.target is TargetState.STOPPED:
+            await self._herder.tasks_ended(name)
+        if entry.target is not TargetState.STOPPED or self._herder.has_tasks(name):
             raise BadRequest(
                 "Connectors must be in the STOPPED state before their offsets can be modified. "
                 "This can be done for the specified connector by issuing a 'PUT' request to the "

@@ -43,6 +43,7 @@ SendTasks = Callable[[str, SessionKey, str, list[dict[str, str]]], Coroutine[Any
 
 RETRY_S: Final = 1.0
 STATUS_RETRY_S: Final = 1.0
+STOP_S: Final = 1.0
 
 
 class Herder:
@@ -212,6 +213,20 @@ class Herder:
         while any(what in self._running for what in (*given_up.connectors, *given_up.tasks)):
             self._reconciled.clear()
             await self._reconciled.wait()
+
+    def has_tasks(self, name: str) -> bool:
+        """Whether a task of the connector runs here, or may be started."""
+        runs_here = any(task.connector == name for task in self.running_tasks())
+        return runs_here or bool(self.configs.image.tasks(name))
+
+    async def tasks_ended(self, name: str) -> None:
+        """Returns when the connector has no tasks, or when that takes longer than a stop may."""
+        grace_ms = whole(self.settings, "task.shutdown.graceful.timeout.ms", 5_000)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_ms / 1000 + STOP_S):
+                while self.has_tasks(name):
+                    self._reconciled.clear()
+                    await self._reconciled.wait()
 
     def _take_restart_requests(self, wanted: Mapping[What, ConnectorRun | TaskRun]) -> None:
         requests, self.configs.image.restarts = self.configs.image.restarts, []

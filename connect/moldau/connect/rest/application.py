@@ -16,7 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moldau.connect.api import SourceConnector
+from moldau.connect.config.connectors import SinkConfig, SourceConfig
 from moldau.connect.config.infos import definitions
+from moldau.connect.config.model import ConfigModel
 from moldau.connect.herder.operations import Operations
 from moldau.connect.herder.positions import Positions
 from moldau.connect.herder.refusals import BadRequest, NotFound, NotLeader, Rebalancing, Refusal
@@ -48,6 +51,11 @@ def empty(status: int = 204) -> Response:
 def refused(status: int, message: str, **headers: str) -> Response:
     """An error body."""
     return answer({"error_code": status, "message": message}, status, **headers)
+
+
+def shared_model(connector: type) -> type[ConfigModel]:
+    """The settings that every connector of this kind has."""
+    return SourceConfig if issubclass(connector, SourceConnector) else SinkConfig
 
 
 def _cross_origin(settings: Mapping[str, str]) -> list[Middleware]:
@@ -156,7 +164,7 @@ class Api:
 
     async def list_connectors(self, request: Request) -> Response:
         names = self.operations.names()
-        wanted = set(request.query_params.getlist("expand")) & {"status", "info"}
+        wanted = set(request.query_params.getlist("expand"))
         if not wanted:
             return answer(names)
         found: dict[str, dict[str, Any]] = {}
@@ -285,7 +293,12 @@ class Api:
         for kind in PluginKind:
             for each in catalogue().all(kind):
                 if name in each.names():
-                    return answer(definitions(each.cls.config_model))
+                    found = definitions(each.cls.config_model)
+                    if kind is PluginKind.CONNECTOR:
+                        own = {setting["name"] for setting in found}
+                        shared = definitions(shared_model(each.cls))
+                        found += [setting for setting in shared if setting["name"] not in own]
+                    return answer(found)
         raise NotFound(f"Unknown plugin {name}: GET /connector-plugins?connectorsOnly=false lists "
                        "those that are installed")  # fmt: skip
 

@@ -25,6 +25,7 @@ PRELOADED: Final = (
     "moldau.connect.task.__main__",
     "moldau.connect.task.life",
     "moldau.connect.task.self_reading",
+    "moldau.connect.task.self_writing",
     "moldau.connect.task.sink",
     "moldau.connect.task.source",
     "moldau.connect.converters.json",
