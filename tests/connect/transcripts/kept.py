@@ -51,7 +51,7 @@ def differences(java: dict[str, Any], ours: dict[str, Any]) -> dict[str, tuple[A
         our_status, our_body = ours[name]
         if status != our_status and name not in OTHER_STATUS:
             found[name] = (status, our_status)
-        elif status == our_status and name not in OTHER_WORDS:
+        elif status == our_status and name not in OTHER_WORDS and name not in OTHER_STATUS:
             wanted, had = _comparable(name, body), _comparable(name, our_body)
             if isinstance(wanted, dict) and isinstance(had, dict) and _has_settings(name):
                 had = {key: had.get(key) for key in wanted}  # we have more settings
