@@ -80,6 +80,8 @@ def test_a_group_is_named_or_made_of_a_prefix() -> None:
         ({"failOnDataLoss": "perhaps"}, "use one of true, false"),
         ({"kafka.key.deserializer": "X"}, "cast them in the query"),
         ({"value.format": "yaml"}, "use one of binary, string, json, avro"),
+        ({"value.format": "protobuf"}, "value.format=protobuf needs it"),
+        ({"value.format": "string", "value.registry": "http://r"}, "it is for value.format="),
     ],
 )
 def test_what_cannot_be_used_is_named(options: dict[str, str], words: str) -> None:

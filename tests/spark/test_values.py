@@ -48,7 +48,7 @@ def test_a_date_is_text() -> None:
 
 
 def test_failfast_names_the_value() -> None:
-    with pytest.raises(ConfigError, match=r"no JSON of this value.schema.*\{broken"):
+    with pytest.raises(ConfigError, match=r"no JSON of its schema.*\{broken"):
         JsonColumn(KIND, is_strict=True)(binary(b'{"id":1}', b"{broken"))
 
 

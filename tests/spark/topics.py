@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from moldau.client.sync import Admin, NewTopic, Producer
-from moldau.testing import SyncEmbeddedBroker
 
 
-def make_topic(broker: SyncEmbeddedBroker, name: str, partitions: int = 2) -> None:
+class HasAddress(Protocol):
+    """A broker, wherever it runs."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+def make_topic(broker: HasAddress, name: str, partitions: int = 2) -> None:
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.create_topic(NewTopic(name, partitions))
 
 
 def send(
-    broker: SyncEmbeddedBroker, topic: str, values: Sequence[bytes | None], partition: int = 0
+    broker: HasAddress, topic: str, values: Sequence[bytes | None], partition: int = 0
 ) -> None:
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         keys = [f"k{index}".encode() for index in range(len(values))]
@@ -26,15 +32,15 @@ def numbers(count: int, start: int = 0) -> list[bytes]:
     return [str(each).encode() for each in range(start, start + count)]
 
 
-def reader(session: Any, broker: SyncEmbeddedBroker, topic: str, **options: str) -> Any:
+def reader(session: Any, broker: HasAddress, topic: str, **options: str) -> Any:
     return _with(session.read, broker, topic, options)
 
 
-def stream(session: Any, broker: SyncEmbeddedBroker, topic: str, **options: str) -> Any:
+def stream(session: Any, broker: HasAddress, topic: str, **options: str) -> Any:
     return _with(session.readStream, broker, topic, options)
 
 
-def _with(reader: Any, broker: SyncEmbeddedBroker, topic: str, options: dict[str, str]) -> Any:
+def _with(reader: Any, broker: HasAddress, topic: str, options: dict[str, str]) -> Any:
     return (
         reader.format("moldau")
         .option("kafka.bootstrap.servers", broker.bootstrap_servers)

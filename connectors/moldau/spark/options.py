@@ -16,6 +16,8 @@ from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms
 
+FORMATS: Final = ("binary", "string", "json", "avro", "protobuf")
+REGISTERED: Final = ("avro", "json", "protobuf")
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 _EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
 _DEFAULT_MAX_DELAY_MS: Final = 15 * 60_000
@@ -86,6 +88,7 @@ class ReadOptions:
     value_schema: str | None
     value_mode: str
     is_value_framed: bool
+    value_registry: str | None
     pushes_filters: bool
 
     @property
@@ -138,11 +141,12 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         min_partitions=_number(given, "minpartitions"),
         max_records_per_partition=_number(given, "maxrecordsperpartition"),
         poll_timeout_ms=_number(given, "kafkaconsumer.polltimeoutms") or _POLL_TIMEOUT_MS,
-        value_format=_choice(given, "value.format", ("binary", "string", "json", "avro"), "binary"),
+        value_format=_choice(given, "value.format", FORMATS, "binary"),
         value_schema=given.get("value.schema"),
         value_mode=_choice(given, "value.mode", ("permissive", "failfast"), "permissive"),
         is_value_framed=_choice(given, "value.framing", ("none", "confluent"), "none")
         == "confluent",
+        value_registry=_registry(given, subscription),
         pushes_filters=_flag(given, "pushfilters", default=False),
     )
 
@@ -244,6 +248,20 @@ def _group(given: Options, settings: Options, subscription: Subscription) -> str
         return own
     prefix = given.get("groupidprefix")
     return None if prefix is None else f"{prefix}-{subscription}"
+
+
+def _registry(given: Options, subscription: Subscription) -> str | None:
+    """Where the schemas of the values are."""
+    url, kind = given.get("value.registry", "").strip(), given.get("value.format", "binary").lower()
+    if kind == "protobuf" and not url:
+        refuse("value.registry", "", "value.format=protobuf needs it: http://localhost:8081")
+    if not url:
+        return None
+    if kind not in REGISTERED:
+        refuse("value.registry", url, f"it is for value.format={', '.join(REGISTERED)}")
+    if not subscription.topics:
+        refuse("value.registry", url, "name the topics by subscribe: the first has the schema")
+    return url
 
 
 def _number(given: Options, name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Values as typed columns: `value.format=binary|string|json|avro`.
+"""Values as typed columns: `value.format=binary|string|json|avro|protobuf`.
 
 Invariants: one value is one row, whatever is in it; in mode `permissive` a value that cannot be
 read is null, in mode `failfast` it ends the query and the error names it; a tombstone is null.
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from moldau.client.serdes.contract import DeserializationFailed
 from moldau.errors import ConfigError
 from moldau.spark.avro import avro_reader, avro_to_ddl
 from moldau.spark.options import ReadOptions, refuse
@@ -21,12 +22,17 @@ from moldau.spark.options import ReadOptions, refuse
 Column = Callable[[Any], Any]
 """From values as Arrow's binary to a column of the type that is wanted."""
 
+_SPELLED: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
 _SHOWN: Final = 80
 
 
 def value_type(options: ReadOptions) -> str:
     """The type of the column `value`, as DDL."""
     kind, schema = options.value_format, options.value_schema
+    if options.value_registry is not None:
+        from moldau.spark.registry import registered_ddl
+
+        return registered_ddl(options.value_registry, options.subscription.topics[0], kind)
     if kind == "binary":
         return "BINARY"
     if kind == "string":
@@ -46,11 +52,16 @@ def value_column(options: ReadOptions, kind: Any) -> Column:
     if options.value_format == "string":
         return _string
     is_strict = options.value_mode == "failfast"
+    if options.value_registry is not None:
+        from moldau.spark.registry import RegistryReader
+
+        registered = RegistryReader(options.value_registry, options.value_format)
+        return RecordColumn(kind, registered, options.value_format, is_strict=is_strict)
     if options.value_format == "json":
         return JsonColumn(kind, is_strict=is_strict)
     assert options.value_schema is not None
     read = avro_reader(options.value_schema, is_framed=options.is_value_framed)
-    return RecordColumn(kind, read, is_strict=is_strict)
+    return RecordColumn(kind, read, "avro", is_strict=is_strict)
 
 
 def _as_they_are(values: Any) -> Any:
@@ -121,9 +132,15 @@ class RecordColumn:
     """Values that are read one by one into dicts."""
 
     def __init__(
-        self, kind: Any, read: Callable[[bytes], dict[str, Any]], *, is_strict: bool
+        self,
+        kind: Any,
+        read: Callable[[bytes], dict[str, Any]],
+        name: str,
+        *,
+        is_strict: bool,
     ) -> None:
         self._kind = kind
+        self._name = name
         self._read = read
         self._is_strict = is_strict
 
@@ -135,9 +152,9 @@ class RecordColumn:
             return None
         try:
             return self._read(value)
-        except (ValueError, TypeError, EOFError, IndexError, KeyError):
+        except (DeserializationFailed, ValueError, TypeError, EOFError, IndexError, KeyError):
             if self._is_strict:
-                raise _unreadable("Avro", value) from None
+                raise _unreadable(_SPELLED[self._name], value) from None
             return None
 
 
@@ -167,6 +184,7 @@ def _one_line_each(values: Any) -> Any:
 def _unreadable(kind: str, value: bytes) -> ConfigError:
     shown = json.dumps(value[:_SHOWN].decode("utf-8", "replace"))
     return ConfigError(
-        f"a value is no {kind} of this value.schema: set value.mode=permissive to read it as null",
+        f"a value is no {kind} of its schema (value.schema, value.registry): set "
+        "value.mode=permissive to read it as null",
         value=shown,
     )

@@ -15,8 +15,8 @@ from moldau.connectors.spark.process import RunnerProcess
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealClock
 from moldau.spark.java import find_java
-from moldau.testing import SyncEmbeddedBroker
 from tests.spark.conftest import QUICK_JAVA
+from tests.spark.topics import HasAddress
 
 SMALL = {
     "spark.master": "local[2]",
@@ -82,6 +82,17 @@ class Events:
         self.process = process
         self.all: list[dict[str, Any]] = []
 
+    def until_over(self, timeout_s: float = 240) -> str:
+        """Whether it has finished or failed, as a word."""
+        deadline = RealClock.monotonic() + timeout_s
+        while True:
+            found = self.process.take(max(0.1, deadline - RealClock.monotonic()))
+            assert found is not None, f"neither the end nor a failure in time, but {self.all}"
+            self.all.append(found)
+            if found["type"] in ("finished", "failed"):
+                return str(found["type"])
+            assert found["type"] != "end", f"the runner ended, and told {self.all}"
+
     def until(self, kind: str, timeout_s: float = 240) -> dict[str, Any]:
         """The next event of this type; fails at once when the runner has failed or ended."""
         deadline = RealClock.monotonic() + timeout_s
@@ -102,7 +113,7 @@ class Events:
 
 @contextmanager
 def running(
-    broker: SyncEmbeddedBroker, name: str, config: Mapping[str, str], **more: object
+    broker: HasAddress, name: str, config: Mapping[str, str], **more: object
 ) -> Iterator[Events]:
     """A runner with this config, until the block ends."""
     process = RunnerProcess()

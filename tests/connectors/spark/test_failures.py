@@ -29,6 +29,8 @@ mean `amount`? SQLSTATE: 42703; line 1 pos 7;
         (UNRESOLVED, "A column `amont` cannot be resolved."),
         ("java.lang.RuntimeException\n\tat x\nCaused by: java.io.IOException: No space\n", "No sp"),
         ("plain words", "plain words"),
+        ("An error occurred while calling o55.isActive", "Java process has died"),
+        ("StatusCode.UNAVAILABLE\n\tdetails", "Spark Connect server is gone"),
     ],
 )
 def test_the_innermost_cause_is_one_line(text: str, line: str) -> None:

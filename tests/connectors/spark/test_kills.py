@@ -1,27 +1,44 @@
-"""kill -9 of a runner in mid-batch: the lake holds the topic exactly."""
+"""kill -9 of a runner, of Spark's Java, of Python workers and of the broker in mid-batch: what the
+connector wrote holds the topic exactly.
+
+`MOLDAU_SPARK_KILLS=10` kills each of the four ten times for each sink; by default each is killed
+once, the four shared by the sinks.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
+import sqlalchemy as sa
 
-from moldau.testing import SyncEmbeddedBroker
+from tests.broker.main.processes import BrokerProcess, broker_process
 from tests.connectors.spark.runners import (
     SMALL,
+    Events,
     ids_in,
     need_spark,
     orders,
     orders_lake,
     running,
 )
+from tests.databases.servers import postgresql_address
+from tests.peers.kafka_broker import free_ports
 from tests.spark.topics import make_topic, send
 
 pytestmark = pytest.mark.real
 
-KILLS = 2
-ROWS = 2_200
+CYCLES: Final = int(os.environ.get("MOLDAU_SPARK_KILLS", "0"))
+ROWS: Final = 1_800
+BATCH: Final = 300
+TOPIC: Final = "killed"
 
 
 @pytest.fixture(autouse=True)
@@ -29,37 +46,146 @@ def _spark() -> None:
     need_spark()
 
 
-def _parquet(folder: Path) -> list[int]:
-    return ids_in(folder / "orders") if (folder / "orders" / "_spark_metadata").exists() else []
+@dataclass
+class Broker:
+    """A broker's process that can be killed and started again on its port and directory."""
+
+    home: Path
+    port: int
+    bootstrap_servers: str
+    process: BrokerProcess | None = None
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        place = ("--listen", f"127.0.0.1:{self.port}", "--data", str(self.home / "data"))
+        with broker_process(self.home, *place) as self.process:
+            yield
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
 
 
-def _delta(folder: Path) -> list[int]:
-    delta = pytest.importorskip("deltalake")
-    found: list[int] = (
-        delta.DeltaTable(str(folder / "orders")).to_pyarrow_table().column("id").to_pylist()
+def children(pid: int) -> list[int]:
+    """The processes that it has started."""
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                status = (place / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(status[1]) == pid:
+                found.append(int(place.name))
+    return found
+
+
+def java_of(runner: int) -> int:
+    """Spark's Java: the script that starts it has become it."""
+    (found,) = (
+        each for each in children(runner) if b"java" in Path(f"/proc/{each}/cmdline").read_bytes()
     )
-    return sorted(found)
+    return found
 
 
-@pytest.mark.parametrize(
-    ("kind", "read"), [("parquet", _parquet), ("delta", _delta)], ids=["parquet", "delta"]
-)
-def test_kills_lose_nothing_and_repeat_nothing(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path, kind: str, read: object
-) -> None:
-    assert callable(read)
-    make_topic(moldau_broker, moldau_topic, 2)
-    send(moldau_broker, moldau_topic, orders(ROWS))
-    send(moldau_broker, moldau_topic, orders(ROWS, ROWS), partition=1)
-    more = {"sink.format": kind, "max.offsets.per.trigger": "400", **SMALL}
-    config = orders_lake(moldau_topic, tmp_path, **more)
+def python_workers(runner: int) -> list[int]:
+    """What Spark's Python daemon has forked: workers, and the planner of the source."""
+    return [worker for daemon in children(java_of(runner)) for worker in children(daemon)]
 
-    for kill in range(KILLS):
-        with running(moldau_broker, moldau_topic, config) as events:
-            for _ in range(2 + kill):
-                events.until("progress")
-            events.process.kill()
-    with running(moldau_broker, moldau_topic, config) as events:
-        events.until("finished")
 
-    assert read(tmp_path) == list(range(2 * ROWS)), json.dumps(events.all)[:500]
+def kill(victim: str, events: Events) -> None:
+    """SIGKILL. A runner or its Java is gone then; the loss of a worker may end the query."""
+    runner = events.process.pid
+    if victim == "runner":
+        events.process.kill()
+    elif victim == "driver":
+        os.kill(java_of(runner), signal.SIGKILL)
+        assert "Java process has died" in events.until("failed")["cause"]
+    elif victim == "worker":
+        workers = python_workers(runner)
+        assert workers
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        events.until_over()
+
+
+def _parquet(folder: Path, address: str) -> list[int]:
+    return ids_in(folder / "orders")
+
+
+def _delta(folder: Path, address: str) -> list[int]:
+    delta = pytest.importorskip("deltalake")
+    table = delta.DeltaTable(str(folder / "orders")).to_pyarrow_table()
+    return sorted(table.column("id").to_pylist())
+
+
+def _database(folder: Path, address: str) -> list[int]:
+    engine = sa.create_engine(address, poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        return list(connection.exec_driver_sql("SELECT id FROM orders ORDER BY id").scalars())
+
+
+Read = Callable[[Path, str], list[int]]
+SINKS: Final[dict[str, tuple[Read, list[str]]]] = {
+    "parquet": (_parquet, ["runner", "broker"]),
+    "delta": (_delta, ["driver"]),
+    "jdbc": (_database, ["worker"]),
+}
+ALL: Final = ["runner", "driver", "worker", "broker"]
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """PostgreSQL's address, for the sink that needs one."""
+    if request.node.callspec.params["kind"] != "jdbc":
+        yield ""
+        return
+    with postgresql_address() as address:
+        yield address
+
+
+@pytest.mark.parametrize("kind", SINKS)
+def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, kind: str, database: str) -> None:
+    read, victims = SINKS[kind]
+    victims = ALL * CYCLES or victims
+    port = free_ports(1)[0]
+    broker = Broker(tmp_path, port, f"127.0.0.1:{port}")
+    config = orders_lake(
+        TOPIC,
+        tmp_path,
+        **{
+            "sink.format": kind,
+            "sink.table": "orders",
+            "jdbc.url": database,
+            "max.offsets.per.trigger": str(BATCH),
+            **SMALL,
+        },
+    )
+    total = 0
+    with broker.up():
+        make_topic(broker, TOPIC, 2)
+    for victim in [*victims, "nothing"]:
+        with broker.up():
+            for partition in range(2):
+                send(broker, TOPIC, orders(ROWS // 2, total), partition)
+                total += ROWS // 2
+            if victim == "broker":
+                continue_after_the_broker(broker, config)
+                continue
+            with running(broker, TOPIC, config) as events:
+                if victim == "nothing":
+                    events.until("finished")
+                else:
+                    events.until("progress")
+                    kill(victim, events)
+
+    assert read(tmp_path, database) == list(range(total)), json.dumps(victims)
+
+
+def continue_after_the_broker(broker: Broker, config: dict[str, str]) -> None:
+    """The runner stays; its broker is killed and comes back at the same place."""
+    with running(broker, TOPIC, config) as events:
+        events.until("progress")
+        broker.kill()
+        with broker.up():
+            events.until("finished")

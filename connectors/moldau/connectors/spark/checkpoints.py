@@ -2,6 +2,7 @@
 
     <checkpoint.location>/<connector>/generation.json     {"generation": 2, "starting": {...}}
     <checkpoint.location>/<connector>/gen-2/              what Spark keeps
+    <checkpoint.location>/<connector>/session             the last session on a Spark Connect server
 
 Spark's checkpoints cannot be edited, so other offsets are a new generation that begins at them.
 Invariant: one process works on a connector's checkpoint at a time; the lock goes with the process.
@@ -22,6 +23,8 @@ from moldau.spark.ranges import Checkpoint
 
 _STATE: Final = "generation.json"
 _LOCK: Final = "lock"
+_SESSION: Final = "session"
+_COLUMNS: Final = "columns"
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,35 @@ class CheckpointFolder:
         lines = (folder / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
         found: Checkpoint = json.loads(lines[-1])
         return found
+
+    def last_session(self) -> int:
+        """The number of the last session on a Spark Connect server; 0 before the first."""
+        try:
+            return int((self._path / _SESSION).read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return 0
+
+    def note_session(self, number: int) -> None:
+        """This session begins. For the process that has the lock."""
+        draft = self._path / f"{_SESSION}.new"
+        draft.write_text(str(number), encoding="ascii")
+        draft.replace(self._path / _SESSION)
+
+    def columns(self) -> str | None:
+        """The columns that were inferred for the generation in use."""
+        if not self.is_here:
+            return None
+        try:
+            return Path(self.path(self.read()), _COLUMNS).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def keep_columns(self, columns: str) -> None:
+        """For the next start."""
+        if self.is_here:
+            place = Path(self.path(self.read()), _COLUMNS)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(columns, encoding="utf-8")
 
     def lock(self) -> None:
         """ConfigError if another process has it. Held until `release` or the process's end."""

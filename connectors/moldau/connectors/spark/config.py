@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Literal
 from moldau.connect.api import Problem, key
 from moldau.connectors.spark.base_config import FILES, SparkConfig
 from moldau.errors import ConfigError
+from moldau.spark.options import REGISTERED
 
 _SOURCE, _QUERY, _SINK = "Source", "Query", "Sink"
 _DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
@@ -22,14 +23,21 @@ class SparkSinkConfig(SparkConfig):
 
     open_prefixes: ClassVar[tuple[str, ...]] = (*SparkConfig.open_prefixes, "sink.option.")
 
-    value_format: Literal["json", "avro", "string", "binary"] = key(
+    value_format: Literal["json", "avro", "protobuf", "string", "binary"] = key(
         "value.format", "json", doc="What the values of the records are.",
         importance="high", group=_SOURCE,
     )  # fmt: skip
     value_schema: str | None = key(
         "value.schema", None,
-        doc="The columns of a JSON value as DDL (`id BIGINT, at TIMESTAMP`), or an Avro schema.",
+        doc="The columns of a JSON value as DDL (`id BIGINT, at TIMESTAMP`), `infer` to take them "
+        "from the first records, or an Avro schema.",
         importance="high", group=_SOURCE,
+    )  # fmt: skip
+    value_registry: str | None = key(
+        "value.registry", None,
+        doc="The address of the Schema Registry that has the schemas of the values (avro, protobuf,"
+        " json), in place of value.schema.",
+        group=_SOURCE,
     )  # fmt: skip
     starting_offsets: str = key(
         "starting.offsets", "earliest", doc="Where a new query begins: earliest, latest, or JSON.",
@@ -83,6 +91,16 @@ class SparkSinkConfig(SparkConfig):
     auto_create: bool = key("auto.create", True, doc="Make a table that is missing.", group=_SINK)
 
     @property
+    def infers(self) -> bool:
+        """Whether the columns are taken from the first records."""
+        return (self.value_schema or "").strip().lower() == "infer" and not self.value_registry
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the data source reads the values into columns itself."""
+        return bool(self.value_registry) or self.value_format == "avro"
+
+    @property
     def tolerates_errors(self) -> bool:
         """Whether a value that cannot be read is skipped."""
         return self.originals.get("errors.tolerance", "none").strip().lower() == "all"
@@ -102,16 +120,32 @@ class SparkSinkConfig(SparkConfig):
 
     def check(self) -> Iterable[Problem]:
         yield from super().check()
-        if self.value_format in ("json", "avro") and not self.value_schema:
-            yield Problem("value.schema", f"value.format={self.value_format} needs it")
+        yield from self._check_values()
         if self.watermark is not None and "," not in self.watermark:
             yield Problem("watermark", "use a column and a delay, as in `at, 10 minutes`")
-        if self.dead_letter_topic and self.value_format != "json":
+        if self.dead_letter_topic and (self.value_format != "json" or self.value_registry):
             yield Problem(
                 "errors.deadletterqueue.topic.name",
-                "unparsable rows can be sent on for value.format=json only: leave it out",
+                "unparsable rows can be sent on for value.format=json only, without a registry: "
+                "leave it out",
             )
         yield from self._check_sink()
+
+    def _check_values(self) -> Iterable[Problem]:
+        kind = self.value_format
+        if self.value_registry:
+            if kind not in REGISTERED:
+                yield Problem("value.registry", f"it is for value.format={', '.join(REGISTERED)}")
+            if self.originals.get("topics.regex"):
+                yield Problem("value.registry", "name the topics: the first has the schema")
+        elif kind == "protobuf":
+            yield Problem("value.registry", "value.format=protobuf needs it: http://localhost:8081")
+        elif kind in ("json", "avro") and not self.value_schema:
+            yield Problem(
+                "value.schema", f"value.format={kind} needs it: columns, infer, or value.registry"
+            )
+        if self.infers and kind != "json":
+            yield Problem("value.schema", "infer is for value.format=json")
 
     def _check_sink(self) -> Iterable[Problem]:
         needs = {**dict.fromkeys((*FILES, "delta"), "sink.path"), "topic": "sink.topic"}

@@ -23,6 +23,18 @@ _HINTS: Final = {
     "PARSE_SYNTAX_ERROR": "check value.schema and transforms.sql",
     "CONCURRENT_STREAM_LOG_UPDATE": "another query uses this checkpoint: stop it",
 }
+_JAVA_IS_GONE: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError")
+_JAVA_DIED: Final = re.compile(
+    r"Answer from Java side is empty|Error while sending or receiving"
+    r"|\AAn error occurred while calling [\w.$]+\s*\Z"
+)
+_DIED: Final = (
+    "Spark's Java process has died -> look for the kernel's out-of-memory killer, and give it more "
+    "with spark.conf.driver.memory; the query goes on from its checkpoint"
+)
+_SERVER_GONE: Final = (
+    "the Spark Connect server is gone -> start it; the query goes on from its checkpoint"
+)
 
 
 def cause_of(error: BaseException) -> str:
@@ -30,6 +42,10 @@ def cause_of(error: BaseException) -> str:
     if isinstance(error, MoldauError):
         return str(error)
     text = str(error)
+    if type(error).__name__ in _JAVA_IS_GONE or _JAVA_DIED.search(text):
+        return _DIED
+    if "StatusCode.UNAVAILABLE" in text:
+        return _SERVER_GONE
     found = _OURS.findall(text) or _TRACEBACK_END.findall(text)
     if found and "Traceback" in text:
         return _short(found[-1][1])

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig, guarantee
+from moldau.connectors.spark.inference import SAMPLE, inferred
 from moldau.connectors.spark.messages import SINK, Message
 from moldau.connectors.spark.origins import Origin, transformed
 from moldau.connectors.spark.queries import Queries, Tell
@@ -68,7 +69,7 @@ class SinkJob:
         self._queries = Queries(tell)
 
     def begin(self, session: Any) -> Message:
-        config, clients = self._config, self._clients
+        clients, config = self._clients, self._with_columns(session)
         generation = self._folder.read()
         checkpoint = self._folder.path(generation)
         rows = Rows(session, config, self._name)
@@ -84,6 +85,18 @@ class SinkJob:
             )
             self._queries.watch(*started)
         return {"query": query, "guarantee": guarantee(config), "checkpoint": checkpoint}
+
+    def _with_columns(self, session: Any) -> SparkSinkConfig:
+        """The config, with the columns that were inferred once for this generation."""
+        config = self._config
+        if not config.infers:
+            return config
+        columns = self._folder.columns()
+        if columns is None:
+            sample = Rows(session, config, self._name).sample(self._clients, SAMPLE)
+            columns = inferred(sample)
+            self._folder.keep_columns(columns)
+        return config.model_copy(update={"value_schema": columns})
 
     def halt(self) -> None:
         self._queries.halt()

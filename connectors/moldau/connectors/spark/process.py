@@ -41,6 +41,11 @@ class RunnerProcess:
             self._messages.put(_END)
 
     @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
     def exit_code(self) -> int | None:
         """None while it runs."""
         return self._process.poll()

@@ -50,11 +50,24 @@ class Rows:
             options["maxOffsetsPerTrigger"] = str(config.max_offsets)
         if config.min_partitions is not None:
             options["minPartitions"] = str(config.min_partitions)
-        if config.value_format == "avro":
-            options["value.format"] = "avro"
-            options["value.schema"] = config.value_schema or ""
+        if config.is_typed:
+            options["value.format"] = config.value_format
+            if config.value_registry:
+                options["value.registry"] = config.value_registry
+            else:
+                options["value.schema"] = config.value_schema or ""
             options["value.mode"] = "permissive" if config.tolerates_errors else "failfast"
         return self._session.readStream.format("moldau").options(**options).load()
+
+    def sample(self, clients: Mapping[str, str], count: int) -> list[bytes | None]:
+        """The values of some of the first records."""
+        options = {f"kafka.{name}": text for name, text in clients.items()}
+        options |= {f"kafka.{name}": text
+                    for name, text in self._config.with_prefix("kafka.").items()}  # fmt: skip
+        options |= topics_of(self._config.originals)
+        rows = self._session.read.format("moldau").options(**options).load()
+        found = rows.select("value").limit(count).collect()
+        return [None if row.value is None else bytes(row.value) for row in found]
 
     def good(self, records: Any) -> Any:
         """The view `source`: values as columns, and where they come from."""
@@ -66,7 +79,7 @@ class Rows:
             if self._config.value_format == "string":
                 value = value.cast("string")
             return kept.select(value.alias("value"), *meta)
-        if self._config.value_format == "avro":
+        if self._config.is_typed:
             return kept.select("value.*", *meta)
         parsed = self._parsed(kept)
         if self._config.tolerates_errors:

@@ -6,21 +6,22 @@ is told to stop or its task is gone. The same module runs for each `spark.deploy
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable
 from typing import Any, Final
 
 from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.deployments import open_session
 from moldau.connectors.spark.failures import cause_of
 from moldau.connectors.spark.jobs import config_of, job_of
 from moldau.connectors.spark.messages import PAUSE, RESUME, START, STOP, Message, dump, parse
 from moldau.runtime.children import Mailbox, open_parent_pipe
-from moldau.spark.session import new_session
 
 Send = Callable[[bytes], None]
 
+LOG: Final = logging.getLogger("moldau.connectors.spark")
 _LOOK_S: Final = 0.25
-_MEMORY: Final = "1g"
 
 
 class Runner:
@@ -43,20 +44,9 @@ class Runner:
 
     def open(self) -> None:
         """The session; ConfigError in one line for what is missing."""
-        config = self._config
         self._folder.lock()
-        conf = {"spark.driver.memory": _MEMORY, **config.spark_conf}
-        remote = config.remote
-        if config.deploy == "shared-local":
-            remote = config.master if config.master.startswith("local") else "local[*]"
-            conf["spark.local.connect.reuse"] = "true"
-        self._session = new_session(
-            f"moldau-{self._name}",
-            master=config.master,
-            remote=None if config.deploy == "local" else remote,
-            conf=conf,
-        )
-        self.tell("session", version=self._session.version, deploy=config.deploy)
+        self._session = open_session(self._config, self._folder, self._name)
+        self.tell("session", version=self._session.version, deploy=self._config.deploy)
 
     def begin(self) -> None:
         """Starts the job from its checkpoint."""
@@ -98,8 +88,16 @@ def serve(messages: Mailbox[Message], send: Send) -> None:
         send(dump({"type": "failed", "cause": cause_of(error), "trace": _trace(error)}))
     finally:
         if runner is not None:
-            runner.close()
+            _close(runner)
     send(dump({"type": "stopped"}))
+
+
+def _close(runner: Runner) -> None:
+    """What failed may not be there to be closed any more."""
+    try:
+        runner.close()
+    except Exception as error:
+        LOG.warning("the session did not end in order: %s", cause_of(error))
 
 
 def _obey(runner: Runner, messages: Mailbox[Message]) -> None:

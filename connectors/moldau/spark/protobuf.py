@@ -1,0 +1,125 @@
+"""Protobuf messages as rows: the Spark type of a file's first message, and messages as dicts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any, Final
+
+from moldau.client.serdes.extras import need
+from moldau.errors import ConfigError
+
+_STAMP: Final = "google.protobuf.Timestamp"
+_TYPES: Final = {
+    "DOUBLE": "DOUBLE",
+    "FLOAT": "FLOAT",
+    "INT64": "BIGINT",
+    "SINT64": "BIGINT",
+    "SFIXED64": "BIGINT",
+    "UINT64": "DECIMAL(20,0)",
+    "FIXED64": "DECIMAL(20,0)",
+    "INT32": "INT",
+    "SINT32": "INT",
+    "SFIXED32": "INT",
+    "UINT32": "BIGINT",
+    "FIXED32": "BIGINT",
+    "BOOL": "BOOLEAN",
+    "STRING": "STRING",
+    "BYTES": "BINARY",
+    "ENUM": "STRING",
+}
+
+
+def file_to_ddl(data: bytes) -> str:
+    """The type of the first message of a serialized file."""
+    need("google.protobuf", "protobuf")
+    pools = import_module("google.protobuf.descriptor_pool")
+    files = import_module("google.protobuf.descriptor_pb2")
+    file, pool = files.FileDescriptorProto.FromString(data), pools.DescriptorPool()
+    for name in file.dependency:
+        _add_shipped(pools, pool, name)
+    file.name = file.name or "default"
+    pool.AddSerializedFile(file.SerializeToString())
+    found = pool.FindFileByName(file.name)
+    first = next(iter(found.message_types_by_name.values()), None)
+    if first is None:
+        raise ConfigError("the registered Protobuf file has no message")
+    return _message_ddl(first, ())
+
+
+def _add_shipped(pools: Any, pool: Any, name: str) -> None:
+    short = name.removeprefix("google/protobuf/").removesuffix(".proto")
+    try:
+        import_module(f"google.protobuf.{short}_pb2")
+        file = pools.Default().FindFileByName(name)
+    except (ImportError, KeyError):
+        raise ConfigError(
+            "the Protobuf file imports another one: only protobuf's own can be had here; give the "
+            "columns by value.schema of another format, or read value.format=binary",
+            imported=name,
+        ) from None
+    pool.AddSerializedFile(file.serialized_pb)
+
+
+def _message_ddl(message: Any, above: tuple[str, ...]) -> str:
+    if message.full_name in above:
+        raise ConfigError("the message contains itself, which no row can", field=message.full_name)
+    inside = (*above, message.full_name)
+    fields = (f"`{each.name}`: {_field_ddl(each, inside)}" for each in message.fields)
+    return f"STRUCT<{', '.join(fields)}>"
+
+
+def _field_ddl(field: Any, above: tuple[str, ...]) -> str:
+    if _is_map(field):
+        keys = field.message_type.fields_by_name
+        kinds = (_one_ddl(keys["key"], above), _one_ddl(keys["value"], above))
+        return f"MAP<{', '.join(kinds)}>"
+    one = _one_ddl(field, above)
+    return f"ARRAY<{one}>" if field.is_repeated else one
+
+
+def _one_ddl(field: Any, above: tuple[str, ...]) -> str:
+    if field.message_type is not None:
+        if field.message_type.full_name == _STAMP:
+            return "TIMESTAMP"
+        return _message_ddl(field.message_type, above)
+    name = next(
+        each.removeprefix("TYPE_")
+        for each in dir(field)
+        if each.startswith("TYPE_") and getattr(field, each) == field.type
+    )
+    return _TYPES[name]
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def message_to_dict(message: Any) -> dict[str, Any]:
+    """The fields by their names; a message that is not there, or an optional field, is null."""
+    return {each.name: _value(message, each) for each in message.DESCRIPTOR.fields}
+
+
+def _value(message: Any, field: Any) -> Any:
+    if field.has_presence and not message.HasField(field.name):
+        return None
+    value = getattr(message, field.name)
+    if _is_map(field):
+        kind = field.message_type.fields_by_name["value"]
+        return [(each, _one(value[each], kind)) for each in value]
+    if field.is_repeated:
+        return [_one(each, field) for each in value]
+    return _one(value, field)
+
+
+def _one(value: Any, field: Any) -> Any:
+    if field.message_type is not None:
+        if field.message_type.full_name == _STAMP:
+            return datetime.fromtimestamp(value.seconds, UTC).replace(
+                microsecond=value.nanos // 1000
+            )
+        return message_to_dict(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return str(value) if known is None else known.name
+    return value

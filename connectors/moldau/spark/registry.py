@@ -1,0 +1,149 @@
+"""Values whose schemas are in a Schema Registry: Avro, Protobuf and JSON Schema.
+
+The driver asks for the latest schema of the topic's values, which gives the columns; each value is
+read with the schema that it was written with, and its fields are fitted to the columns by name.
+
+Invariants: a registry that does not answer ends the query, and is never taken for a bad value; a
+reader pickles as its address, and connects where it is used.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from inspect import isawaitable
+from typing import Any, Final
+
+from moldau.client.serdes.avro import AvroDeserializer
+from moldau.client.serdes.contract import Place
+from moldau.client.serdes.json_schema import JsonSchemaDeserializer
+from moldau.client.serdes.protobuf import ProtobufDeserializer
+from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
+from moldau.client.serdes.registry.schemas import RegistryError
+from moldau.client.sync import SchemaRegistry
+from moldau.errors import ConfigError
+from moldau.runtime import Runtime
+from moldau.runtime.threaded import ThreadedRuntime
+from moldau.spark.avro import avro_to_ddl
+from moldau.spark.protobuf import file_to_ddl, message_to_dict
+
+KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
+_READERS: Final = {
+    "avro": AvroDeserializer,
+    "protobuf": ProtobufDeserializer,
+    "json": JsonSchemaDeserializer,
+}
+_READS: Final[dict[tuple[str, str], Callable[[bytes], Any]]] = {}
+_JSON_TYPES: Final = {
+    "integer": "BIGINT",
+    "number": "DOUBLE",
+    "string": "STRING",
+    "boolean": "BOOLEAN",
+}
+
+
+def registered_ddl(url: str, topic: str, value_format: str) -> str:
+    """The columns of the topic's values; ConfigError names what the registry does not have."""
+    subject = f"{topic}-value"
+    with SchemaRegistry(url) as registry:
+        try:
+            latest = registry.latest(subject)
+            found, text = latest.schema, latest.schema.text
+            if found.type == "PROTOBUF" and value_format == "protobuf":
+                text = registry.schema(latest.id, format="serialized").text
+        except RegistryError as error:
+            raise ConfigError(
+                f"the registry gives no schema for the values: {error}; check value.registry, and "
+                "that a producer has registered its schema",
+                subject=subject,
+            ) from error
+    if found.type != KINDS[value_format]:
+        right = next((name for name, kind in KINDS.items() if kind == found.type), found.type)
+        raise ConfigError(
+            f"the values are of another kind: set value.format={right}",
+            subject=subject,
+            value_format=value_format,
+        )
+    if value_format == "avro":
+        return avro_to_ddl(text)
+    if value_format == "protobuf":
+        return file_to_ddl(base64.b64decode(text))
+    return json_schema_to_ddl(text)
+
+
+class RegistryReader:
+    """Reads one value into a dict. Spark keeps its workers, so connections are used again."""
+
+    def __init__(self, url: str, value_format: str) -> None:
+        self._url = url
+        self._format = value_format
+
+    def __call__(self, data: bytes) -> dict[str, Any]:
+        read = _READS.get((self._url, self._format))
+        if read is None:
+            read = _READS[self._url, self._format] = _opened(self._url, self._format)
+        found = read(data)
+        return dict(found) if isinstance(found, Mapping) else message_to_dict(found)
+
+
+def _opened(url: str, value_format: str) -> Callable[[bytes], Any]:
+    """Lives as long as the process, on a loop of its own."""
+    loop = ThreadedRuntime("registry")
+    loop.start()
+
+    async def begin(runtime: Runtime) -> Any:
+        return _READERS[value_format](AsyncSchemaRegistry(url, runtime=runtime))
+
+    reader, place = loop.run(begin), Place("", False)
+
+    async def awaited(data: bytes) -> Any:
+        found = reader(data, place)
+        return await found if isawaitable(found) else found
+
+    def read(data: bytes) -> Any:
+        # What is known is read here; only a new schema is asked for on the loop.
+        found = reader(data, place)
+        if not isawaitable(found):
+            return found
+        close = getattr(found, "close", None)
+        if close is not None:
+            close()
+        return loop.run(lambda _: awaited(data))
+
+    return read
+
+
+def json_schema_to_ddl(text: str) -> str:
+    """The type of a JSON Schema's object as DDL."""
+    schema = json.loads(text)
+    if not isinstance(schema, dict) or "properties" not in schema:
+        raise ConfigError("no JSON Schema for rows: its top must be an object with properties")
+    return _json_ddl(schema, "value")
+
+
+def _json_ddl(schema: Mapping[str, Any], name: str) -> str:
+    choices = schema.get("oneOf") or schema.get("anyOf")
+    if choices is not None:
+        kept = [each for each in choices if each.get("type") != "null"]
+        if len(kept) == 1:
+            return _json_ddl(kept[0], name)
+    kinds = schema.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    kinds = [each for each in kinds if each != "null"]
+    if not kinds and "properties" in schema:
+        kinds = ["object"]
+    if len(kinds) == 1 and kinds[0] in _JSON_TYPES:
+        return _JSON_TYPES[kinds[0]]
+    if kinds == ["array"] and isinstance(schema.get("items"), dict):
+        return f"ARRAY<{_json_ddl(schema['items'], name)}>"
+    if kinds == ["object"] and "properties" in schema:
+        fields = (
+            f"`{each}`: {_json_ddl(kind, each)}" for each, kind in schema["properties"].items()
+        )
+        return f"STRUCT<{', '.join(fields)}>"
+    raise ConfigError(
+        "this part of the JSON Schema has no type in Spark: read value.format=binary, or give "
+        "value.schema",
+        field=name,
+    )

@@ -1,0 +1,152 @@
+"""`spark.deploy`: one changed key, and the query goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from moldau.errors import ConfigError
+from moldau.spark.reach import check_reachable
+from moldau.testing import SyncEmbeddedBroker
+from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake, running
+from tests.peers.kafka_broker import free_ports
+from tests.spark.clusters import standalone_cluster
+from tests.spark.topics import make_topic, send
+
+CHUNK = 200
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words"),
+    [("spark", "no Spark master answers: start it"), ("sc", "no Spark Connect server answers")],
+)
+def test_an_unreachable_place_is_one_line_with_cause_and_fix(scheme: str, words: str) -> None:
+    port = free_ports(1)[0]
+
+    with pytest.raises(ConfigError, match=words) as raised:
+        check_reachable(f"{scheme}://127.0.0.1:{port}/;token=secret")
+
+    told = str(raised.value)
+    assert "Connection refused" in told
+    assert str(port) in told
+    assert "secret" not in told
+    assert "\n" not in told
+
+
+def test_other_masters_are_for_spark_to_check() -> None:
+    for master in ("local[2]", "yarn", "k8s://https://127.0.0.1:1"):
+        check_reachable(master)
+
+
+@pytest.mark.real
+def test_a_runner_tells_of_an_unreachable_master_before_it_starts_java(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    need_spark()
+    master = f"spark://127.0.0.1:{free_ports(1)[0]}"
+    config = orders_lake(moldau_topic, tmp_path, **{"spark.master": master})
+
+    with running(moldau_broker, moldau_topic, config) as events:
+        failed = events.until("failed")
+
+    assert failed["cause"].startswith("no Spark master answers: start it")
+    assert "\n" not in failed["cause"]
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the shared server is written down; it is stopped at the end."""
+    for part in ("grpc", "grpc_status", "pandas"):
+        pytest.importorskip(part, reason=f"Spark Connect needs {part}")
+    place = tmp_path / "server" / "discovery.json"
+    place.parent.mkdir(mode=0o700)
+    monkeypatch.setenv("SPARK_LOCAL_CONNECT_DISCOVERY", str(place))
+    yield place
+    import_module("pyspark.sql.connect.local_server").stop_local_connect_server()
+
+
+@pytest.mark.real
+def test_a_shared_server_and_a_remote_one_go_on_with_the_checkpoint(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path, shared: Path
+) -> None:
+    """The runner is killed in mid-query: the query goes on without it, and the next runner ends it
+    before it begins. Then the server is killed."""
+    need_spark()
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, orders(CHUNK))
+    config = orders_lake(
+        moldau_topic,
+        tmp_path,
+        **{
+            "spark.deploy": "shared-local",
+            "trigger": "processing 1 second",
+            "max.offsets.per.trigger": "50",
+        },
+    )
+    with running(moldau_broker, moldau_topic, config) as events:
+        events.until("progress")
+        events.process.kill()
+    send(moldau_broker, moldau_topic, orders(CHUNK, CHUNK))
+    with running(moldau_broker, moldau_topic, config) as events:
+        started = events.until("started")
+        assert started["guarantee"].startswith("exactly once")
+        events.until("progress")
+        _kill_server(shared)
+        events.until("failed", 120)
+    with running(moldau_broker, moldau_topic, {**config, "trigger": "available-now"}) as events:
+        events.until("finished")
+    assert ids_in(tmp_path / "orders") == list(range(2 * CHUNK))
+
+    send(moldau_broker, moldau_topic, orders(CHUNK, 2 * CHUNK))
+    with running(moldau_broker, moldau_topic, _remote(config, shared)) as events:
+        events.until("finished")
+    assert ids_in(tmp_path / "orders") == list(range(3 * CHUNK))
+
+
+def _found(shared: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(shared.read_text())
+    return found
+
+
+def _kill_server(shared: Path) -> None:
+    pid = _found(shared)["pid"]
+    assert isinstance(pid, int)
+    os.kill(pid, signal.SIGKILL)
+
+
+def _remote(config: dict[str, str], shared: Path) -> dict[str, str]:
+    """The address of the same server, as a user writes it."""
+    found = _found(shared)
+    address = f"sc://{found['host']}:{found['port']}/;token={found['token']}"
+    changed = {"spark.deploy": "remote", "spark.remote": address, "trigger": "available-now"}
+    return {**config, **changed}
+
+
+@pytest.mark.real
+def test_a_cluster_goes_on_with_the_checkpoint_and_loses_a_worker(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    need_spark()
+    make_topic(moldau_broker, moldau_topic, 2)
+    send(moldau_broker, moldau_topic, orders(CHUNK))
+    config = orders_lake(moldau_topic, tmp_path, **{"max.offsets.per.trigger": "100"})
+    with running(moldau_broker, moldau_topic, config) as events:
+        events.until("finished")
+
+    send(moldau_broker, moldau_topic, orders(CHUNK, CHUNK))
+    send(moldau_broker, moldau_topic, orders(CHUNK, 2 * CHUNK), partition=1)
+    with (
+        standalone_cluster(tmp_path) as cluster,
+        running(moldau_broker, moldau_topic, {**config, **cluster.conf()}) as events,
+    ):
+        events.until("progress")
+        cluster.workers[0].kill()
+        events.until("finished")
+
+    assert ids_in(tmp_path / "orders") == list(range(3 * CHUNK))
