@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from io import StringIO
 
+import pytest
+
 from moldau.streams.commands.restore_bar import RestoreBar
 from moldau.streams.worker.door import TopicPartition
 from moldau.streams.worker.tasks import Restoring, TaskId, WorkerTask
@@ -23,7 +25,8 @@ def restoring_task(end: int) -> WorkerTask:
     return task
 
 
-def test_a_bar_shows_how_far_the_restore_is() -> None:
+def test_a_bar_shows_how_far_the_restore_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
     bar = RestoreBar(out)
     write = bar.write_around(out.write)
