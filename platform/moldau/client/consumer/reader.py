@@ -59,7 +59,7 @@ class GroupsReader:
 
     def let_go(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What goes by itself when partitions are given up."""
-        return self.consumed() if self._consumer._is_finished() else self.done()
+        return self._consumer._consumed() if self._consumer._is_finished() else self.done()
 
     def done(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What goes by itself as time passes: all before what is at hand, and without partitions
