@@ -20,7 +20,7 @@ OTHER_WORDS: Final = {
     "create without name": "it names the key",
     "settings of no plugin": "it says where the names are",
 }
-OWN_KEYS: Final = frozenset({"version", "guarantee", "inode", "task.class"})
+OWN_KEYS: Final = frozenset({"version", "guarantee", "inode"})
 """Ours alone, or of the implementation."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.connect.api.record import SinkRecord, SourceRecord
@@ -105,6 +105,10 @@ class SinkTaskContext(ABC):
 
 class Task(ABC):
     """What both kinds share."""
+
+    java_name: ClassVar[str] = ""
+    """The class that a Java worker runs for it: what stands in the config topic as task.class, so
+    that a Java worker can go on from there."""
 
     @abstractmethod
     def start(self, props: Mapping[str, str]) -> None:

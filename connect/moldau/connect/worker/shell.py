@@ -329,7 +329,7 @@ def _with_task_keys(
 ) -> dict[str, str]:
     """With what Kafka Connect adds to the connector's own keys."""
     kind = connector.task_class()
-    found = {**config, "task.class": f"{kind.__module__}.{kind.__qualname__}"}
+    found = {**config, "task.class": kind.java_name or f"{kind.__module__}.{kind.__qualname__}"}
     if isinstance(connector, SinkConnector):
         for name in ("topics", "topics.regex"):
             if name in connector_config:

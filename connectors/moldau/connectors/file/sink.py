@@ -70,6 +70,8 @@ class FileStreamSinkConnector(SinkConnector):
 class FileStreamSinkTask(SinkTask):
     """Appends a line a record to one file. At least once: after a crash lines may come twice."""
 
+    java_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
+
     _file: BinaryIO | None = None
 
     def start(self, props: Mapping[str, str]) -> None:

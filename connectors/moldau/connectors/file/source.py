@@ -76,6 +76,8 @@ class FileStreamSourceConnector(SourceConnector):
 class FileStreamSourceTask(SourceTask):
     """Reads the files in the order of their names, and again what was added to them."""
 
+    java_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
+
     def __init__(self, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
         self._followers: dict[str, Follower] = {}

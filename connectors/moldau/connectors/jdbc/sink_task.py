@@ -51,6 +51,8 @@ _Entry = tuple[SinkRecord, Target | None, Change | None]
 class JdbcSinkTask(SinkTask):
     """Writes records into tables."""
 
+    java_name = "io.confluent.connect.jdbc.sink.JdbcSinkTask"
+
     _database: Database | None = None
     _offsets: StoredOffsets | None = None
 

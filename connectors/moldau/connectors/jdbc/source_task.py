@@ -60,6 +60,8 @@ class _Running:
 class JdbcSourceTask(SourceTask):
     """Reads the tables that the connector gave it."""
 
+    java_name = "io.confluent.connect.jdbc.source.JdbcSourceTask"
+
     _database: Database | None = None
     _running: _Running | None = None
 
