@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from moldau.streams.plan.patterns import matches, resolved
@@ -23,32 +24,30 @@ async def run_as_topics_come(
     """Until it is cancelled: then the worker stops in order. `run` runs a plan without patterns."""
     current: dict[str, tuple[str, ...]] = {}
     worker: asyncio.Future[None] | None = None
-    try:
-        while True:
-            found = matches(plan, await names())
-            missing = [each for each, topics in found.items() if not topics]
-            if missing:
-                reports.waiting_for(missing)
-            elif found != current:
-                await _stop(worker)
-                reports.matched(found)
-                current = found
-                worker = asyncio.ensure_future(run(resolved(plan, found)))
-            if worker is None:
-                await asyncio.sleep(refresh_s)
-                continue
-            await asyncio.wait([worker], timeout=refresh_s)
-            if worker.done():
-                return worker.result()
-    except asyncio.CancelledError:
-        await _stop(worker)
-    except BaseException:
-        await _stop(worker)
-        raise
+    with suppress(asyncio.CancelledError):
+        try:
+            while True:
+                found = matches(plan, await names())
+                missing = [each for each, topics in found.items() if not topics]
+                if missing:
+                    reports.waiting_for(missing)
+                elif found != current:
+                    await _stop(worker)
+                    reports.matched(found)
+                    current = found
+                    worker = asyncio.ensure_future(run(resolved(plan, found)))
+                if worker is None:
+                    await asyncio.sleep(refresh_s)
+                    continue
+                await asyncio.wait([worker], timeout=refresh_s)
+                if worker.done():
+                    return worker.result()
+        finally:
+            await _stop(worker)
 
 
 async def _stop(worker: asyncio.Future[None] | None) -> None:
-    """Cancelled, it commits and returns."""
+    """Cancelled, it commits and returns. Raises what ended it if it has failed."""
     if worker is not None:
         worker.cancel()
         await worker
