@@ -1,11 +1,11 @@
-"""What a leader does to a produced batch before it is appended, and why it may refuse.
+"""The checks and changes that a leader applies to a produced batch before it is appended.
 
-Invariants: a batch that comes out has passed `moldau.records.validate`, has the topic's codec and
-timestamps, and lies in memory that may be written (for `stamp`); no record was made. What is
-refused is a KafkaError with the code that Kafka gives, and has no effect.
+Invariants: an admitted batch has passed `moldau.records.validate`, has the topic's codec and
+timestamps, and lies in writable memory (for `stamp`). No record object was made. A rejected batch
+raises a KafkaError with the same code as in Kafka, and has no effect.
 
 Order: size, then checksum and structure, then time. A batch whose codec is not the topic's is
-compressed anew as one block of bytes.
+recompressed as one block of bytes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ producer id, and append time (-1 unless the topic has LogAppendTime)."""
 
 
 def admit(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admitted:
-    """Judge the one batch that a client sent, and put in the topic's codec and times; `rules` are
-    those of `rules_of(config)`.
+    """Check the one batch that a client sent, and apply the topic's codec and timestamps. `rules`
+    are those of `rules_of(config)`.
 
-    For what the kernel's `admit_usual` has let go, because it has no reasons for a no and changes
-    nothing but the stamp.
+    It takes the batches that the kernel's `admit_usual` does not, because that gives no reason for
+    a rejection and changes nothing but the stamp.
     """
     if len(records) > config.max_message_bytes:
         raise too_large(len(records), config)
@@ -82,12 +82,12 @@ def admit(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admi
 
 
 def rules_of(config: LogConfig) -> Rules:
-    """What is asked of a client's batch, whatever the time."""
+    """Return the rules for a client's batch that do not depend on the time."""
     return Rules(needs_keys=config.is_compacted)
 
 
 def as_kafka_error(error: CorruptRecord) -> KafkaError:
-    """What a client is told about bad bytes, or too many."""
+    """Return the error that a client gets for invalid bytes, or for too many."""
     if isinstance(error, OversizedRecords):
         return KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -121,7 +121,7 @@ def _check_time(found: Validated, config: LogConfig, now_ms: int) -> None:
 
 
 def _recompress(batch: Batch, config: LogConfig) -> Batch:
-    """The same records in the topic's codec."""
+    """Compress the same records with the topic's codec."""
     codec = config.compression
     assert codec is not None
     section = compress(codec, batch.section(), config.compression_level)
@@ -140,7 +140,7 @@ def _recompress(batch: Batch, config: LogConfig) -> Batch:
 
 
 def checked_batches(records: Buffer, log_end_offset: int) -> list[Batch]:
-    """The whole batches of what a leader sent, which must go on from the log's end."""
+    """Return the whole batches of what a leader sent. They must continue from the log's end."""
     batches = []
     end = log_end_offset
     try:
@@ -164,7 +164,8 @@ def checked_batches(records: Buffer, log_end_offset: int) -> list[Batch]:
 def stamped(
     records: Buffer, base_offset: int, leader_epoch: int, append_time_ms: int | None
 ) -> tuple[bytearray, int]:
-    """A copy of our own batches with their offsets, epoch and time, and the offset after them."""
+    """Return a copy of this node's own batches with their offsets, epoch and time, and the offset
+    after them."""
     data, offset = bytearray(records), base_offset
     for batch in walk(data):
         stamp(data, offset, leader_epoch, position=batch.position, append_time_ms=append_time_ms)

@@ -1,4 +1,4 @@
-"""What a log says of an append, and whom a log asks and tells."""
+"""The result of an append, and a log's interface to its owner."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from moldau.broker.log.admission import NO_APPEND_TIME
 
 
 class Appended(NamedTuple):
-    """What became of an append."""
+    """The result of an append."""
 
     first_offset: int
     last_offset: int
     append_time_ms: int = NO_APPEND_TIME
-    """-1 unless the topic stamps its records itself; of a duplicate, its newest timestamp, as Kafka
-    answers it whatever the topic does."""
+    """-1 unless the topic has LogAppendTime. For a duplicate, the newest timestamp of the original,
+    as in Kafka, whatever the topic's setting."""
     is_duplicate: bool = False
-    """The batch was there already; nothing was written."""
+    """The batch is in the log already. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whom a log asks and tells. `persist_points` makes its recovery point and log start durable,
-    as they are now; `on_failure` hears of an error of the disk, once."""
+    """A log's interface to its owner. `persist_points` makes the log's present recovery point and
+    log start durable. `on_failure` is called once, on a disk error."""
 
     persist_points: Callable[[], None] = lambda: None
     on_failure: Callable[[OSError], None] = lambda error: None

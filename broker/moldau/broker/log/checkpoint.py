@@ -5,15 +5,16 @@
     orders 0 1500
     orders 1 900
 
-Invariants: a checkpoint is replaced as a whole and durable when `write_...` returns; one that does
-not say what it should is CorruptLog, so that its reader decides what to do without it.
+Invariants: a checkpoint is replaced as a whole, and is durable when `write_...` returns. A file
+that is not a valid checkpoint raises CorruptLog, and the caller decides how to continue without it.
 
-The count guards against a file that was cut at a line's end, which no checksum here would.
+The count detects a file that was cut at the end of a line. There is no checksum.
 
-A file without a byte: Kafka makes one for each kind of checkpoint when it starts, without entries
-yet. For offsets it is just that. Ours take the place of the file before when they are durable, so
-none is ever empty, and an empty one says no less than a missing one. For pairs it is refused: the
-epochs of a log that has records are not none, so that its reader lets the log tell them.
+An empty file: Kafka makes one for each kind of checkpoint at start-up, before there are entries.
+For offsets, an empty file reads as no entries. The broker replaces a file only when the new one is
+durable, so it never leaves an empty one, and an empty file says no less than a missing one. For
+pairs, an empty file is rejected: a log with records has epochs, so the caller takes them from the
+log.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _INTEGER: Final = re.compile(r"-?\d{1,19}")
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    """The offset of each partition; empty when the file is missing, or has no byte."""
+    """Return the offset of each partition. The result is empty if the file is missing or empty."""
     found: dict[TopicPartition, int] = {}
     if files.exists(path) and not files.stat(path).size_bytes:
         return found
@@ -48,12 +49,13 @@ def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]
 
 
 def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
-    """What such a file holds."""
+    """Return the text of a checkpoint with these offsets."""
     return _text(f"{each.topic} {each.partition} {offsets[each]}" for each in sorted(offsets))
 
 
 def read_pairs(files: Files, path: str) -> list[tuple[int, int]]:
-    """Pairs of numbers, as (leader epoch, start offset); empty when the file is missing."""
+    """Return pairs of numbers, as (leader epoch, start offset). The result is empty if the file is
+    missing."""
     return [
         (_number(path, line, first), _number(path, line, second))
         for line, (first, second) in _entries(files, path, 2)
@@ -66,7 +68,7 @@ def write_pairs(files: Files, path: str, pairs: Iterable[tuple[int, int]]) -> No
 
 
 def pairs_text(pairs: Iterable[tuple[int, int]]) -> str:
-    """What such a file holds."""
+    """Return the text of a checkpoint with these pairs."""
     return _text(f"{first} {second}" for first, second in pairs)
 
 

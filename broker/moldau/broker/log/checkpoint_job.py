@@ -1,18 +1,18 @@
-"""Writing a directory's checkpoints without holding up the event loop.
+"""Writing a directory's checkpoints without blocking the event loop.
 
-1. `LogDirectory.begin_checkpoint` notes what shall be written.         loop
-2. `write`: new files under other names, synced.                        thread
-3. `LogDirectory.put_checkpoint`: they take the place of the old ones.  loop
-4. `sync`: the names are durable.                                       thread
-5. `LogDirectory.end_checkpoint`: what was written counts.              loop
+1. `LogDirectory.begin_checkpoint` collects the contents.          loop
+2. `write`: new files under other names, synced.                   thread
+3. `LogDirectory.put_checkpoint`: they replace the old ones.       loop
+4. `sync`: the names are durable.                                  thread
+5. `LogDirectory.end_checkpoint`: the new contents count.          loop
 
-Invariant: what is older never replaces what is newer. A log that must not wait (before a truncation
-for instance) writes the same files at once, on the loop; step 3, which is on the loop as well, then
-finds that it was overtaken and drops its files.
+Invariant: older contents never replace newer ones. An operation that must not wait (before a
+truncation for instance) writes the same files at once, on the loop. Step 3 is on the loop as well;
+it then finds that the job was overtaken, and drops its files.
 
-What is there stays as long as new files cannot be written, and is older, not wrong. So a want of
-open files or of room on the disk, which may be over in a moment, is waited for: `RETRIES` times,
-then it takes the directory out of service as any other error does.
+While new files cannot be written, the present ones stay. They are older, but not wrong. Too many
+open files or a full disk may pass in a moment, so the write is tried again `RETRIES` times. After
+that the error takes the directory out of service, as any other error does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SUFFIX: Final = ".new"
 
 
 class CheckpointJob:
-    """New contents of some of a directory's checkpoints."""
+    """New contents for some of a directory's checkpoints."""
 
     __slots__ = ("_contents", "_directory", "_files", "generations")
 
@@ -51,18 +51,18 @@ class CheckpointJob:
         contents: Mapping[str, Mapping[TopicPartition, int]],
         generations: Mapping[str, int],
     ) -> None:
-        """`contents` by the names of the files."""
+        """`contents` are keyed by file name."""
         self._files = files
         self._directory = directory
         self._contents = contents
         self.generations = generations
 
     def offsets(self, name: str) -> Mapping[TopicPartition, int]:
-        """What is written to a file, if it is among these; else nothing."""
+        """Return the offsets for a file, or an empty mapping if the file is not in the job."""
         return self._contents.get(name, {})
 
     def write(self) -> None:
-        """Step 2."""
+        """Do step 2: write the new files."""
         for name, offsets in self._contents.items():
             with self._files.open(self._path(name) + _SUFFIX, "write") as file:
                 file.truncate(0)
@@ -70,16 +70,16 @@ class CheckpointJob:
                 file.sync()
 
     def rename(self) -> None:
-        """Step 3, for the directory."""
+        """Do step 3, called by the directory: rename the new files."""
         for name in self._contents:
             self._files.rename(self._path(name) + _SUFFIX, self._path(name))
 
     def sync(self) -> None:
-        """Step 4."""
+        """Do step 4: sync the names."""
         self._files.sync_dir(self._directory)
 
     def drop(self) -> None:
-        """Instead of step 3."""
+        """Remove the new files, instead of step 3."""
         for name in self._contents:
             with suppress(FileNotFoundError):
                 self._files.remove(self._path(name) + _SUFFIX)
@@ -89,7 +89,7 @@ class CheckpointJob:
 
 
 class CheckpointWriter:
-    """Does the steps; one checkpointing of a directory at a time."""
+    """Runs the steps. Only one job of a directory runs at a time."""
 
     def __init__(self, runtime: Runtime, log: Logger) -> None:
         self._runtime = runtime
@@ -97,8 +97,8 @@ class CheckpointWriter:
         self._turns = Turns()
 
     async def write(self, directory: LogDirectory, *checkpoints: str) -> None:
-        """Make these checkpoints say what holds now, or something newer. An error of the disk takes
-        the directory out of service; ask `failure` before relying on it."""
+        """Write what these checkpoints must hold now, or something newer. A disk error takes the
+        directory out of service; check `failure` before you rely on the checkpoints."""
         async with self._turns.of(directory.path):
             failures = 0
             while directory.failure is None:
@@ -115,7 +115,7 @@ class CheckpointWriter:
                     await rest(RETRY_SECONDS)
 
     async def _write(self, directory: LogDirectory, checkpoints: tuple[str, ...]) -> bool:
-        """Whether it was not overtaken."""
+        """Run one job. Return False if it was overtaken."""
         run_blocking = self._runtime.run_blocking
         job = directory.begin_checkpoint(checkpoints)
         await run_blocking(job.write)

@@ -1,10 +1,10 @@
-"""The marker that a log directory was closed in order, with everything in it durable.
+"""The marker that a log directory was closed cleanly, with everything in it durable.
 
-Invariant: the marker is made when nothing more will be written, and durably gone before the first
-write of the next life. Where it is missing, logs are recovered from their recovery points.
+Invariant: the marker is made when nothing more will be written, and is durably removed before the
+first write of the next run. Without it, logs are recovered from their recovery points.
 
-It carries the epoch under which the broker was registered (KIP-966): a controller can then tell a
-broker that came back with all it had from one that may have lost the end of its logs.
+It holds the epoch of the broker's registration (KIP-966). With it, a controller can distinguish a
+broker that came back with all its data from one that may have lost the end of its logs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ NO_BROKER_EPOCH = -1
 
 
 def write_clean_shutdown(files: Files, directory: str, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-    """Say that the directory is whole; durable on return."""
+    """Mark the directory as closed cleanly. Durable on return."""
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     files.write_text_atomic(f"{directory}/{CLEAN_SHUTDOWN}", text)
 
 
 def take_clean_shutdown(files: Files, directory: str) -> int | None:
-    """Remove the marker; the broker epoch that it held, -1 for none, or None without a marker.
+    """Remove the marker, durably. Return the broker epoch that it held, -1 for none, or None
+    without a marker.
 
-    A marker that cannot be read still marks: older brokers left an empty file.
+    A marker that cannot be parsed still counts: older brokers left an empty file.
     """
     path = f"{directory}/{CLEAN_SHUTDOWN}"
     if not files.exists(path):

@@ -1,17 +1,17 @@
-"""The cleaner at work: which log is next, how fast, and what when one cannot be cleaned.
+"""The cleaner at work: choosing the next log, limiting the rate, setting aside damaged logs.
 
 Invariants:
-* A log is cleaned by one round at a time, and only while it is in service and compacted: a topic
-  that is deleted, or is not compacted any more, ends its round between two steps.
-* What is to be cleaned is durable before new segments take its place, and none of its files goes
-  while a thread reads it, whatever retention or the end of its topic does to it meanwhile.
-* `cleaner-offset-checkpoint` is never ahead of what was put in place.
-* A log that cannot be cleaned (damaged records) is set aside and told of once; it keeps what it
-  has, and the others are cleaned. An error of the disk takes its directory out of service.
+* A log is cleaned by one round at a time, and only while it is in service and compacted. If its
+  topic is deleted, or is not compacted any more, the round ends between two steps.
+* The segments to clean are durable before new segments replace them. None of their files is removed
+  while a thread reads it, whatever retention or a deletion of the topic does to the log meanwhile.
+* `cleaner-offset-checkpoint` is never ahead of the segments that were put in place.
+* A log that cannot be cleaned (damaged records) is set aside and logged once. It keeps its records,
+  and the other logs are cleaned. A disk error takes its directory out of service.
 
-Reading, writing and syncing happens in threads, a step at a time; the event loop makes the choice
-and renames. As many rounds run beside each other as `log.cleaner.threads` says, and all of
-them share one rate and one memory.
+Reading, writing and syncing run in threads, a step at a time. The event loop chooses the logs and
+renames files. `log.cleaner.threads` rounds run in parallel. All of them share one rate and one
+memory.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ _NO_LAG_LIMIT: Final = (1 << 63) - 1
 
 
 class Throttle:
-    """Holds all rounds together to a rate of bytes. Pure: time is an argument, in seconds."""
+    """Limits the rate of all rounds together, in bytes. Pure: time is an argument, in seconds."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self.bytes_per_second = bytes_per_second
         self._free_at = 0.0
 
     def delay(self, size_bytes: int, now: float) -> float:
-        """So much was read or written: how long whoever did it has to wait before he goes on."""
+        """Count bytes that were read or written. Return how long the caller must wait before it
+        continues."""
         begins = max(self._free_at, now)
         self._free_at = begins + size_bytes / max(self.bytes_per_second, 1.0)
         return self._free_at - now
@@ -69,7 +70,7 @@ class _Target(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether the log is still what its name leads to, in service, and to be compacted."""
+        """Whether the log is still its partition's log, in service, and to be compacted."""
         return (
             self.directory.failure is None
             and self.log.failure is None
@@ -80,7 +81,7 @@ class _Target(NamedTuple):
 
 
 class Cleaner:
-    """Works between `start` and `aclose`."""
+    """Cleans logs between `start` and `aclose`."""
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class Cleaner:
         self.configure(options)
 
     def configure(self, options: CleanerOptions) -> None:
-        """Other options; what is under way goes on, with the new rate."""
+        """Use other options. Rounds under way continue, at the new rate."""
         self.options = options
         self._throttle.bytes_per_second = options.bytes_per_second_max
         while len(self._rounds) > options.threads:
@@ -124,11 +125,12 @@ class Cleaner:
 
     @property
     def busy_count(self) -> int:
-        """Logs that are being cleaned."""
+        """The number of logs that are being cleaned."""
         return len(self._busy)
 
     async def aclose(self) -> None:
-        """Rounds end after the step that they are in; what they did not put in place is lost."""
+        """Let rounds end after their present step. Segments that are not in place yet are
+        dropped."""
         self._is_closing = True
         for each in self._rounds:
             each.end()
@@ -136,7 +138,7 @@ class Cleaner:
             await each.aclose()
 
     async def clean_next(self) -> bool:
-        """Clean the log that needs it most; whether there was one."""
+        """Clean the log that needs it most. Return whether there was one."""
         chosen = self._choose()
         if chosen is None or self._is_closing:
             return False
@@ -251,7 +253,7 @@ class Cleaner:
         )
 
     async def _take_steps(self, target: _Target, compaction: Compaction) -> bool:
-        """Do the round; False if it had to end before it was over."""
+        """Do the round. Return False if it had to end early."""
         steps: Iterator[int | Replacement | None] = compaction.steps()
         while True:
             step = await self._runtime.run_blocking(next, steps, None)
@@ -270,7 +272,7 @@ class Cleaner:
     async def _put_in_place(self, target: _Target, replacement: Replacement) -> bool:
         log = target.log
         while target.is_current and not log.can_replace(replacement.old):
-            await self._make_durable(target)  # an index was made anew meanwhile
+            await self._make_durable(target)  # an index was rebuilt meanwhile
             await self._writer.write(target.directory, *POINTS)
         if not target.is_current:
             for segment in replacement.new:
@@ -279,13 +281,14 @@ class Cleaner:
         swap = begin_to_put_in_place(log, replacement, self._runtime.clock.wall_ms())
         if swap is None:
             return False
-        while log.go_on_replacing(swap):  # to its end, whatever becomes of the round
+        while log.go_on_replacing(swap):  # always finish, even if the round must end
             await self._runtime.run_blocking(swap.sync)
         return True
 
     async def _make_last_batches_durable(self, target: _Target) -> bool:
-        """The producers' last batches, by which a round goes, may lie in the active segment: none
-        before them must go while a loss of power could take them too. Whether it may go on."""
+        """Make the producers' last batches durable. They may lie in the active segment, and the
+        round relies on them: earlier batches must not be removed while a power loss could still
+        take the last ones. Return whether the round may continue."""
         if target.log.flushed_end_offset < target.log.log_end_offset:
             await self._commits.of(target.directory).durable(target.log)
         return target.is_current
@@ -295,7 +298,7 @@ class Cleaner:
             await self._commits.of(target.directory).durable(target.log)
 
     def _map_for(self, cleanable: Cleanable) -> OffsetMap:
-        """As large as the dirty part can need, within this round's share of the memory."""
+        """Return a map large enough for the dirty part, within this round's share of the memory."""
         options = self.options
         load_factor = min(max(options.load_factor, 0.05), 0.95)
         offsets = cleanable.first_uncleanable_offset - cleanable.first_dirty_offset

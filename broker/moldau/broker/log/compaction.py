@@ -1,19 +1,19 @@
-"""Cleaning a log: of each key only the newest record stays.
+"""Log compaction: of each key only the newest record stays.
 
 Invariants:
-* Order, offsets and timestamps of what stays do not change, nor does what the last batch of each
-  producer says. A consumer at the log's end never notices.
-* Segments are read, never written. New ones are complete and durable before they are handed out as
-  a `Replacement`, with which the log puts them into place (`replacement.py` survives any crash).
-* A batch whose checksum is wrong ends the round (CorruptRecord): cleaned, it would get a right one.
+* Order, offsets and timestamps of the records that stay do not change, nor does what the last batch
+  of each producer says. A consumer at the log's end never notices.
+* Segments are read, never written. New ones are complete and durable before they are returned in a
+  `Replacement`. The log puts them into place with it (`replacement.py` survives any crash).
+* A batch with a wrong checksum ends the round (CorruptRecord). Cleaning would give it a valid one.
 
-1. The keys of the dirty part and their newest offsets are put into a map, up to the first batch
-   that finds no room: from there on the log is left for the next round.
-2. All segments up to there are read again from the start, and what has no newer record in the map
-   is copied, several small segments into one.
+1. Put the keys of the dirty part and their newest offsets into a map, up to the first batch that
+   does not fit. The log behind that batch is left for the next round.
+2. Read all segments up to there again from the start, and copy the records that have no newer
+   record in the map. Several small segments become one.
 
-Work is done in steps of about a megabyte, so that whoever drives it can do so in a thread, hold it
-to a rate, and stop it between any two.
+The work is done in steps of about a megabyte. So the caller can run it in a thread, limit its rate,
+and stop between any two steps.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STEP_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogToClean:
-    """A log as it is when a round begins; made where the log lives, read in any thread.
+    """A log as it is when a round begins. Made in the log's own thread, read in any thread.
 
     `segments` are all segments, the active one last. `producers` is a copy of its producer state.
     """
@@ -58,7 +58,8 @@ class LogToClean:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """`new` segments, sealed and synced under `.cleaned` names, for `old` ones of the log."""
+    """Sealed and synced `new` segments with `.cleaned` names, to replace the `old` ones of the
+    log."""
 
     new: tuple[Segment, ...]
     old: tuple[Segment, ...]
@@ -66,7 +67,7 @@ class Replacement:
 
 @dataclass(slots=True)
 class CompactionStatistics:
-    """What a round did."""
+    """The statistics of a round."""
 
     bytes_mapped: int = 0
     bytes_read: int = 0
@@ -83,7 +84,7 @@ class Compaction:
         """`offsets` is an empty map, which the round fills."""
         assert not len(offsets)
         self.end_offset = log.first_dirty_offset
-        """Below this the log is clean, once all replacements are done: its new checkpoint."""
+        """The log is clean below this offset once all replacements are done: its new checkpoint."""
         self.statistics = CompactionStatistics()
         self._log = log
         self._offsets = offsets
@@ -92,9 +93,10 @@ class Compaction:
         self._unfinished: list[Segment] = []
 
     def steps(self) -> Iterator[int | Replacement]:
-        """Do the round: numbers of bytes that were read or written, and replacements.
+        """Do the round. Yield the numbers of bytes that were read or written, and replacements.
 
-        A replacement has to be made before the next step. `abandon` when no more steps are taken.
+        The caller must make a replacement before it takes the next step. It calls `abandon` if it
+        stops.
         """
         yield from self._map_keys()
         self.statistics.map_utilization = self._offsets.utilization
@@ -113,7 +115,7 @@ class Compaction:
             yield from self._clean(group, batch_filter, transactions)
 
     def abandon(self) -> None:
-        """Remove what was not handed out."""
+        """Remove the new segments that were not returned in a replacement."""
         for segment in self._unfinished:
             segment.remove()
         self._unfinished.clear()
@@ -123,12 +125,13 @@ class Compaction:
         return [each for each in self._log.segments[:-1] if each.base_offset < limit]
 
     def _aborted_from(self, offset: int) -> list[AbortedTransaction]:
-        """Aborted transactions of the part from `offset` that may be cleaned, wherever they end."""
+        """Return the aborted transactions between `offset` and the first uncleanable offset. Their
+        markers may lie beyond it."""
         indexes = (segment.transaction_index for segment in self._log.segments)
         return collect_aborted(indexes, offset, self._log.first_uncleanable_offset)
 
     def _map_keys(self) -> Iterator[int]:
-        """Fill the map from the dirty part, as far as it has room."""
+        """Fill the map from the dirty part, as far as there is room."""
         log = self._log
         transactions = CleanedTransactions(self._aborted_from(log.first_dirty_offset))
         pending = 0
@@ -154,7 +157,8 @@ class Compaction:
             yield pending
 
     def _map_batch(self, batch: Batch, transactions: CleanedTransactions) -> bool:
-        """Note a batch's keys; False when they may not all have room, and then none is noted."""
+        """Add a batch's keys to the map. Return False, and add none, if there may not be room for
+        all."""
         header = batch.header
         if header.is_control:
             transactions.on_marker(batch)
@@ -164,7 +168,7 @@ class Compaction:
         if not self._offsets.has_room_for(header.record_count):
             if len(self._offsets):
                 return False
-            self._offsets.grow(header.record_count)  # or no round would ever get past it
+            self._offsets.grow(header.record_count)  # otherwise no round would get past it
         put, first = self._offsets.put, self._log.first_dirty_offset
         for entry in batch.entries():
             if entry.key is not None and entry.offset >= first:
@@ -177,7 +181,7 @@ class Compaction:
         batch_filter: BatchFilter,
         transactions: CleanedTransactions,
     ) -> Iterator[int | Replacement]:
-        """Copy what stays of several segments, and hand it out in place of them."""
+        """Copy the records that stay from a group of segments, and yield the replacement."""
         new = [self._create(group[0].base_offset)]
         statistics = self.statistics
         last = max((each for each in group if each.size_bytes), key=_base_offset, default=None)
@@ -207,7 +211,7 @@ class Compaction:
         yield Replacement(tuple(new), tuple(group))
 
     def _append(self, new: list[Segment], kept: Buffer, aborted: list[AbortedTransaction]) -> None:
-        """Write a batch to the newest segment, or to one more when that has no room."""
+        """Write a batch to the newest segment, or to one more if that has no room."""
         header = read_header(kept)
         segment = new[-1]
         if not segment.has_room_for(len(kept), header.last_offset):
@@ -225,9 +229,9 @@ class Compaction:
 
 
 def log_to_clean(log: PartitionLog, cleanable: Cleanable, delete_retention_ms: int) -> LogToClean:
-    """What a round over `log` needs to know; to be called where the log is used.
+    """Collect what a round over `log` needs to know. Call it in the log's own thread.
 
-    What is to be cleaned must be durable: see `PartitionLog.begin_replacing`.
+    The segments to clean must be durable: see `PartitionLog.begin_replacing`.
     """
     return LogToClean(
         files=log.files,
@@ -242,8 +246,9 @@ def log_to_clean(log: PartitionLog, cleanable: Cleanable, delete_retention_ms: i
 
 
 def begin_to_put_in_place(log: PartitionLog, replacement: Replacement, now_ms: int) -> Swap | None:
-    """Use the new segments, unless one of the old ones has left the log meanwhile (by retention,
-    a truncation, another round): then None, the new ones are removed and the round is over."""
+    """Begin to use the new segments. If one of the old ones has left the log meanwhile (by
+    retention, a truncation, or another round), remove the new ones and return None: the round is
+    over."""
     present = set(map(id, log.segments))
     if all(id(segment) in present for segment in replacement.old):
         return log.begin_replacing(replacement.new, replacement.old, now_ms)
@@ -253,8 +258,8 @@ def begin_to_put_in_place(log: PartitionLog, replacement: Replacement, now_ms: i
 
 
 def group_segments(segments: Sequence[Segment], segment_bytes: int) -> list[list[Segment]]:
-    """Neighbours that make one segment together, by the sizes that they have now. What is in one
-    has place in new segments that begin where those before them end, without a gap."""
+    """Group adjacent segments that fit into one segment, by their present sizes. The records of a
+    group fit into new segments that follow one another without a gap."""
     groups: list[list[Segment]] = []
     size_bytes = 0
     for segment in segments:
@@ -273,7 +278,7 @@ def _base_offset(segment: Segment) -> int:
 
 
 def _position_of(log: LogToClean, offset: int) -> int:
-    """A batch at or before `offset`, in the segment that holds it."""
+    """Return the position of a batch at or before `offset`, in the segment that holds it."""
     for segment in reversed(log.segments):
         if segment.base_offset <= offset:
             return segment.offset_index.look_up(offset).position

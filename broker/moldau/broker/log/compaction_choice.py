@@ -1,9 +1,10 @@
-"""Which log is cleaned next, and which part of it.
+"""The choice of the log to clean next, and of the part to clean.
 
-Invariants: what is cleaned ends at the beginning of a segment, before the active one, before the
-last stable offset and before everything younger than `min_lag_ms`. A log is due when the dirty
-share of what can be cleaned is large enough, or when its oldest dirty record is older than
-`max_lag_ms`; the one with the largest share is next.
+Invariants: the cleanable part ends at the start of a segment. It ends before the active segment,
+before the last stable offset, and before every segment with a record younger than
+`min_compaction_lag_ms`. A log is due if the dirty share of its cleanable part is large enough, or
+if its oldest dirty record is older than `max_compaction_lag_ms`. The log with the largest share is
+next.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class CompactionPolicy:
-    """What a topic's settings say about cleaning; named as they are."""
+    """A topic's settings for cleaning, under the same names."""
 
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
@@ -28,7 +29,7 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Where a log begins, is stable and ends."""
+    """The start, the last stable offset and the end of a log."""
 
     log_start_offset: int
     last_stable_offset: int
@@ -36,7 +37,8 @@ class LogEnds:
 
 
 class CleanableSegment(Protocol):
-    """What the choice looks at; the last segment of a log is its active one."""
+    """The properties of a segment that the choice needs. The last segment of a log is its active
+    one."""
 
     @property
     def base_offset(self) -> int: ...
@@ -52,9 +54,10 @@ class CleanableSegment(Protocol):
 class Cleanable:
     """The state of one log as the cleaner sees it.
 
-    Below `first_dirty_offset` it is clean; from there to `first_uncleanable_offset`, where a
-    segment begins, it can be cleaned now. `checkpoint_is_wrong`: the offset up to which it was said
-    to be clean is not in the log, so the checkpoint has to be written with `first_dirty_offset`.
+    The log is clean below `first_dirty_offset`. It can be cleaned from there to
+    `first_uncleanable_offset`, where a segment begins. If `checkpoint_is_wrong`, the log does not
+    contain the offset in the checkpoint, and the checkpoint must be rewritten with
+    `first_dirty_offset`.
     """
 
     first_dirty_offset: int
@@ -83,7 +86,7 @@ def examine(
     policy: CompactionPolicy,
     now_ms: int,
 ) -> Cleanable:
-    """What of a log can be cleaned; `cleaned_offset` is its checkpoint, if it has one."""
+    """Find out what part of a log can be cleaned. `cleaned_offset` is its checkpoint, or None."""
     dirty = ends.log_start_offset if cleaned_offset is None else cleaned_offset
     is_wrong = not ends.log_start_offset <= dirty <= ends.log_end_offset
     if is_wrong:
@@ -94,8 +97,8 @@ def examine(
     times = (each.first_timestamp for each in candidates)
     oldest = min((time for time in times if time is not None and time > 0), default=_INT64_MAX)
     overdue_ms = now_ms - max(0, policy.max_compaction_lag_ms) - oldest
-    # The first dirty segment may begin with what is clean already. It counts as dirty, as a whole,
-    # because it has to be read.
+    # The first dirty segment may begin with records that are clean already. It counts as dirty as a
+    # whole, because all of it must be read.
     return Cleanable(
         first_dirty_offset=dirty,
         first_uncleanable_offset=max(dirty, segments[last].base_offset),
@@ -110,7 +113,7 @@ Key = TypeVar("Key")
 
 
 def choose(candidates: Iterable[tuple[Key, Cleanable, CompactionPolicy]]) -> Key | None:
-    """The log to clean next, if any is due; among equals the first."""
+    """Return the log to clean next, or None if none is due. Among equals the first."""
     due = [
         (cleanable.dirty_ratio, key)
         for key, cleanable, policy in candidates
@@ -120,7 +123,8 @@ def choose(candidates: Iterable[tuple[Key, Cleanable, CompactionPolicy]]) -> Key
 
 
 def _index_of(segments: Sequence[CleanableSegment], offset: int) -> int:
-    """The number of the segment in which `offset` is; 0 when it lies before."""
+    """Return the number of the segment with `offset`, or 0 if the offset lies before all
+    segments."""
     return max(0, sum(each.base_offset <= offset for each in segments) - 1)
 
 
@@ -131,7 +135,7 @@ def _first_uncleanable(
     policy: CompactionPolicy,
     now_ms: int,
 ) -> int:
-    """The number of the first segment that may not be touched."""
+    """Return the number of the first segment that must not be cleaned."""
     last = min(len(segments) - 1, _index_of(segments, ends.last_stable_offset))
     if policy.min_compaction_lag_ms > 0:
         youngest = now_ms - policy.min_compaction_lag_ms

@@ -1,12 +1,13 @@
-"""What the cleaner leaves of a batch.
+"""Which records of a batch compaction keeps.
 
-Invariants: of the records up to `latest_offset`, only the newest of each key stays, and a tombstone
-among those until its delete horizon has passed (KIP-534); records behind it are not touched. What
-was aborted goes. A batch stays, be it empty, when it carries its producer's last sequence or epoch,
-or the last offset that can be cleaned, so that a restart finds both again.
+Invariants: of the records up to `latest_offset` only the newest of each key stays. If that is a
+tombstone, it stays until its delete horizon has passed (KIP-534). Records behind `latest_offset`
+are not touched. Aborted records are removed. A batch stays, even an empty one, if it holds its
+producer's last sequence or epoch, or the last offset that can be cleaned: a restart must find both
+again.
 
-The delete horizon is set when the cleaner first sees a tombstone, or a marker of a transaction
-that nothing is left of: readers get `delete_retention_ms` from then on to see it.
+The delete horizon is set when the cleaner first sees a tombstone, or the marker of a transaction
+with no batches left. From then on readers have `delete_retention_ms` to see it.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from moldau.records.header import (
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What holds for all of one round.
+    """The parameters of one round.
 
     `latest_offset`   the last offset whose key is in the map.
-    `end_offset`      the first one that may not be cleaned.
+    `end_offset`      the first offset that may not be cleaned.
     """
 
     latest_offset: int
@@ -44,7 +45,7 @@ class Round:
 
 
 class BatchFilter:
-    """Decides about the batches of a log, which it has to be shown in order."""
+    """Filters the batches of a log. It must see them in order."""
 
     def __init__(self, round: Round, offsets: OffsetMap, transactions: CleanedTransactions) -> None:
         self._round = round
@@ -52,11 +53,12 @@ class BatchFilter:
         self._transactions = transactions
 
     def filter(self, batch: Batch, *, is_end: bool = False) -> Buffer | None:
-        """The batch as it shall be, or None; its very bytes when it stays as it is.
+        """Return the batch as it must be written, or None to drop it. An unchanged batch is
+        returned with its original bytes.
 
-        `is_end`: it is the last one of a new segment. If nothing of it stays, an empty batch of
-        nobody takes its offsets, so that the new segment ends where the old ones did: a start
-        after a crash tells by that which ones it stands for.
+        `is_end` marks the last batch of a new segment. If no record of it stays, an empty batch
+        without a producer takes its offsets. So the new segment ends where the old ones did, and a
+        start after a crash can tell which segments it replaces.
         """
         kept = self._filter(batch)
         return _placeholder(batch) if kept is None and is_end else kept
@@ -108,8 +110,9 @@ class BatchFilter:
         return self._round.now_ms + self._round.delete_retention_ms
 
     def _is_needed_empty(self, header: BatchHeader) -> bool:
-        """Does the batch hold what a restart must find: a producer's last sequence, or its epoch
-        when a marker was the last thing it wrote, or the end of what is cleaned?"""
+        """Whether the batch must stay even without records. A restart must find a producer's last
+        sequence, its epoch when a marker was the last thing that it wrote, and the end of the
+        cleaned part."""
         if header.next_offset == self._round.end_offset:
             return True
         if not header.has_producer_id:
@@ -123,7 +126,7 @@ class BatchFilter:
 
 
 def _placeholder(batch: Batch) -> Buffer:
-    """An empty batch with the offsets of this one and nothing else of it."""
+    """Return an empty batch with the offsets of this one and without its producer."""
     emptied = retain(batch, _never, keep_empty=True)
     assert emptied is not None
     data = bytearray(emptied)

@@ -1,11 +1,11 @@
-"""The newest offset of each key in the dirty part of a log, by which the cleaner keeps records.
+"""The newest offset of each key in the dirty part of a log, for compaction.
 
-Invariants: a key is known by 128 bits of its BLAKE2b digest, so two keys are never taken for one,
-not even by somebody who tries; the memory is what was granted, 24 bytes a slot, and never grows
-while keys are in it.
+Invariants: a key is known by 128 bits of its BLAKE2b digest, so two keys are never confused, not
+even keys chosen to collide. The memory is the granted size, 24 bytes for a slot, and never grows
+while there are keys in the map.
 
-An open-addressing table in one bytearray. A dict takes six times the memory for the same keys, and
-Kafka's `log.cleaner.dedupe.buffer.size` would not mean what it says.
+An open-addressing table in one bytearray. A dict takes six times the memory for the same keys. With
+a dict, Kafka's `log.cleaner.dedupe.buffer.size` would not limit the memory.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class OffsetMap:
         return self._count / self._slots
 
     def has_room_for(self, count: int) -> bool:
-        """Whether `count` more keys fit, all being new."""
+        """Whether `count` more keys fit if all of them are new."""
         return self._count + count <= self.capacity
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` keys, whatever was granted: while it is empty."""
+        """Make room for `capacity` keys, even beyond the granted memory. The map must be empty."""
         assert not self._count
         if capacity > self.capacity:
             self._allocate(int(capacity / self._load_factor) + 2)
 
     def put(self, key: bytes, offset: int) -> None:
-        """The record at `offset` has `key`; later offsets come later."""
+        """Note that the record at `offset` has `key`. Call it in the order of offsets."""
         digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         position, is_new = self._find(digest)
         if is_new:
@@ -59,7 +59,7 @@ class OffsetMap:
         _SLOT.pack_into(self._table, position, digest, offset)
 
     def get(self, key: bytes) -> int:
-        """The newest offset of `key`, or NOT_FOUND."""
+        """Return the newest offset of `key`, or NOT_FOUND."""
         digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         position, is_new = self._find(digest)
         if is_new:
@@ -74,7 +74,8 @@ class OffsetMap:
         self.capacity = max(1, int(slots * self._load_factor))
 
     def _find(self, digest: bytes) -> tuple[int, bool]:
-        """Where the digest is, or where it belongs. A digest of zeros is as good as impossible."""
+        """Return the position of the digest, or where to insert it, and whether it is new. A digest
+        of zeros is practically impossible."""
         table = self._table
         position = int.from_bytes(digest[:8], "big") % self._slots * SLOT_BYTES
         while True:

@@ -1,8 +1,8 @@
-"""Which batches of a log belong to aborted transactions, and which markers are still needed.
+"""The transactions of a log during compaction: which batches are aborted, which markers are needed.
 
-Invariants: batches are shown from the log's first one on, in order, because a transaction's first
-batch decides about its marker. A marker may go when no batch of its transaction was seen before
-it; an aborted transaction whose marker stays, stays in the transaction index.
+Invariants: all batches are passed in order from the log's first one, because a transaction's first
+batch decides about its marker. A marker may be removed if no batch of its transaction was seen
+before it. An aborted transaction whose marker stays, stays in the transaction index.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.records import Batch, BatchHeader, ControlType, control_records
 
 
 class CleanedTransactions:
-    """The transactions that are open at the cleaner's place in the log."""
+    """The transactions that are open at the cleaner's position in the log."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = [(each.first_offset, each) for each in set(aborted)]
@@ -24,10 +24,12 @@ class CleanedTransactions:
         self._aborted_with_batches: set[int] = set()
         self._committed_with_batches: set[int] = set()
         self.kept: list[AbortedTransaction] = []
-        """Those whose markers were found to be needed: for the new index. The reader empties it."""
+        """The transactions whose markers must stay, for the new transaction index. The caller
+        empties it."""
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """A batch of records: whether it was aborted, so that nobody needs its records."""
+        """Note a batch of records. Return whether it was aborted, so that its records can be
+        removed."""
         self._reach(header.last_offset)
         if not header.is_transactional:
             return False
@@ -38,7 +40,7 @@ class CleanedTransactions:
         return False
 
     def on_marker(self, batch: Batch) -> bool:
-        """A control batch: whether nothing is left of what it decided."""
+        """Note a control batch. Return whether no batch of its transaction is left."""
         header = batch.header
         self._reach(header.last_offset)
         if not header.record_count:

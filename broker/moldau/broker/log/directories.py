@@ -1,8 +1,9 @@
 """All log directories of a broker (JBOD): where each partition lies, and what is out of service.
 
-Invariants: a partition is in one directory; a new one goes where the fewest are, among those that
-work and are not cordoned off (KIP-1066); the failure of one directory touches no other. A broker
-without any directory in service cannot go on, which its owner decides.
+Invariants: a partition is in one directory. A new one goes to the directory with the fewest logs,
+among those that are in service and not cordoned (KIP-1066). The failure of one directory does not
+affect the others. A broker without any directory in service cannot continue; its owner decides what
+to do.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ from moldau.runtime.files import Files
 
 
 class LogDirectories:
-    """The directories by path, in the order of `log.dirs`."""
+    """The directories, in the order of `log.dirs`."""
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         self.directories = list(directories)
         self.unopened: dict[str, Exception] = {}
         """Directories that could not even be opened, and why."""
         self.cordoned: frozenset[Uuid] = frozenset()
-        """Directories that take a new log only where its place is decided, or no other is left."""
+        """Directories that take a new log only if it is assigned to them, or if no other is
+        left."""
 
     @classmethod
     def open(
         cls, files: Files, paths: Sequence[str], cluster_id: str, node_id: int
     ) -> LogDirectories:
-        """Take all directories that can be taken.
+        """Open all directories that can be opened.
 
-        ConfigError when one is in use, not formatted, or somebody else's; OSError when none is
-        left.
+        Raise ConfigError if one is in use, not formatted, or of another cluster or node. Raise
+        OSError if none is left.
         """
         opened = cls([])
         error: Exception | None = None
@@ -79,11 +81,11 @@ class LogDirectories:
         now_ms: int,
         home_of: Callable[[TopicPartition], Uuid | None] = lambda partition: None,
     ) -> None:
-        """Open every log. `home_of` is the directory that the metadata name for a partition.
+        """Open every log. `home_of` returns the directory that the metadata name for a partition.
 
-        A crash can leave a log that was moving in two directories; see `future_log`. The one whose
-        mark says so counts, else the one in its home; the other is deleted. ConfigError when
-        nothing tells.
+        A crash can leave a log that was being moved in two directories; see `future_log`. The one
+        with the higher mark counts. With equal marks, the one in its home directory counts. The
+        other is deleted. Raise ConfigError if neither rule decides.
         """
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.in_service():
@@ -108,7 +110,7 @@ class LogDirectories:
     # Logs.
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
-        """Where the partition lies, in service or not."""
+        """Return the directory of the partition, in service or not."""
         for directory in self.directories:
             if partition in directory.logs:
                 return directory
@@ -119,7 +121,7 @@ class LogDirectories:
         return None if directory is None else directory.logs[partition]
 
     def logs(self) -> Iterator[tuple[TopicPartition, PartitionLog]]:
-        """Every log in service."""
+        """Iterate over every log in service."""
         for directory in self.in_service():
             yield from directory.logs.items()
 
@@ -132,7 +134,8 @@ class LogDirectories:
         *,
         directory_id: Uuid | None = None,
     ) -> PartitionLog:
-        """A new log, in the directory of that id, or else in the one with the fewest logs."""
+        """Create a log, in the directory with the given id, or else in the one with the fewest
+        logs."""
         found = self.in_service()
         if directory_id is not None:
             found = [each for each in found if each.directory_id == directory_id]
@@ -143,7 +146,7 @@ class LogDirectories:
         target = min(open_ones or found[:1], key=lambda each: len(each.logs))
         return target.create(partition, topic_id, config, now_ms)
 
-    # Everything at once.
+    # Operations on all directories.
 
     def delete_old_segments(self, now_ms: int) -> int:
         return sum(each.delete_old_segments(now_ms) for each in self.in_service())
@@ -159,12 +162,12 @@ class LogDirectories:
             directory.checkpoint()
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """In order: everything durable, then the markers."""
+        """Close each directory: make everything in it durable, then write its marker."""
         for directory in self.directories:
             directory.close(broker_epoch)
 
     def release(self) -> None:
-        """Let go without having loaded."""
+        """Release the locks of directories that were not loaded."""
         for directory in self.directories:
             directory.release()
 
@@ -172,7 +175,7 @@ class LogDirectories:
 def _superseding(
     partition: TopicPartition, found: tuple[LogDirectory, LogDirectory], home: Uuid | None
 ) -> tuple[LogDirectory, LogDirectory]:
-    """Of two directories with a log of one name the one that counts, and the other."""
+    """Return the directory whose log of the partition counts, and the other one."""
     first, second = found
     marks = [generation(each.files, each.home_of(partition)) for each in found]
     is_first = marks[0] > marks[1]

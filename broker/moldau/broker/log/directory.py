@@ -1,11 +1,12 @@
-"""One log directory: the logs in it, and the files that speak of all of them.
+"""One log directory: the logs in it, and the files that cover all of them.
 
-Invariants: nobody else has the directory (`.lock`); the marker of a clean shutdown is gone before
-anything is written, and made only after everything is durable; recovery points and log starts on
-disk are never ahead of the logs.
+Invariants: no other process has the directory (`.lock`). The marker of a clean shutdown is removed
+before anything is written, and made only after everything is durable. Recovery points and log
+starts on disk are never ahead of the logs.
 
-An error of the disk takes the directory out of service as a whole and for good: what else fails on
-that disk is a guess, and another directory's replicas are not. Its logs refuse from then on.
+A disk error takes the whole directory out of service for good: it is unknown what else fails on
+that disk, and other directories hold replicas of their own. Its logs reject every request from then
+on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from moldau.broker.log.future_log import FutureLog
 
 ConfigOf: TypeAlias = Callable[[TopicPartition, Uuid | None], LogConfig]
-"""The settings of a log that was found, by partition and topic id."""
+"""Returns the settings of a log that was found, by partition and topic id."""
 
 
 _CHECKPOINTS: Final = (*POINTS, names.HIGH_WATERMARKS, names.CLEANED_OFFSETS)
@@ -49,7 +50,7 @@ _CHECKPOINTS: Final = (*POINTS, names.HIGH_WATERMARKS, names.CLEANED_OFFSETS)
 
 @dataclass(slots=True)
 class Removal:
-    """Files that nobody uses any more."""
+    """Files that are not used any more."""
 
     files: Files
     trees: list[str]
@@ -59,7 +60,7 @@ class Removal:
         return bool(self.trees or self.segments)
 
     def run(self) -> int:
-        """Remove them; how many logs and segments. May run in a thread."""
+        """Remove the files. Return how many logs and segments were removed. May run in a thread."""
         for path in self.trees:
             self.files.remove_tree(path)
         for segment in self.segments:
@@ -75,7 +76,8 @@ class Left(NamedTuple):
 
 
 class LogDirectory:
-    """Opened by `open`, filled by `load`; in service until `failure` is set or it is closed."""
+    """A log directory. `open` takes it, `load` opens its logs. It is in service until `failure` is
+    set or it is closed."""
 
     def __init__(self, files: Files, path: str, lock: FileLock, meta: MetaProperties | None):
         self.files = files
@@ -84,38 +86,41 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, Uuid] = {}
         self.cleaned_offsets: dict[TopicPartition, int] = {}
-        """Up to where each compacted log is clean; kept by the cleaner."""
+        """The offset up to which each compacted log is clean. Set by the cleaner."""
         self.failure: OSError | CorruptLog | None = None
         self.on_failure: Callable[[LogDirectory], None] = lambda directory: None
         self.was_clean = False
         self.broker_epoch = NO_BROKER_EPOCH
-        """What the last clean shutdown said; -1 after any other end."""
+        """The broker epoch from the last clean shutdown, or -1 if the directory was not closed
+        cleanly."""
         self.notes: list[str] = []
         """What was found wrong, in words."""
         self.left: dict[TopicPartition, Left] = {}
-        """Copies on their way here that an earlier life did not finish."""
+        """Copies on their way here that an earlier run did not finish."""
         self.futures: dict[TopicPartition, FutureLog] = {}
         """Copies on their way here."""
         self.arriving: dict[TopicPartition, PartitionLog] = {}
-        """Those of them whose points count already, because they are about to be logs in here."""
+        """Those copies whose points are in the checkpoints already, because they are about to
+        become logs here."""
         self.departing: set[TopicPartition] = set()
-        """Logs of which a copy is on its way to another directory: they are not compacted."""
+        """Logs that are being copied to another directory. They are not compacted."""
         self.being_cleaned: set[PartitionLog] = set()
-        """Logs whose segments a thread may be reading: files of theirs stay until it has ended."""
+        """Logs whose segments a thread may be reading. Their files stay until it has ended."""
         self.are_names_stale = False
         """A log was renamed, and `sync_dir` was not called since."""
         self._lock = lock
         self._deleted: list[tuple[int, str, PartitionLog | None]] = []
         self._are_points_stale = False
         self._half_made: set[str] = set()
-        """Directories of logs that could not be made for want of open files."""
+        """Directories of logs that could not be created because too many files were open."""
         self._generations = dict.fromkeys(_CHECKPOINTS, 0)
-        """How often each checkpoint was written, or begun to be wrong, so far."""
+        """How often each checkpoint was written, or became outdated because a log left, so far."""
         self._owner = Owner(self.persist_points, self.fail)
 
     @classmethod
     def open(cls, files: Files, path: str) -> LogDirectory:
-        """Take the directory, made when it is missing; ConfigError when another process has it."""
+        """Take the directory, and create it if it is missing. Raise ConfigError if another process
+        has it."""
         files.make_dirs(path)
         try:
             lock = files.lock(f"{path}/{names.LOCK}")
@@ -129,7 +134,7 @@ class LogDirectory:
 
     @property
     def directory_id(self) -> Uuid:
-        """ZERO_UUID before it was formatted."""
+        """The directory's id, or ZERO_UUID before it was formatted."""
         meta = self.meta
         return ZERO_UUID if meta is None or meta.directory_id is None else meta.directory_id
 
@@ -147,13 +152,13 @@ class LogDirectory:
             self._are_points_stale = any(each.keys() - self.logs.keys() for each in points.values())
             self._take_cleaned_offsets(points[names.CLEANED_OFFSETS])
             if any(log.persisted_recovery_point > log.log_end_offset for log in self.logs.values()):
-                self.persist_points()  # or they would vouch for what is written there from now on
+                self.persist_points()  # else they would declare durable what is written there later
         except (OSError, CorruptLog) as error:
             self.fail(error)
 
     def _take_cleaned_offsets(self, found: dict[TopicPartition, int]) -> None:
-        """How far each log is clean. Where it ends before that, this is forgotten durably: it would
-        hold again as soon as the log has grown."""
+        """Set the offset up to which each log is clean. Drop the offset of a log that ends before
+        it, durably: it would be valid again as soon as the log has grown."""
         known = {each: found[each] for each in found if each in self.logs}
         self.cleaned_offsets = {
             each: offset
@@ -164,7 +169,8 @@ class LogDirectory:
             self._write_now(names.CLEANED_OFFSETS)
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint. Without it logs are looked at from their beginnings."""
+        """Read a checkpoint. A damaged one counts as empty: logs are then checked from their
+        start."""
         try:
             return read_offsets(self.files, f"{self.path}/{name}")
         except CorruptLog as error:
@@ -209,7 +215,7 @@ class LogDirectory:
         now_ms: int,
         points: dict[str, dict[TopicPartition, int]],
     ) -> Opening:
-        """What the checkpoints say of a log."""
+        """Return what the checkpoints say about a log."""
         return Opening(
             now_ms,
             is_there=True,
@@ -222,12 +228,14 @@ class LogDirectory:
         )
 
     def _distrust(self, partition: TopicPartition, points: dict[TopicPartition, int]) -> None:
-        """A log that is being opened has no recovery point from now on; others keep theirs."""
+        """Drop the recovery point of a log that is being opened, durably. Other logs keep
+        theirs."""
         points.pop(partition, None)
         write_offsets(self.files, self._path(names.RECOVERY_POINTS), points)
 
     def _read_topic_id(self, path: str) -> tuple[Uuid | None, CorruptLog | None]:
-        """A loss of power can tear the file of a log that was never flushed."""
+        """Read the topic id of a log. A power loss can tear the file of a log that was never
+        flushed: return the error then."""
         try:
             return read_partition_metadata(self.files, path), None
         except CorruptLog as error:
@@ -236,7 +244,7 @@ class LogDirectory:
     def _load_other(
         self, name: str, path: str, now_ms: int, points: dict[str, dict[TopicPartition, int]]
     ) -> None:
-        """A directory that is no log in service."""
+        """Handle a directory that is not a log in service."""
         marked = names.parse_marked_dir(name)
         if marked is None:
             self.notes.append(f"{path} is no log")
@@ -247,16 +255,17 @@ class LogDirectory:
             if partition is None or partition in self.left:
                 self._deleted.append((now_ms, path, None))
             else:
-                # The points are of the log, and nobody has closed its copy in order.
+                # The points belong to the log, and its copy was not closed cleanly.
                 self.left[partition] = Left(path, Opening(now_ms, is_there=True))
 
-    # Logs come and go.
+    # Creating and deleting logs.
 
     def create(
         self, partition: TopicPartition, topic_id: Uuid | None, config: LogConfig, now_ms: int
     ) -> PartitionLog:
-        """A new log, bound to its topic; KafkaError when the directory is out of service. That it
-        is there is durable with its first flush: whoever leads it makes it anew if it is not."""
+        """Create a log, bound to its topic. Raise KafkaError if the directory is out of service.
+        The new directory is durable with the log's first flush. If it is lost before, the
+        partition's leader creates it again."""
         self.forget_points()
         self._refuse_failed()
         assert partition not in self.logs
@@ -282,10 +291,10 @@ class LogDirectory:
         return log
 
     def delete(self, partition: TopicPartition, unique: bytes, now_ms: int) -> None:
-        """Take a log out of service at once and for good; `remove_deleted` frees its space after
-        `file.delete.delay.ms`. `unique` are 16 random bytes. Its new name is durable with the next
-        sync of the directory (`are_names_stale`): until then a loss of power may make it a stray.
-        """
+        """Take a log out of service for good. `remove_deleted` frees its space after
+        `file.delete.delay.ms`. `unique` is 16 random bytes. The new name is durable with the next
+        sync of the directory (`are_names_stale`). After an earlier power loss the log may come back
+        as a stray."""
         self._set_aside(partition, unique, names.DELETE_DIR, now_ms)
 
     def set_aside(self, partition: TopicPartition, unique: bytes) -> None:
@@ -318,15 +327,15 @@ class LogDirectory:
         for checkpoint in self._generations:
             self._generations[checkpoint] += 1
 
-    # Logs move from directory to directory: for `replication.moves`.
+    # Moving logs between directories, for `replication.moves`.
 
     def home_of(self, partition: TopicPartition) -> str:
-        """Where a log in service lies."""
+        """Return the path of a log in service."""
         return f"{self.path}/{names.partition_dir_name(partition)}"
 
     def forget_points(self) -> None:
-        """Write checkpoints anew if there are points in them of logs that are gone: a crash could
-        give them to a new log of that name. KafkaError when that cannot be now."""
+        """Rewrite the checkpoints if they hold points of logs that are gone: after a crash a new
+        log of the same name would get them. Raise KafkaError if too many files are open."""
         if not self._are_points_stale or self.failure is not None:
             return
         try:
@@ -337,19 +346,20 @@ class LogDirectory:
             self.fail(error)
 
     def withdraw(self, partition: TopicPartition) -> None:
-        """The log does not arrive after all."""
+        """Cancel a copy: the log does not move here."""
         self.futures.pop(partition, None)
         if self.arriving.pop(partition, None) is not None:
             self._are_points_stale = True
 
     def depart(self, partition: TopicPartition) -> PartitionLog:
-        """The log is served from another directory from now on; see `bury`."""
+        """Remove a log that is served from another directory from now on, and return it. See
+        `bury`."""
         log = self.logs[partition]
         self._let_go(partition)
         return log
 
     def arrive(self, partition: TopicPartition, topic_id: Uuid, cleaned_offset: int | None) -> None:
-        """The copy in `futures` is a log in service, owned by this directory."""
+        """Put the copy in `futures` into service as a log of this directory."""
         log = self.futures.pop(partition).log
         self.arriving.pop(partition, None)
         self.logs[partition] = log
@@ -358,17 +368,17 @@ class LogDirectory:
             self.cleaned_offsets[partition] = cleaned_offset
 
     def bury(self, log: PartitionLog, now_ms: int) -> None:
-        """Remove a log that has departed, or a copy, renamed to be deleted, after its delay."""
+        """Remove a departed log or a copy after its delay. It has been renamed to be deleted."""
         deadline = now_ms + log.config.file_delete_delay_ms
         self._deleted.append((deadline, log.directory, log))
 
     @property
     def owner(self) -> Owner:
-        """Whose the logs in here are."""
+        """The owner of the logs in this directory."""
         return self._owner
 
     def sync_names(self) -> None:
-        """Make durable that logs were renamed; an error takes the directory out of service."""
+        """Make the renames of logs durable. An error takes the directory out of service."""
         try:
             self.files.sync_dir(self.path)
             self.are_names_stale = False
@@ -376,7 +386,7 @@ class LogDirectory:
             self.fail(error)
 
     def bind(self, partition: TopicPartition, topic_id: Uuid) -> None:
-        """Say durably which topic a log belongs to that did not know it."""
+        """Write the topic id of a log that had none. Durable on return."""
         self._refuse_failed()
         try:
             write_partition_metadata(self.files, self.logs[partition].directory, topic_id)
@@ -386,7 +396,7 @@ class LogDirectory:
         self.topic_ids[partition] = topic_id
 
     def remove_deleted(self, now_ms: int) -> int:
-        """Remove files of deleted logs and segments whose delay is over; how many."""
+        """Remove files of deleted logs and segments whose delay is over. Return how many."""
         removal = self.take_deleted(now_ms)
         try:
             return removal.run()
@@ -395,8 +405,8 @@ class LogDirectory:
             return 0
 
     def take_deleted(self, now_ms: int) -> Removal:
-        """What `remove_deleted` would remove, for the caller to run in a thread; an OSError of it
-        is for `fail`. What it does not get to goes at the next start."""
+        """Return what `remove_deleted` would remove, for the caller to run in a thread. Pass an
+        OSError of it to `fail`. What it does not remove is removed at the next start."""
         removal = Removal(self.files, [], [])
         if self.failure is None:
             later = []
@@ -415,7 +425,8 @@ class LogDirectory:
         return removal
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Retention, for every log, with one checkpoint for all; how many segments went."""
+        """Apply retention to every log, with one checkpoint for all. Return how many segments were
+        deleted."""
         expired = self.expire_segments(now_ms)
         if expired:
             try:
@@ -425,16 +436,17 @@ class LogDirectory:
         return self.drop_expired(expired, now_ms)
 
     def expire_segments(self, now_ms: int) -> list[PartitionLog]:
-        """The first half of that: the logs that begin later now."""
+        """The first half of `delete_old_segments`. Return the logs whose start has moved up."""
         expired = []
         for log in self._in_service():
-            with suppress(KafkaError):  # its failure is the directory's, and readers hear of damage
+            with suppress(KafkaError):  # a disk error fails the directory; readers get damage
                 if log.expire_segments(now_ms):
                     expired.append(log)
         return expired
 
     def drop_expired(self, expired: Iterable[PartitionLog], now_ms: int) -> int:
-        """The second half, when the log starts are durable."""
+        """The second half of `delete_old_segments`, once the log starts are durable. Return how
+        many segments were deleted."""
         count = 0
         for log in expired:
             if self.failure is None:
@@ -443,17 +455,17 @@ class LogDirectory:
         return count
 
     def expire_producers(self, now_ms: int) -> int:
-        """Forget producers that were idle for `producer.id.expiration.ms`; how many."""
+        """Forget producers that were idle for `producer.id.expiration.ms`. Return how many."""
         return sum(log.producers.expire(now_ms) for log in self._in_service())
 
     def sizes(self) -> dict[TopicPartition, int]:
-        """Bytes of each log."""
+        """Return the bytes of each log."""
         return {partition: log.size_bytes for partition, log in self.logs.items()}
 
     # Points of all logs.
 
     def persist_points(self) -> None:
-        """Make the recovery points and log starts durable; OSError when that fails."""
+        """Make the recovery points and log starts durable. Raise OSError if that fails."""
         recovery_points = self._offsets(names.RECOVERY_POINTS)
         for checkpoint in POINTS:
             self._write_now(checkpoint)
@@ -462,11 +474,11 @@ class LogDirectory:
             log.persisted_recovery_point = log.claimed_recovery_point = point
 
     def write_high_watermarks(self) -> None:
-        """Make the high watermarks durable; OSError when that fails."""
+        """Make the high watermarks durable. Raise OSError if that fails."""
         self._write_now(names.HIGH_WATERMARKS)
 
     def checkpoint(self) -> None:
-        """All that is kept of all logs; an error takes the directory out of service."""
+        """Write all checkpoints. An error takes the directory out of service."""
         if self.failure is None:
             try:
                 self._write_all()
@@ -481,7 +493,7 @@ class LogDirectory:
         self._are_points_stale = False
 
     def begin_checkpoint(self, checkpoints: Iterable[str]) -> CheckpointJob:
-        """The same for some of them, in the steps of `checkpoint_job`."""
+        """Begin to write some of the checkpoints, in the steps of `checkpoint_job`."""
         checkpoints = tuple(checkpoints)
         return CheckpointJob(
             self.files,
@@ -491,7 +503,8 @@ class LogDirectory:
         )
 
     def put_checkpoint(self, job: CheckpointJob) -> bool:
-        """Let what was written take its place, unless it was overtaken; OSError when that fails."""
+        """Put the written files in place of the old ones, unless newer ones were written meanwhile.
+        Return whether it did. Raise OSError if that fails."""
         if any(self._generations[each] != known for each, known in job.generations.items()):
             job.drop()
             return False
@@ -502,7 +515,8 @@ class LogDirectory:
         return True
 
     def end_checkpoint(self, job: CheckpointJob) -> None:
-        """It is durable; what was written meanwhile is newer."""
+        """Note that the checkpoint is durable. If a newer one was written meanwhile, that one
+        counts."""
         generations = self._generations
         if generations[names.RECOVERY_POINTS] == job.generations.get(names.RECOVERY_POINTS):
             for each, point in job.offsets(names.RECOVERY_POINTS).items():
@@ -514,7 +528,7 @@ class LogDirectory:
         write_offsets(self.files, self._path(checkpoint), self._offsets(checkpoint))
 
     def _offsets(self, checkpoint: str) -> dict[TopicPartition, int]:
-        """What a checkpoint should say now."""
+        """Return the contents that a checkpoint must have now."""
         logs = (self.logs | self.arriving if self.arriving else self.logs).items()
         if checkpoint == names.RECOVERY_POINTS:
             return {each: log.recovery_point for each, log in logs}
@@ -522,7 +536,7 @@ class LogDirectory:
             return {each: log.high_watermark for each, log in logs}
         if checkpoint == names.CLEANED_OFFSETS:
             return dict(self.cleaned_offsets)
-        # Also where the first segment begins there: those before it may come back.
+        # Include logs whose first segment begins at the start: segments before it may come back.
         return {each: log.log_start_offset for each, log in logs if log.log_start_offset}
 
     def _known(self, partition: TopicPartition) -> PartitionLog:
@@ -532,10 +546,10 @@ class LogDirectory:
     def _path(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    # Ends.
+    # Failing and closing.
 
     def fail(self, error: OSError | CorruptLog) -> None:
-        """Out of service, for good. Whoever set `on_failure` hears of the first error."""
+        """Take the directory out of service for good. Call `on_failure` on the first error."""
         if self.failure is not None:
             return
         self.failure = error
@@ -545,7 +559,8 @@ class LogDirectory:
         self.on_failure(self)
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """Make everything durable and say so; after a failure, only let go."""
+        """Make everything durable and write the clean shutdown marker. After a failure, only close
+        the files."""
         futures = [each.log for each in self.futures.values() if each.is_open]
         for log in [*self.logs.values(), *futures]:
             with suppress(KafkaError):
@@ -562,7 +577,7 @@ class LogDirectory:
         self._lock.release()
 
     def release(self) -> None:
-        """Let another process have the directory; the files stay as they are."""
+        """Release the lock for another process. The files stay as they are."""
         self._lock.release()
 
     def _in_service(self) -> Iterator[PartitionLog]:
@@ -571,7 +586,7 @@ class LogDirectory:
                 yield log
 
     def _refuse_short(self, error: OSError) -> NoReturn:
-        """The disk has nothing to do with it."""
+        """Reject a request because too many files are open. The disk is not the cause."""
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             advice(error),

@@ -1,13 +1,14 @@
-"""Making a log durable, in the one step of it that may stall a thread of its own.
+"""Making a log durable, with the one step that may stall in a job for a thread.
 
-Invariant: what a `FlushJob` was made for is durable when `run` returns, names included; only then
-does the log say so (`PartitionLog.end_flush`). A job holds the files that it syncs, so a segment
-may be rolled, renamed or deleted while it runs. After an OSError nothing may be assumed ever again:
-the kernel has forgotten what it could not write. A log has one flush at a time, or two would write
-its epochs beside their file at once: `GroupCommit` sees to that while the log is in service.
+Invariants: everything that a `FlushJob` covers is durable when `run` returns, names included. Only
+then does the log report it (`PartitionLog.end_flush`). A job holds the files that it syncs, so a
+segment may be rolled, renamed or deleted while it runs. After an OSError nothing may be assumed any
+more: the kernel has dropped what it could not write. A log has one flush at a time, because two
+would write the leader epochs' new file at once. `GroupCommit` ensures that while the log is in
+service.
 
-Bytes of a segment in use are enough for a promise, as its indexes can be made anew; those of sealed
-segments are synced too, since recovery will not look at them again.
+For the active segment it is enough to sync the log, because its indexes can be rebuilt. The indexes
+of sealed segments are synced too, since recovery will not check those segments again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NEW: Final = ".new"
 
 
 class FlushJob:
-    """What has to be synced so that all below `end_offset` is durable."""
+    """What must be synced so that everything below `end_offset` is durable."""
 
     __slots__ = (
         "_files",
@@ -54,25 +55,25 @@ class FlushJob:
         segments: Sequence[Segment],
         paths: Sequence[str] = (),
     ) -> None:
-        """`segments` in the order of their offsets, `paths` of other files."""
+        """`segments` are in the order of their offsets. `paths` are other files to sync."""
         self._files = files
         self.directory: str | None = None
-        """The log's directory, when names in it are not durable yet."""
+        """The log's directory, if names in it are not durable yet."""
         self.end_offset = end_offset
         # By name, since their files are closed when the segment is renamed.
         self.sealed = [each for each in segments if each.is_sealed]
         self._paths = [*paths, *(each.path(names.TRANSACTION_INDEX) for each in self.sealed)]
         self.truncations = 0
         self.home: str | None = None
-        """The log's directory, when nobody has made durable yet that it is there and whose."""
+        """The log's directory, if neither its name nor its `partition.metadata` is durable yet."""
         self.is_last = False
-        """The owner makes durable that it is there, for all its logs at once."""
+        """The caller syncs the parent directory once for all its logs."""
         self.epochs: tuple[str, str] | None = None
         """The file of the leader epochs and its new text, which is written beside it."""
         self.epochs_changes = 0
         self.head_offset = 0
-        """The newest segment whose name this makes durable."""
-        # Of what is empty there is nothing to lose.
+        """The base offset of the newest segment whose name this job makes durable."""
+        # An empty segment has nothing to lose.
         self._sources: list[SegmentFile] = [each.source for each in segments if each.size_bytes]
         self._indexes = [
             index
@@ -82,13 +83,13 @@ class FlushJob:
         ]
 
     def place_epochs(self) -> None:
-        """Give the file that `run` has written its name."""
+        """Rename the file that `run` has written to its final name."""
         assert self.epochs is not None
         self._files.rename(self.epochs[0] + _NEW, self.epochs[0])
 
     @property
     def only_file(self) -> File | None:
-        """The log of its one segment, if nothing else is to be synced, in whatever way."""
+        """The log file of the only segment, if nothing else must be synced."""
         is_more = (
             len(self._sources) != 1
             or self.sealed
@@ -100,7 +101,7 @@ class FlushJob:
         return None if is_more else self._sources[0].file
 
     def run(self) -> None:
-        """Sync; meant for `Runtime.run_blocking`."""
+        """Sync everything. Run it with `Runtime.run_blocking`."""
         if self.home is not None:
             self._sync_home(self.home)
         if self.epochs is not None:
@@ -113,7 +114,7 @@ class FlushJob:
             with suppress(FileNotFoundError), self._files.open(path, "update") as file:
                 file.sync()
         if self.directory is not None:
-            with suppress(FileNotFoundError):  # deleted as a whole meanwhile
+            with suppress(FileNotFoundError):  # the log was deleted meanwhile
                 self._files.sync_dir(self.directory)
 
     def _sync_home(self, directory: str) -> None:
@@ -131,17 +132,18 @@ class FlushJob:
 
 
 class Durability:
-    """What of a log, beside its batches, is on disk for sure: names, whose it is, leader epochs."""
+    """What of a log, apart from its batches, is durable: names, its directory and id, leader
+    epochs."""
 
     __slots__ = ("_are_names_durable", "_changes", "_saved", "is_home_durable", "newest_head")
 
     def __init__(self, newest_head: int, is_clean: bool = False) -> None:
-        """Of a log that ended in order or not (an empty one never does: closing it syncs nothing),
-        whose epochs are those in its file."""
+        """`is_clean`: the log was closed cleanly. An empty log never counts as clean, because
+        closing it syncs nothing. The epochs are those in its file."""
         self.is_home_durable = is_clean
-        """Whether the log's directory is there, and says whose log it is."""
+        """Whether the log's directory and its `partition.metadata` are durable."""
         self.newest_head = newest_head if is_clean else -1
-        """Up to this offset segments can be the first: their names are durable."""
+        """Segments up to this offset may become the first one: their names are durable."""
         self._are_names_durable = is_clean
         self._changes = self._saved = 0
 
@@ -155,23 +157,23 @@ class Durability:
         return self._are_names_durable and self.is_home_durable and self._saved == self._changes
 
     def names_changed(self) -> None:
-        """A file was made or renamed."""
+        """A file was created or renamed."""
         self._are_names_durable = False
 
     def epochs_changed(self) -> None:
-        """The file of the leader epochs says something else than they are."""
+        """The leader epochs differ from those in their file."""
         self._changes += 1
 
     def epochs_saved(self) -> None:
-        """The file says what they are, durably."""
+        """The file holds the leader epochs, durably."""
         self._saved = self._changes
 
     def cut(self, head_offset: int) -> None:
-        """Segments behind that one are gone, and new ones may begin where they began."""
+        """Segments behind `head_offset` are gone, and new ones may begin at the same offsets."""
         self.newest_head = min(self.newest_head, head_offset)
 
     def begin(self, job: FlushJob, directory: str, epochs: LeaderEpochs) -> None:
-        """Let the job make durable what is not."""
+        """Add to the job what is not durable yet."""
         if not self._are_names_durable:
             job.directory = directory
         if not self.is_home_durable:
@@ -182,15 +184,16 @@ class Durability:
         self._are_names_durable = True
 
     def end(self, job: FlushJob, directory: str) -> None:
-        """The job has run. New epochs take their file's place now; that is durable with the next
-        flush, before which recovery must not trust what lies in them. OSError: the disk."""
+        """The job has run. Give the new epochs their file's name. The rename is durable with the
+        next flush, and until then recovery must not trust the segments that they cover. An OSError
+        comes from the disk."""
         self.newest_head = max(self.newest_head, job.head_offset)
         if job.home is not None:
             self.is_home_durable = True
         if job.epochs is None or job.epochs_changes != self._changes:
             return
         if job.epochs[0] == f"{directory}/{names.LEADER_EPOCHS}":
-            with suppress(FileNotFoundError):  # deleted as a whole meanwhile
+            with suppress(FileNotFoundError):  # the log was deleted meanwhile
                 job.place_epochs()
             self._saved = self._changes
             self._are_names_durable = False

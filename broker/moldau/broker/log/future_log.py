@@ -1,26 +1,26 @@
 """A copy of a log on its way to another directory of this node (`-future`, KIP-113).
 
-    open        made, or taken over from an earlier life                            thread
-    next_piece  what the log has and the copy has not                               loop
-    copy        append that                                                         thread
-    sync        durable so far, so that the end is short                            thread
-    catch_up    the rest, and what else the log knows                               loop
-    settle      durable, and marked as the one that counts                          thread
-    rename      under the log's own name                                            thread
-    take_over   what came meanwhile; from now on the copy is the log                loop
-    clear_mark  the old log has lost its name                                       thread
+    open        create the copy, or take over one from an earlier run               thread
+    next_piece  return what the log has and the copy has not                        loop
+    copy        append the piece                                                    thread
+    sync        make it durable so far, so that little is left at the end           thread
+    catch_up    copy the rest, and the log's other state                            loop
+    settle      make it durable, and mark it as the one that counts                 thread
+    rename      give it the log's own name                                          thread
+    take_over   copy what came meanwhile; from now on the copy is the log           loop
+    clear_mark  remove the mark once the old log has lost its name                  thread
 
 Invariants:
-* The copy holds the log's batches as they are, in order, from the log's start (or a batch that
-  reaches over it) on. Nobody else knows it before `take_over`, so threads may work on it.
-* Between `catch_up` and `take_over` the log acknowledges nothing more: all that it ever promised is
-  durable in the copy before that has the log's name.
+* The copy holds the log's batches unchanged, in order, from the log's start (or from the batch that
+  contains it). No other code uses the copy before `take_over`, so threads may work on it.
+* Between `catch_up` and `take_over` the log acknowledges nothing more. So everything that it ever
+  acknowledged is durable in the copy before the copy has the log's name.
 
-Two directories cannot be renamed at once, so a crash may leave the log under one name in both. The
-mark tells which one counts: a file in the copy with a number, the greater one wins, none is 0.
-It is durable before the name, and goes when the old log's new name is durable
-(`LogDirectories.load`). An earlier life's copy is cut to where the log ended when it was opened:
-behind that a loss of power may have parted the two.
+Two directories cannot be renamed at once, so a crash may leave a log of the same name in both. The
+mark tells which one counts. It is a file in the copy with a number: the greater one wins, and no
+file means 0. The mark is durable before the copy's name. It is removed when the old log's new name
+is durable (`LogDirectories.load`). A copy from an earlier run is cut to where the log ended when it
+was opened: behind that, a power loss may have made the two differ.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ PIECE_BYTES: Final = 1 << 20
 
 
 class Piece(NamedTuple):
-    """What is to be copied next."""
+    """The next part to copy."""
 
     records: LogSlice
     begin_anew_at: int | None
-    """The copy begins here, because the log does not have any more what it holds."""
+    """The copy must restart at this offset, because the log has lost what the copy holds."""
 
     is_last: bool
-    """It ends where the log does."""
+    """The piece ends where the log does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a copy lies and whose it is; `opening` is what is known of one from an earlier life."""
+    """The path of a copy and the topic it belongs to. `opening` is what is known of a copy from an
+    earlier run."""
 
     path: str
     topic_id: Uuid
@@ -64,14 +65,14 @@ class Place:
 
 
 class FutureLog:
-    """See the module; the copy of `source`."""
+    """The copy of `source`; see the module."""
 
     def __init__(self, source: PartitionLog, place: Place) -> None:
-        """To be made on the event loop, before the source grows in this life."""
+        """Call it on the event loop, before the source grows in this run."""
         self.source = source
         self.path = place.path
         self.unreadable: OSError | None = None
-        """What the source's disk refused to `copy`."""
+        """The error of the source's disk in `copy`."""
         self._files: Files = source.files
         self._place = place
         self._limit = source.log_end_offset
@@ -90,7 +91,7 @@ class FutureLog:
 
     @property
     def lag(self) -> int:
-        """Offsets that the copy has not."""
+        """How many offsets the copy is behind the log."""
         end = 0 if self._log is None else self._log.log_end_offset
         return max(0, self.source.log_end_offset - end)
 
@@ -100,13 +101,13 @@ class FutureLog:
 
     @property
     def failure(self) -> Exception | None:
-        """What its disk refused."""
+        """The failure of the copy's own log."""
         return None if self._log is None else self._log.failure
 
     # In a thread.
 
     def open(self, now_ms: int) -> None:
-        """Make it, or go on with what is there, unless that is of another log."""
+        """Create the copy, or continue an existing one, unless that belongs to another topic."""
         files, place = self._files, self._place
         opening = place.opening
         if opening is None:
@@ -134,8 +135,8 @@ class FutureLog:
         self._log = PartitionLog.open(files, place.path, self.source.config, opening)
 
     def copy(self, piece: Piece, now_ms: int) -> None:
-        """Append what `next_piece` found. KafkaError: the copy cannot be written (`failure`), the
-        source not be read (`unreadable`), or the records are damaged."""
+        """Append what `next_piece` returned. Raise KafkaError if the copy cannot be written
+        (`failure`), the source cannot be read (`unreadable`), or the records are damaged."""
         try:
             data = piece.records.read()
         except OSError as error:
@@ -147,43 +148,43 @@ class FutureLog:
             self.log.append_as_follower(data, now_ms)
 
     def sync(self) -> None:
-        """Make durable what it holds."""
+        """Make everything in the copy durable."""
         self.log.flush()
 
     def settle(self) -> None:
-        """As `sync`, with the gaps that it has, and mark it as the one that counts if both have the
-        log's name."""
+        """Make the copy durable, accept its gaps, and mark it as the log that counts while both
+        have the log's name."""
         self.log.flush()
         move_mark(self._files, self.log.directory, self.log.log_end_offset)
         number = generation(self._files, self.source.directory) + 1
         self._files.write_text_atomic(f"{self.log.directory}/{names.TAKES_OVER}", f"{number}\n")
 
     def rename(self, directory: str) -> None:
-        """Give it the name of a log in service; durable on return."""
+        """Give it the name of a log in service. Durable on return."""
         self.log.move(directory)
         self.path = directory
 
     def clear_mark(self) -> None:
-        """No other log has its name any more, durably."""
+        """Remove the mark. Call it when no other log has the name any more, durably."""
         path = f"{self.log.directory}/{names.TAKES_OVER}"
         if self._files.exists(path):
             self._files.remove(path)
 
     def discard(self) -> None:
-        """It is not wanted any more."""
+        """Remove the copy: it is not needed any more."""
         if self._log is not None:
             self._log.abandon()
         self._files.remove_tree(self.path)
 
     def close(self) -> None:
-        """Let go, durably: another life may go on with it."""
+        """Close the copy, durably: a later run may continue it."""
         if self._log is not None:
             self._log.close()
 
     # On the event loop.
 
     def next_piece(self) -> Piece | None:
-        """The next piece, None when the copy is level with the log."""
+        """Return the next piece, or None if the copy has reached the log's end."""
         source, end = self.source, self.log.log_end_offset
         begin_anew_at = None
         if source.truncation_count != self._truncations or end < source.log_start_offset:
@@ -200,8 +201,8 @@ class FutureLog:
         return Piece(records, begin_anew_at, reaches_end and records.source is active.source)
 
     def catch_up(self, now_ms: int) -> None:
-        """Copy the rest here and now, and what the log knows beside its batches: producers whose
-        batches are gone, epochs that began before its start, its start."""
+        """Copy the rest at once, and the state that is not in the batches: producers whose batches
+        are gone, epochs that began before the log's start, and the start itself."""
         source, log = self.source, self.log
         self._copy_rest(now_ms)
         log.log_end_offset = source.log_end_offset
@@ -212,7 +213,7 @@ class FutureLog:
         log.adopt_epochs(LeaderEpochs(source.leader_epochs.entries), source.log_start_offset)
 
     def take_over(self, owner: Owner, now_ms: int) -> None:
-        """Be the log from now on, with all that it knew."""
+        """Become the log, with all its state."""
         source, log = self.source, self.log
         self._copy_rest(now_ms)
         log.log_end_offset = source.log_end_offset
@@ -224,7 +225,7 @@ class FutureLog:
 
 
 def generation(files: Files, directory: str) -> int:
-    """How often the log there has moved since its mark was last cleared."""
+    """Return how often the log there has moved since its mark was last cleared."""
     path = f"{directory}/{names.TAKES_OVER}"
     try:
         return int(files.read_text(path))

@@ -1,20 +1,20 @@
-"""Acknowledging after fsync, many appends to one fsync.
+"""Acknowledgement after fsync, with one fsync for many appends.
 
-Invariants: whoever asks is told once, after a sync that began later than his append, and in the
-order of asking for one log; at most one sync of a directory is under way. When it fails, all who
-waited for that log hear the KafkaError, and the log takes itself out of service.
+Invariants: a callback is called once, after a sync that began later than the append, and in the
+order of `submit` for one log. At most one round of syncs of a directory is under way. When a sync
+fails, all callbacks of that log get the KafkaError, and the log takes itself out of service.
 
-One fsync takes 140 us, one for 64 batches 9 us each; a hop to a thread for every append would cost
-more than it waits. So the first one who asks starts a sync, those who come while it runs share the
-next one, and nobody sets a timer. One of these a directory: a disk that stalls holds up its own.
-Where the kernel's own workers do it better than threads (`SyncContest`), they get what is usual:
-one file a log, and no names.
+One fsync takes 140 us; shared by 64 batches it is 9 us for each. A hop to a thread for every append
+would cost more than waiting. So the first `submit` starts a round, later ones share the next round,
+and there is no timer. There is one GroupCommit for a directory, so a disk that stalls delays only
+its own logs. Where the kernel's own workers are faster than threads (`SyncContest`), they get the
+usual round: one file for each log, and no names.
 
-Files of one round are synced beside each other: a journal (ext4's) takes what is asked for at the
-same time into one commit, and asked for one after the other each waits for a commit of its own
-(six files: 0.6 ms against 10 ms).
+The files of one round are synced in parallel. A journal (ext4's) puts what is requested at the same
+time into one commit; requested in sequence, each sync waits for a commit of its own (six files: 0.6
+ms against 10 ms).
 
-Callbacks and not futures: an answer is written when it is ready, without a task for it.
+Callbacks and not futures: a response is written when it is ready, without a task for it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from moldau.runtime.files import File
 
 SYNCS_AT_ONCE: Final = 6
-"""Of one directory; fewer than the runtime has threads, so that another one gets its turn."""
+"""Parallel syncs of one directory. Fewer than the runtime has threads, so that another directory
+gets its turn."""
 
 OnDurable: TypeAlias = Callable[[KafkaError | None], None]
 Job: TypeAlias = tuple[PartitionLog, FlushJob]
@@ -55,11 +56,11 @@ class GroupCommit:
         self._contest = SyncContest()
         self._task: asyncio.Task[None] | None = None
         self.sync_count = 0
-        """Rounds so far: each synced every log that somebody waited for."""
+        """The number of rounds so far. A round syncs every log with a waiting callback."""
 
     def submit(self, log: PartitionLog, on_durable: OnDurable) -> None:
-        """Call `on_durable` when all that is in `log` now is durable, or cannot become so. Who asks
-        again before the round begins is called once."""
+        """Call `on_durable` when all that is in `log` now is durable, or cannot become so. A
+        callback equal to the one submitted last for this log in this round is called once."""
         waiting = self._waiting.get(log)
         if waiting is None:
             self._waiting[log] = [on_durable]
@@ -73,29 +74,29 @@ class GroupCommit:
         self._task = self._runtime.spawn(self._run(), name="group-commit")
 
     async def durable(self, log: PartitionLog) -> None:
-        """As `submit`, for those who have the time to wait; KafkaError when it fails."""
+        """Wait until all that is in `log` now is durable. Raise KafkaError if that fails."""
         done: asyncio.Future[None] = new_future()
         self.submit(log, partial(_settle, done))
         await done
 
     async def idle(self) -> None:
-        """Wait until nobody waits."""
+        """Wait until no callback is waiting."""
         while self._task is not None and self._is_running:
             await ended(self._task)
 
     async def _run(self) -> None:
         try:
             while self._waiting:
-                # Who is being read from in this turn of the event loop shall be in the round.
+                # Let connections that are read in this turn of the event loop join the round.
                 await rest(0)
                 await self._commit()
         finally:
             self._is_running = False
-            if self._waiting:  # a callback raised; who came meanwhile must not starve
+            if self._waiting:  # a callback raised; the others must not starve
                 self._start()
 
     async def _commit(self) -> None:
-        """One round."""
+        """Do one round."""
         waiting, self._waiting = self._waiting, {}
         jobs: list[Job] = []
         outcomes: dict[PartitionLog, KafkaError | None] = {}
@@ -110,7 +111,7 @@ class GroupCommit:
         else:
             await _hear(self._in_threads(jobs), outcomes)
         self.sync_count += 1
-        with ExitStack() as calls:  # calls each one, whatever the others raise
+        with ExitStack() as calls:  # calls each one, even if others raise
             for log in reversed(waiting):
                 for on_durable in reversed(waiting[log]):
                     calls.callback(on_durable, outcomes[log])
@@ -118,7 +119,7 @@ class GroupCommit:
     async def _sync_files(
         self, jobs: list[Job], files: list[File], outcomes: dict[PartitionLog, KafkaError | None]
     ) -> None:
-        """The usual round, in the better way."""
+        """Sync a usual round in the faster way."""
         clock, contest = self._runtime.clock, self._contest
         began = clock.monotonic()
         syncs = self._runtime.sync_data(files) if contest.is_kernel_next else None
@@ -131,7 +132,7 @@ class GroupCommit:
         contest.took(clock.monotonic() - began, by_kernel=syncs is not None)
 
     def _in_threads(self, jobs: list[Job]) -> list[Sync]:
-        """All of them under way."""
+        """Start all jobs in threads."""
         shares = [jobs[start::SYNCS_AT_ONCE] for start in range(min(len(jobs), SYNCS_AT_ONCE))]
         return [
             (share, self._runtime.run_blocking(_run_all, [job for _, job in share]))
@@ -147,14 +148,14 @@ class GroupCommits:
         self._commits: dict[str, GroupCommit] = {}
 
     def of(self, directory: LogDirectory) -> GroupCommit:
-        """The one for a directory."""
+        """Return the GroupCommit of a directory."""
         commit = self._commits.get(directory.path)
         if commit is None:
             commit = self._commits[directory.path] = GroupCommit(self._runtime)
         return commit
 
     async def idle(self) -> None:
-        """Wait until no sync is under way and nobody waits for one."""
+        """Wait until no sync is under way and no callback is waiting."""
         for commit in list(self._commits.values()):
             await commit.idle()
 
@@ -169,7 +170,7 @@ def _settle(done: asyncio.Future[None], error: KafkaError | None) -> None:
 
 
 async def _hear(syncs: list[Sync], outcomes: dict[PartitionLog, KafkaError | None]) -> None:
-    """Wait for all of them, and note what became of each log."""
+    """Wait for all syncs, and store the outcome for each log."""
     for jobs, sync in syncs:
         for (log, job), failure in zip(jobs, await sync, strict=True):
             outcomes[log] = _end(log, job, failure)
@@ -184,7 +185,7 @@ def _end(log: PartitionLog, job: FlushJob, error: OSError | None) -> KafkaError 
 
 
 def _run_all(jobs: Sequence[FlushJob]) -> list[OSError | None]:
-    """In the thread: what became of each job."""
+    """Run the jobs, in a thread. Return the error of each job, or None."""
     errors: list[OSError | None] = []
     for job in jobs:
         try:

@@ -1,12 +1,13 @@
-"""Which leader epoch began where: how replicas find out where their logs part (KIP-101, KIP-279).
+"""The start offset of each leader epoch, to find where replicas diverge (KIP-101, KIP-279).
 
-Invariants: epochs and start offsets both rise strictly, so the end of an epoch is the start of the
-next; nothing begins beyond the log's end. After `assign` the file is written before what the epoch
-covers is acknowledged; a file that holds too much, when a crash broke off a truncation, is cut
-when the log is opened, and what the batches refute goes then (`confirm`).
+Invariants: epochs and start offsets both rise strictly, so an epoch ends where the next one starts.
+No epoch starts beyond the log's end. After `assign`, a flush writes the file; until that is
+durable, recovery takes the epoch from the batches. A crash during a truncation may leave too many
+entries in the file: entries beyond the log's end are dropped when the log is opened, and entries
+that the batches contradict are dropped by `confirm`.
 
-Two parallel sorted lists: there are few epochs, one question in nearly every append (is it still
-the same?) and the others by halving.
+Two parallel sorted lists: there are few epochs. Nearly every append asks only whether the epoch is
+still the same. The other questions use binary search.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The answer to OffsetForLeaderEpoch: an epoch and where it ended; -1 and -1 if unknown."""
+    """The answer to OffsetForLeaderEpoch: an epoch and its end offset, or -1 and -1 if unknown."""
 
     epoch: int
     end_offset: int
@@ -61,10 +62,11 @@ class LeaderEpochs:
         return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """`epoch` begins at `start_offset`, unless it has begun before. Whether that is news.
+        """Begin `epoch` at `start_offset`, unless it has begun before. Return whether the entries
+        changed.
 
-        Entries that contradict it go: the log in front of us is right, they are left from one that
-        was truncated.
+        Entries that contradict the new one are dropped: they are left from a log that was
+        truncated.
         """
         epochs, starts = self._epochs, self._starts
         if epochs and epoch == epochs[-1] and start_offset >= starts[-1]:
@@ -78,8 +80,9 @@ class LeaderEpochs:
         return True
 
     def confirm(self, epoch: int, offset: int) -> bool:
-        """A batch of `epoch` lies at `offset`: entries that cannot be true then go, and no others,
-        as the batches that told of them may be gone. Whether that was news."""
+        """Note a batch of `epoch` at `offset`, and drop the entries that it contradicts. Keep all
+        others, because compaction may have removed the batches they came from. Return whether the
+        entries changed."""
         epochs, starts = self._epochs, self._starts
         not_later, not_behind = bisect_right(epochs, epoch), bisect_right(starts, offset)
         low, high = sorted((not_later, not_behind))
@@ -96,7 +99,8 @@ class LeaderEpochs:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """The log ends at `end_offset` now. Whether an epoch went with what was cut off."""
+        """Drop epochs that start at `end_offset` or later: the log ends there now. Return whether
+        any was dropped."""
         kept = bisect_left(self._starts, end_offset)
         if kept == len(self._starts):
             return False
@@ -104,7 +108,8 @@ class LeaderEpochs:
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """The log begins at `start_offset` now: so does the epoch of that offset."""
+        """Drop epochs that end before `start_offset`, and let the epoch of that offset start there:
+        the log begins there now. Return whether the entries changed."""
         below = bisect_right(self._starts, start_offset)
         if not below or (below == 1 and self._starts[0] == start_offset):
             return False
@@ -113,18 +118,18 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> bool:
-        """Know no epoch; whether there was one."""
+        """Drop all epochs. Return whether there were any."""
         had = bool(self._epochs)
         self._epochs.clear()
         self._starts.clear()
         return had
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The largest known epoch that is not above `epoch`, and where it ended.
+        """Return the largest known epoch that is not above `epoch`, and where it ended.
 
-        An epoch before all known ones ends where the first known one begins: what it covered is
-        deleted here, and a follower goes on from our start. An epoch that we have not reached is
-        unknown.
+        An epoch before all known ones ends where the first known one starts: its records are
+        deleted here, and a follower continues from the log's start. An epoch above the latest known
+        one is unknown.
         """
         if epoch == NO_EPOCH or not self._epochs or epoch > self._epochs[-1]:
             return EpochEnd(NO_EPOCH, NO_OFFSET)
@@ -135,22 +140,22 @@ class LeaderEpochs:
         return EpochEnd(known, self._starts[above])
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch in which `offset` was (or would be) written."""
+        """Return the epoch in which `offset` was (or would be) written."""
         below = bisect_right(self._starts, offset)
         return self._epochs[below - 1] if below else None
 
     def previous_epoch(self, epoch: int) -> int | None:
-        """The largest known epoch below `epoch`."""
+        """Return the largest known epoch below `epoch`."""
         below = bisect_left(self._epochs, epoch)
         return self._epochs[below - 1] if below else None
 
     def next_epoch(self, epoch: int) -> int | None:
-        """The smallest known epoch above `epoch`."""
+        """Return the smallest known epoch above `epoch`."""
         above = bisect_right(self._epochs, epoch)
         return self._epochs[above] if above < len(self._epochs) else None
 
     def in_range(self, start_offset: int, end_offset: int) -> list[EpochEntry]:
-        """The epochs of a part of the log, the first one beginning with it."""
+        """Return the epochs of a part of the log. The first one starts at the start of the part."""
         part = LeaderEpochs(self.entries)
         part.truncate_from_start(start_offset)
         part.truncate_from_end(end_offset)

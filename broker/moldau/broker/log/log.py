@@ -1,18 +1,18 @@
 """One partition's log: what may be read, where it begins and ends, what is durable.
 
-What is appended is the business of its `tail`.
+Appending is in the base class, `tail.LogTail`.
 
 Invariants:
 * log_start_offset <= high_watermark <= log_end_offset, last_stable_offset <= high_watermark, and
-  nothing but `truncate_...` makes an end smaller.
-* An append is one write of the bytes that came in, stamped in place. It is in the page cache when
-  `append_...` returns, and durable when a flush that began later has ended.
-* After an OSError from the disk nothing is appended or flushed again (`failure`): what of it is
-  there, nobody knows. The log's owner takes the directory out of service.
-* No clock and no task in here: the time is an argument, and the one call that may stall is made by
-  whoever has a thread for it (`begin_flush`, `FlushJob.run`, `end_flush`).
+  only `truncate_...` moves an end back.
+* An append is one write of the received bytes, stamped in place. The bytes are in the page cache
+  when `append_...` returns. They are durable when a flush that began later has ended.
+* After an OSError from the disk nothing is appended or flushed again (`failure`), because it is
+  unknown which bytes reached the disk. The log's owner takes the directory out of service.
+* This module has no clock and no task. The time is an argument. The one call that may stall is run
+  by the caller in a thread (`begin_flush`, `FlushJob.run`, `end_flush`).
 
-A log is used from one thread. Readers get pieces of files, which stay valid whatever happens to the
+A log is used from one thread. Readers get slices of files, which stay valid whatever happens to the
 log afterwards.
 """
 
@@ -44,7 +44,8 @@ from moldau.runtime.files import Files
 
 
 class PartitionLog(LogTail):
-    """See the module. `segments` and the cores beside it are for reading, by whoever needs them."""
+    """One partition's log; see the module. Callers may read `segments` and the cores, not change
+    them."""
 
     def __init__(
         self, files: Files, directory: str, config: LogConfig, found: Found, owner: Owner
@@ -55,11 +56,12 @@ class PartitionLog(LogTail):
         self.flushed_end_offset = found.flushed_end_offset
         self._found_end = -1
         self.persisted_recovery_point = 0
-        """What the directory's checkpoint says for sure; kept by whoever writes that."""
+        """The recovery point that the directory's checkpoint certainly holds. Set by the
+        checkpoint's writer."""
         self.claimed_recovery_point = 0
-        """The most that it may say, while it is being written."""
+        """The highest recovery point that the checkpoint may hold while it is being written."""
         self.notes = found.notes
-        self._bound = (-1, -1, 0)  # offset, segment's base, position: the last bound looked up
+        self._bound = (-1, -1, 0)  # offset, base offset, position: the last bound looked up
         self._truncations = 0
         self._deleted: list[tuple[int, Segment]] = []
         self._swap: tuple[Swap, int] | None = None
@@ -73,7 +75,8 @@ class PartitionLog(LogTail):
         opening: Opening,
         owner: Owner | None = None,
     ) -> PartitionLog:
-        """Open what is in the directory, made when it is missing; recovers what needs it."""
+        """Open the log in the directory, and recover it where needed. Create a missing
+        directory."""
         if not opening.is_there:
             files.make_dirs(directory)
         found = open_directory(files, directory, config, opening)
@@ -102,10 +105,11 @@ class PartitionLog(LogTail):
         *,
         min_one_batch: bool = True,
     ) -> LogSlice:
-        """What lies from the batch that holds `offset` on, below `upper_offset` (the log's end).
+        """Return the slice from the batch that holds `offset` up to `upper_offset` (default: the
+        log's end).
 
-        The last batch may be cut short by `max_bytes`; with `min_one_batch` the first one is whole
-        whatever its size, without it a first batch that does not fit gives an empty slice.
+        `max_bytes` may cut the last batch short. With `min_one_batch` the first batch is always
+        whole, whatever its size. Without it, a first batch that does not fit gives an empty slice.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             self._refuse_offset(offset)
@@ -136,7 +140,7 @@ class PartitionLog(LogTail):
         return LogSlice(segment.source, found.position, size)
 
     def _position_of_bound(self, index: int, upper: int) -> int:
-        """Where in a segment the part below the offset `upper` ends."""
+        """Return the position in a segment where the batches below the offset `upper` end."""
         segment = self.segments[index]
         if upper >= self.segments.end_of(index):
             return segment.size_bytes
@@ -149,7 +153,7 @@ class PartitionLog(LogTail):
         return position
 
     def batches(self, offset: int, upper_offset: int | None = None) -> Iterator[Batch]:
-        """The batches from the one that holds `offset` on, for those who fold over the log."""
+        """Iterate over the batches from the one that holds `offset`, to fold over the log."""
         upper = self.log_end_offset if upper_offset is None else upper_offset
         for index in range(self.segments.index_of(offset), len(self.segments)):
             segment = self.segments[index]
@@ -162,8 +166,8 @@ class PartitionLog(LogTail):
                 yield batch
 
     def batch_start(self, offset: int) -> int:
-        """The first offset of the batch that holds `offset`, which may lie before it; `offset`
-        itself where no batch does."""
+        """Return the first offset of the batch that holds `offset`, which may be lower. Return
+        `offset` itself if no batch holds it."""
         try:
             found = self.segments[self.segments.index_of(offset)].find(offset)
         except OSError as error:
@@ -173,7 +177,8 @@ class PartitionLog(LogTail):
         return offset if found is None else min(offset, found.base_offset)
 
     def aborted_transactions(self, offset: int, read: LogSlice) -> list[AbortedTransaction]:
-        """What a read_committed consumer must skip in what it read from `offset` on."""
+        """Return the aborted transactions that a read_committed consumer must skip in what it read
+        from `offset`."""
         index = self._index_of_source(offset, read)
         indexes = (
             self.segments[number].transaction_index for number in range(index, len(self.segments))
@@ -186,16 +191,16 @@ class PartitionLog(LogTail):
             self._fail(error)
 
     def _index_of_source(self, offset: int, read: LogSlice) -> int:
-        """The number of the segment that was read from `offset` on: not the one that the offset
-        leads to where that ends before it, as cleaned ones do."""
+        """Return the number of the segment that was read from `offset`. This is a later segment
+        than the one that holds the offset if that one ends before it, as cleaned segments do."""
         index = self.segments.index_of(offset)
         for number in range(index, len(self.segments)):
             if self.segments[number].source is read.source:
                 return number
-        return index  # nothing was read, or it was replaced meanwhile
+        return index  # nothing was read, or the segment was replaced meanwhile
 
     def find_offset(self, timestamp: int, upper_offset: int | None = None) -> OffsetAt | None:
-        """ListOffsets: see `offset_lookup`."""
+        """Answer ListOffsets; see `offset_lookup`."""
         upper = self.log_end_offset if upper_offset is None else upper_offset
         try:
             return find_offset(self, timestamp, upper)
@@ -206,19 +211,20 @@ class PartitionLog(LogTail):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in its segments."""
+        """The bytes in all segments."""
         return sum(each.size_bytes for each in self.segments)
 
     # What is stable.
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it no transaction is open."""
+        """The offset below which no transaction is open."""
         unstable = self.producers.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def update_high_watermark(self, offset: int) -> bool:
-        """All below `offset` is replicated; whether that is news. Kept within the log."""
+        """Everything below `offset` is replicated. Limit it to the log's end. Return whether the
+        high watermark rose."""
         if offset > self.log_end_offset:
             offset = self.log_end_offset
         if offset <= self.high_watermark:
@@ -230,9 +236,12 @@ class PartitionLog(LogTail):
     # Forgetting.
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """The log begins at `offset` from now on (DeleteRecords, a leader's start); whether that
-        is news. Durable with the next points of its directory, after which `forget_epochs`; its
-        segments go with the next `delete_old_segments`."""
+        """Move the log's start up to `offset` (DeleteRecords, or a leader's start). Return whether
+        it moved.
+
+        The start is durable with the next checkpoint of the directory's points; call
+        `forget_epochs` after that. The segments go with the next `delete_old_segments`.
+        """
         if offset > self.high_watermark:
             self._refuse_offset(offset)
         if offset <= self.log_start_offset:
@@ -241,7 +250,7 @@ class PartitionLog(LogTail):
         return True
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Let go of the segments that retention or the log's start has passed; how many."""
+        """Delete the segments that retention or the log's start has passed. Return how many."""
         if not self.expire_segments(now_ms):
             return 0
         if not self.is_head_durable:
@@ -251,13 +260,13 @@ class PartitionLog(LogTail):
 
     @property
     def is_head_durable(self) -> bool:
-        """Whether the segment at the log's start may become the first."""
+        """Whether the segment at the log's start may become the first one."""
         number = self.segments.index_of(self.log_start_offset)
         return self.segments[number].base_offset <= self.durability.newest_head
 
     def expire_segments(self, now_ms: int) -> int:
-        """The first half of that, for all logs of a directory before one `persist_points`: raise
-        the log's start over the segments that may go."""
+        """The first half of `delete_old_segments`: raise the log's start over the segments that may
+        go. Return how many. Call it for all logs of a directory before one `persist_points`."""
         if self.failure is not None:
             return 0
         ends = self.log_start_offset, self.high_watermark
@@ -274,9 +283,11 @@ class PartitionLog(LogTail):
         return count
 
     def drop_expired(self, now_ms: int) -> int:
-        """The second half: let go of what lies below the log's start, which is durable now, as must
-        be the name of the segment that is the first then. Were they not, a loss of power could
-        bring some of the files back, and the log would begin with a hole.
+        """The second half of `delete_old_segments`: delete what lies below the log's start.
+
+        The log's start must be durable by now, and so must the name of the segment that becomes the
+        first. Otherwise a power loss could bring some of the files back, and the log would begin
+        with a hole.
         """
         self._finish_replacing()
         count = 0
@@ -285,7 +296,7 @@ class PartitionLog(LogTail):
         ):
             count += 1
         while count and self.segments[count].base_offset > self.durability.newest_head:
-            count -= 1  # the next round, when there has been a flush
+            count -= 1  # the next round deletes it, after a flush
         gone = list(self.segments)[:count]
         self.forget_epochs()
         try:
@@ -303,12 +314,13 @@ class PartitionLog(LogTail):
         self.producers.on_log_start_offset(offset)
 
     def forget_epochs(self) -> None:
-        """Only after the log's start is durable: a log that began earlier again would miss them."""
+        """Drop the leader epochs below the log's start. Call it only after that start is durable:
+        if the log began earlier again after a crash, it would miss them."""
         if self.leader_epochs.truncate_from_start(self.log_start_offset):
             self.durability.epochs_changed()
 
     def remove_deleted(self, now_ms: int) -> int:
-        """Remove the files of segments that were let go long enough ago; how many."""
+        """Remove the files of deleted segments after `file_delete_delay_ms`. Return how many."""
         due = self.take_deleted(now_ms)
         try:
             for segment in due:
@@ -318,8 +330,9 @@ class PartitionLog(LogTail):
         return len(due)
 
     def take_deleted(self, now_ms: int) -> list[Segment]:
-        """The same segments, for the caller to `remove` where it does not hold up anybody: freeing
-        a large file takes time. Nobody else knows them any more."""
+        """Like `remove_deleted`, but leave `remove` to the caller. Freeing a large file takes time,
+        so the caller does it where nothing waits for it. The log no longer refers to these
+        segments."""
         if not self._deleted:
             return []
         due = [segment for deadline, segment in self._deleted if deadline <= now_ms]
@@ -329,14 +342,15 @@ class PartitionLog(LogTail):
         return due
 
     def can_replace(self, old: Sequence[Segment]) -> bool:
-        """Whether they are durable, and recovery will not look at them: behind the recovery point
-        a gap would be taken for a lost tail."""
+        """Whether the segments are durable and recovery will not check them. Above the recovery
+        point, recovery would take a gap for a lost tail."""
         is_known = self.persisted_recovery_point >= self.recovery_point
         return is_known and all(each.are_indexes_durable for each in old)
 
     def begin_replacing(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> Swap:
-        """Put cleaned segments (`.cleaned`, sealed and synced) in the place of sealed ones: call
-        `go_on_replacing`, and `sync` in a thread, in turns until the first says that it is done."""
+        """Begin to replace sealed segments by cleaned ones (`.cleaned`, sealed and synced). Then
+        call `go_on_replacing`, and `sync` in a thread, in turns until `go_on_replacing` returns
+        False."""
         assert all(each.are_indexes_durable for each in old)
         assert self._swap is None
         if not self.can_replace(old):
@@ -346,9 +360,9 @@ class PartitionLog(LogTail):
         return swap
 
     def go_on_replacing(self, swap: Swap) -> bool:
-        """The next step; False when the new segments are in place."""
+        """Take the next step. Return False when the new segments are in place."""
         if self._swap is None or self._swap[0] is not swap:
-            return False  # somebody could not wait
+            return False  # another change to the segments has finished the replacement
         try:
             if swap.advance():
                 return True
@@ -358,7 +372,7 @@ class PartitionLog(LogTail):
         return False
 
     def _finish_replacing(self) -> None:
-        """For whoever is about to do something else to the segments."""
+        """Finish a pending replacement before another change to the segments."""
         if self._swap is not None and self.failure is None:
             try:
                 self._swap[0].finish()
@@ -387,8 +401,8 @@ class PartitionLog(LogTail):
     # Truncating.
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop all from `offset` on, and the batch that holds it as a whole; whether there was
-        anything. Durable on return."""
+        """Drop everything from `offset`, and the whole batch that holds it. Return whether there
+        was anything to drop. Durable on return."""
         if offset >= self.log_end_offset:
             return False
         self._finish_replacing()
@@ -409,7 +423,7 @@ class PartitionLog(LogTail):
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Become empty, with `offset` the next one. Durable on return."""
+        """Drop all records and let the next one have `offset`. Durable on return."""
         self._finish_replacing()
         try:
             self._lower_recovery_point(0)
@@ -425,7 +439,8 @@ class PartitionLog(LogTail):
         self._persist_points()
 
     def _lower_recovery_point(self, index: int) -> None:
-        """Recovery must look at what will be written in the place of what goes; say so first."""
+        """Lower the recovery point in the checkpoint before segments are cut. Recovery must check
+        what will be written in place of the removed batches."""
         for number in range(index, len(self.segments)):
             self.segments[number].are_indexes_durable = False
         claimed = max(self.persisted_recovery_point, self.claimed_recovery_point)
@@ -439,7 +454,7 @@ class PartitionLog(LogTail):
         self.files.sync_dir(self.directory)
 
     def _ends_at(self, end: int, *, is_epoch_gone: bool) -> None:
-        """Everything but the segments learns that the log ends there."""
+        """Update everything but the segments: the log ends at `end` now."""
         self._truncations += 1
         self.durability.cut(self.segments.active.base_offset)
         self._bound = (-1, -1, 0)
@@ -460,8 +475,9 @@ class PartitionLog(LogTail):
         self._leader_epoch = self.leader_epochs.latest_epoch
 
     def _save_epochs(self) -> None:
-        """Before anything is appended: recovery could not tell an epoch that was cut off from one
-        whose batches were cleaned. Where there is no file, a flush makes it."""
+        """Write the epochs before anything is appended: recovery could not distinguish an epoch
+        that was cut off from one whose batches were cleaned. If there is no file yet, a flush
+        writes it."""
         self.durability.epochs_changed()
         path = f"{self.directory}/{names.LEADER_EPOCHS}"
         if self.files.exists(path):
@@ -470,19 +486,21 @@ class PartitionLog(LogTail):
 
     @property
     def truncation_count(self) -> int:
-        """How often its end became smaller."""
+        """How often the log's end was moved back."""
         return self._truncations
 
-    # Taking another log's place: for `future_log`.
+    # Taking the place of another log, for `future_log`.
 
     def adopt_epochs(self, epochs: LeaderEpochs, log_start_offset: int) -> None:
-        """Know these epochs instead of those that its batches tell; and the log begins there."""
+        """Replace the epochs derived from the batches by these, and raise the log's start to the
+        given one."""
         self.leader_epochs = epochs
         self.durability.epochs_changed()
         self._begins_at(max(log_start_offset, self.log_start_offset))
 
     def adopt(self, other: PartitionLog, owner: Owner) -> None:
-        """Be what `other` was, whose batches it holds; `owner` is whose it is from now on."""
+        """Take over the state of `other`, whose batches this log holds. `owner` is the owner from
+        now on."""
         self._owner = owner
         self._jitter, self._leader_epoch = other._jitter, other._leader_epoch
         self.adopt_epochs(other.leader_epochs, other.log_start_offset)
@@ -491,7 +509,8 @@ class PartitionLog(LogTail):
         self.high_watermark = other.high_watermark
 
     def disown(self) -> None:
-        """Another log is what this one was: nobody hears of its disk, or takes its flushes."""
+        """Detach a log that another one has replaced: report no disk errors to the owner, and
+        ignore flushes under way."""
         self._owner = Owner()
         self._truncations += 1
 
@@ -499,7 +518,8 @@ class PartitionLog(LogTail):
 
     @property
     def recovery_point(self) -> int:
-        """Below it everything is durable, indexes included: recovery need not look there."""
+        """The offset below which everything is durable, indexes included: recovery need not check
+        it."""
         for segment in self.segments:
             if not segment.are_indexes_durable:
                 return segment.base_offset
@@ -517,7 +537,7 @@ class PartitionLog(LogTail):
         return count > 1 and not self.segments[count - 2].are_indexes_durable
 
     def begin_flush(self) -> FlushJob:
-        """What to sync so that all that is in the log now is durable."""
+        """Return the job that makes durable all that is in the log now."""
         if self.failure is not None:
             self._refuse_failed()
         flushed = self.flushed_end_offset
@@ -536,7 +556,8 @@ class PartitionLog(LogTail):
         return job
 
     def end_flush(self, job: FlushJob, error: OSError | None = None) -> None:
-        """The job has run, or failed with `error`, which takes the log out of service."""
+        """Note that the job has run, or that it failed with `error`, which takes the log out of
+        service."""
         if error is not None:
             self._fail(error)
         if job.truncations != self._truncations:
@@ -551,8 +572,8 @@ class PartitionLog(LogTail):
                 segment.are_indexes_durable = True
 
     def flush(self, *, is_last: bool = False) -> None:
-        """Make all that is in the log durable, now, and recovery trust its sealed segments. With
-        `is_last` all but the name of its directory."""
+        """Make everything in the log durable now, and raise the recovery point over its sealed
+        segments. With `is_last`, do not sync the name of its directory."""
         is_over = False
         while not is_over:
             job = self.begin_flush()
@@ -565,7 +586,8 @@ class PartitionLog(LogTail):
             is_over = job.epochs is None
 
     def close(self) -> None:
-        """Make all durable but the name of its directory, and let go; that only after a failure."""
+        """Make everything durable but the name of the directory, and close the files. After a
+        failure, only close the files."""
         if self.failure is None and self._is_as_found:
             self.segments.active.are_indexes_durable = True
         elif self.failure is None:
@@ -575,7 +597,7 @@ class PartitionLog(LogTail):
                     self.snapshots.take(self.producers, sync=True)
                 self.segments.active.seal()
                 self.durability.names_changed()
-                if self.log_end_offset:  # whoever leads an empty one makes it anew
+                if self.log_end_offset:  # the leader of an empty log creates it again
                     self.flush(is_last=True)
             except OSError as error:
                 self._fail(error)
@@ -583,30 +605,30 @@ class PartitionLog(LogTail):
 
     @property
     def _is_as_found(self) -> bool:
-        """Whether it was closed in order the last time, and nothing was written since; indexes that
-        were made anew are durable."""
+        """Whether the log was closed cleanly the last time and not written since. Indexes that were
+        rebuilt are durable by then."""
         is_grown = self.log_end_offset != self._found_end or self._truncations
         return self.durability.is_settled and not is_grown
 
     def abandon(self) -> None:
-        """Let go of all files as they are, and refuse everything from now on: who waits for a flush
-        of a log that was deleted meanwhile asks for one yet."""
+        """Close all files as they are, and fail every later call. A request that waits for a flush
+        of a deleted log may still ask for one."""
         self.take_out_of_service(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log is closed"))
         for segment in [*self.segments, *(segment for _, segment in self._deleted)]:
             segment.forget()
 
-    # Settings, names, trouble.
+    # Settings, names, failures.
 
     def configure(self, config: LogConfig) -> None:
-        """Other settings from the next append on."""
+        """Use other settings from the next append on."""
         self._learn(config)
         self.producers.expiration_ms = config.producer_expiration_ms
         for segment in self.segments:
             segment.configure(config)
 
     def move(self, directory: str, *, sync: bool = True) -> None:
-        """Rename its directory, as before it is deleted; durable on return with `sync`, else after
-        a sync of the directory above."""
+        """Rename the directory, for example before it is deleted. With `sync` it is durable on
+        return, otherwise after a sync of the parent directory."""
         self._finish_replacing()
         above = self.directory.rpartition("/")[0]
         try:

@@ -1,6 +1,6 @@
-"""What a topic's settings say to its logs, as plain numbers.
+"""The settings of a topic as its logs use them: plain numbers.
 
-Invariant: immutable; a log that is told new settings gets a new object and uses it from its next
+Invariant: immutable. A change of settings makes a new object, which the log uses from its next
 append on. Defaults are Kafka's.
 """
 
@@ -19,7 +19,7 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Fields are named as the topic settings are; see docs of those."""
+    """The settings of one log. Fields are named after the topic settings; see the docs of those."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 168 * _HOUR_MS
@@ -40,15 +40,15 @@ class LogConfig:
     timestamp_before_max_ms: int = _INT64_MAX
     timestamp_after_max_ms: int = _HOUR_MS
     compression: Codec | None = None
-    """None: whatever the producer chose."""
+    """None: keep the codec that the producer chose."""
     compression_level: int | None = None
     preallocate: bool = False
     file_delete_delay_ms: int = 60_000
     producer_expiration_ms: int = 86_400_000
     compaction: CompactionPolicy = field(default_factory=CompactionPolicy)
-    """When and how the cleaner works on it, if it is compacted."""
+    """When and how the cleaner compacts the log, if `is_compacted`."""
 
     @property
     def usual_age_ms(self) -> int:
-        """A segment whose records are no further apart is not due, whatever its jitter."""
+        """The age up to which a segment is not due for a roll, whatever its jitter."""
         return max(0, self.segment_ms - self.segment_jitter_ms)

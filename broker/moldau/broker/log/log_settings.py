@@ -1,6 +1,7 @@
-"""From settings to what the log works with: plain numbers.
+"""The conversion of settings to the plain numbers that the log uses.
 
-Invariant: the only place that knows which setting means which number; the log's modules know none.
+Invariant: only this module knows which setting is which number. The log's other modules know no
+settings.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LEVELS: Final = {
 
 
 def log_config(settings: ResourceSettings) -> LogConfig:
-    """What the settings of a topic say to its logs."""
+    """Return the LogConfig for the settings of a topic."""
     policy = settings[topic.cleanup_policy]
     codec = settings[topic.compression_type]
     level = _LEVELS.get(codec)
@@ -69,7 +70,8 @@ def log_config(settings: ResourceSettings) -> LogConfig:
 
 
 def _segment_ms(settings: ResourceSettings) -> int:
-    """What must be compacted by then cannot stay in the active segment, which never is."""
+    """Return the age at which a segment is rolled. The active segment is never compacted, so it
+    must be rolled before its records reach `max.compaction.lag.ms`."""
     segment_ms = settings[topic.segment_ms]
     if "compact" not in settings[topic.cleanup_policy]:
         return segment_ms
@@ -77,7 +79,7 @@ def _segment_ms(settings: ResourceSettings) -> int:
 
 
 def compaction_policy(settings: ResourceSettings) -> CompactionPolicy:
-    """What the settings of a topic say to the cleaner."""
+    """Return the settings of a topic for the cleaner."""
     return CompactionPolicy(
         min_cleanable_dirty_ratio=settings[topic.min_cleanable_dirty_ratio],
         min_compaction_lag_ms=settings[topic.min_compaction_lag_ms],
@@ -88,7 +90,7 @@ def compaction_policy(settings: ResourceSettings) -> CompactionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CleanerOptions:
-    """How much of the machine compaction may take."""
+    """How much of the machine compaction may use."""
 
     threads: int = 1
     dedupe_buffer_bytes: int = 128 << 20
@@ -99,7 +101,7 @@ class CleanerOptions:
 
 
 def cleaner_options(settings: Settings) -> CleanerOptions:
-    """What the broker's settings say to the cleaner."""
+    """Return the broker's settings for the cleaner."""
     is_on = settings[cleaner.log_cleaner_enable]
     return CleanerOptions(
         threads=settings[cleaner.log_cleaner_threads] if is_on else 0,
@@ -112,19 +114,19 @@ def cleaner_options(settings: Settings) -> CleanerOptions:
 
 @dataclass(frozen=True, slots=True)
 class UpkeepOptions:
-    """When the periodic work on the logs is done, in milliseconds."""
+    """The intervals of the periodic work on the logs, in milliseconds."""
 
     initial_delay: int = 30_000
     retention_interval: int = 300_000
     flush_interval: int = log.LONG_MAX
     points_interval: int = 60_000
-    """Recovery points and log starts."""
+    """For recovery points and log starts."""
     high_watermarks_interval: int = 5_000
     producers_interval: int = 600_000
 
 
 def upkeep_options(settings: Settings) -> UpkeepOptions:
-    """What the broker's settings say to the periodic work."""
+    """Return the broker's settings for the periodic work."""
     return UpkeepOptions(
         initial_delay=settings[log.log_initial_task_delay_ms],
         retention_interval=settings[log.log_retention_check_interval_ms],
@@ -142,15 +144,15 @@ def upkeep_options(settings: Settings) -> UpkeepOptions:
 
 @dataclass(frozen=True, slots=True)
 class MoveOptions:
-    """How logs move between directories."""
+    """The limits for moving logs between directories."""
 
     bytes_per_second_max: float = float(log.LONG_MAX)
-    """Of all moves together."""
+    """For all moves together."""
     at_a_time: int = 1
 
 
 def move_options(settings: Settings) -> MoveOptions:
-    """What the broker's settings say to the moves."""
+    """Return the broker's settings for the moves."""
     threads = settings[replication.num_replica_alter_log_dirs_threads]
     return MoveOptions(
         float(settings[quota.replica_alter_log_dirs_io_max_bytes_per_second]),

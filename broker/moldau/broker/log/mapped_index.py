@@ -1,16 +1,16 @@
-"""Entries of one size in a file that is memory: what offset and time index have in common.
+"""A file of fixed-size entries in mapped memory: the base of the offset and time index.
 
-Invariants: entries ascend; `count` of them are there and what lies behind them is zeros or nothing;
-nothing here is trusted for more than a place to start looking, because every index can be made anew
-from its log.
+Invariants: entries ascend. There are `count` of them, and behind them are only zeros or nothing. An
+index is only used to find a place to start reading, because every index can be rebuilt from its
+log.
 
-The file is made when the first entry comes, at its full size (sparse), and cut to its entries by
-`trim` when the segment is rolled or closed. So a partition that is never written costs no mapping,
-and growing costs no call. Binary search runs on the mapping; the newest entry is kept in memory,
-since that is where readers at the end of the log look.
+The file is created with the first entry, at its full size (sparse). `trim` cuts it to its entries
+when the segment is rolled or closed. So a partition that is never written to has no mapping, and
+growing needs no call. Binary search runs on the mapping. The newest entry is kept in memory, since
+readers at the end of the log need that one.
 
-Disk space is reserved a little ahead of the entries. To store into memory whose page finds no room
-on a full disk is no error that could be caught, but SIGBUS: the end of the process.
+Disk space is reserved a little ahead of the entries. When the disk is full, a store into a mapped
+page without disk space raises no error that could be caught: SIGBUS ends the process.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class MappedIndex(ABC):
         self._map: MappedFile | None = None
         self._reserved_bytes = 0
         self.was_cut = False
-        """Whether it lost entries, which may come back with the power unless it is synced."""
+        """Whether entries were removed. A power loss may bring them back until the file is
+        synced."""
         self.count = 0
         size = files.stat(path).size_bytes if files.exists(path) else 0
         self.count = size // self.entry.size
@@ -60,7 +61,7 @@ class MappedIndex(ABC):
 
     @abstractmethod
     def _loaded(self) -> None:
-        """Look at the `count` entries that were found; `_refuse` them when they cannot be."""
+        """Check the `count` entries that were found. Call `_refuse` if they are invalid."""
 
     def _refuse(self, reason: str, **context: object) -> NoReturn:
         self.close()
@@ -72,19 +73,20 @@ class MappedIndex(ABC):
 
     @property
     def capacity(self) -> int:
-        """Entries that fit."""
+        """How many entries fit."""
         return self._capacity
 
     def trim(self) -> None:
-        """Cut the file to its entries, making it when there are none; readable as before."""
+        """Cut the file to its entries, and create it if there are none. It can be read as
+        before."""
         self.close()
         with self._files.open(self.path, "write") as file:
             if file.size != self.size_bytes:
                 file.truncate(self.size_bytes)
 
     def sync(self) -> None:
-        """Make the entries durable; may run in a thread while entries are read. Without a file
-        there is nothing to do: the segment was deleted meanwhile."""
+        """Make the entries durable. May run in a thread while entries are read. If the file is
+        gone, the segment was deleted meanwhile and there is nothing to do."""
         self.was_cut = False
         try:
             file = self._files.open(self.path, "update")
@@ -94,14 +96,14 @@ class MappedIndex(ABC):
             file.sync()
 
     def close(self) -> None:
-        """Unmap; the next look maps again."""
+        """Unmap the file. The next read maps it again."""
         if self._map is not None:
             self._map.close()
             self._map = None
         self._reserved_bytes = 0
 
     def _reset(self) -> None:
-        """Forget all entries."""
+        """Drop all entries."""
         self.close()
         self.count = 0
         self.was_cut = True
@@ -115,7 +117,7 @@ class MappedIndex(ABC):
         self.trim()
 
     def _put(self, entry: bytes) -> None:
-        """Store the next entry, of which there must be room for one."""
+        """Store the next entry. The index must have room for it."""
         size = len(entry)
         position = self.count * size
         if position + size > self._reserved_bytes:
@@ -125,7 +127,7 @@ class MappedIndex(ABC):
         self.count += 1
 
     def _make_room(self, end: int) -> None:
-        """For entries up to `end`, and some more."""
+        """Make room for entries up to `end`, and some more."""
         if self._map is None or len(self._map.buffer) < end:
             self._grow()
         self._reserve(end)
@@ -140,9 +142,9 @@ class MappedIndex(ABC):
             self._map = file.map(size, writable=True)
 
     def _reserve(self, end: int) -> None:
-        """Room on the disk for what is stored up to `end` and some more; ENOSPC if there is none.
+        """Reserve disk space up to `end` and some more. Raise ENOSPC if there is none.
 
-        Twice as much each time, within limits: most segments have few entries.
+        Each step doubles the space, within limits: most segments have few entries.
         """
         step = min(max(_RESERVE_BYTES, self._reserved_bytes), _RESERVE_BYTES_MAX)
         reserved = min(-(-end // step) * step, len(self._map.buffer) if self._map else end)
@@ -151,7 +153,7 @@ class MappedIndex(ABC):
         self._reserved_bytes = reserved
 
     def _bisect(self, field: int, value: int) -> int:
-        """The number of the first entry whose field is greater than `value`."""
+        """Return the number of the first entry whose field is greater than `value`."""
         if not self.count:
             return 0
         buffer, read, size = self._buffer(), self.entry.unpack_from, self.entry.size
@@ -165,7 +167,7 @@ class MappedIndex(ABC):
         return low
 
     def _buffer(self) -> memoryview:
-        """The entries; there must be one."""
+        """The mapped entries. There must be at least one."""
         if self._map is None:
             with self._files.open(self.path) as file:
                 self._map = file.map(self.size_bytes)

@@ -1,8 +1,8 @@
-"""`meta.properties`: which cluster, node and directory a log directory was formatted for.
+"""`meta.properties`: the cluster, node and directory id that a log directory was formatted for.
 
-Invariants: a directory of another cluster or node is refused, never adopted; directory ids are
-unique, so that the controller can tell disks apart (KIP-858). Version 1 is written. Version 0, of
-ZooKeeper's days, is read so that it can be named when it is refused.
+Invariants: a directory of another cluster or node is rejected, never adopted. Directory ids are
+unique, so the controller can tell disks apart (KIP-858). Version 1 is written. Version 0, of
+ZooKeeper mode, is read only to reject it with a clear error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WAY_OUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """What a directory says of itself; None where it says nothing."""
+    """The contents of the file. A missing value is None."""
 
     cluster_id: str | None
     node_id: int | None
@@ -35,7 +35,7 @@ class MetaProperties:
 
 
 def write_meta_properties(files: Files, directory: str, meta: MetaProperties) -> None:
-    """Format the directory, or replace what it says; durable on return."""
+    """Format the directory, or replace its properties. Durable on return."""
     values = {"version": str(meta.version)}
     if meta.cluster_id is not None:
         values["cluster.id"] = meta.cluster_id
@@ -48,7 +48,7 @@ def write_meta_properties(files: Files, directory: str, meta: MetaProperties) ->
 
 
 def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
-    """What the directory was formatted for; None when it was not."""
+    """Return the directory's properties, or None if it is not formatted."""
     path = f"{directory}/{META_PROPERTIES}"
     if not files.exists(path):
         return None
@@ -71,7 +71,7 @@ def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
 
 
 def check_whole(meta: MetaProperties, path: str) -> None:
-    """ConfigError when the file is there and does not say whose the directory is."""
+    """Raise ConfigError if the file lacks the cluster or node id."""
     said = {"cluster.id": meta.cluster_id, "node.id": meta.node_id}
     missing = [name for name, value in said.items() if value is None]
     if missing:
@@ -81,7 +81,8 @@ def check_whole(meta: MetaProperties, path: str) -> None:
 
 
 def check_meta_properties(meta: MetaProperties, cluster_id: str, node_id: int, path: str) -> None:
-    """ConfigError when the directory belongs to somebody else, or does not say to whom."""
+    """Raise ConfigError if the directory belongs to another cluster or node, or does not name
+    one."""
     check_whole(meta, path)
     if meta.version != VERSION:
         raise ConfigError(

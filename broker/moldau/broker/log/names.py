@@ -1,11 +1,12 @@
-"""What the files and directories of a log are called, and what a name says.
+"""The names of a log's files and directories, and how to parse them.
 
-Invariant: what `..._name` makes, the parser beside it reads back; a name that nobody here makes is
-None, never an error, because a directory holds other people's files too.
+Invariant: the parser beside a `..._name` function reads back what that function makes. A parser
+returns None for any other name and never raises, because a directory also holds files that are not
+the broker's.
 
 A directory is renamed before it is deleted, so that a crash in between leaves a name that start-up
-recognises: `-delete` is removed, `-future` is a copy on its way to this disk, `-stray` is a replica
-that the cluster no longer knows and that a person should look at.
+recognises. `-delete` is removed at start-up. `-future` is a copy on its way to this disk. `-stray`
+is a replica that the cluster no longer knows and that an operator should look at.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ SNAPSHOT: Final = ".snapshot"
 
 DELETED: Final = ".deleted"
 LOST: Final = ".lost"
-"""Of a segment that recovery has set aside: nobody reads it, and a person may look at it. See
-`lost_suffix`."""
+"""The ending of a segment that recovery has set aside. The broker does not read it; an operator
+may. See `lost_suffix`."""
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 
 METADATA_LOG_DIR: Final = "__cluster_metadata-0"
-"""The quorum's log, which lies beside those of partitions and is none of them."""
+"""The log of the metadata quorum. It lies beside the logs of partitions but is not one of them."""
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
@@ -40,8 +41,9 @@ HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 
 TAKES_OVER: Final = "takes-over"
-"""In a log that has just come from another directory: it counts, and one of its name that may still
-lie there does not. Holds how often the partition has moved since such a file was last cleared."""
+"""A file in a log that was moved here from another directory. The log with this file is the valid
+one; a log of the same name that may still lie in the old directory is not. The file holds how often
+the partition has moved since such a file was last cleared."""
 
 DELETE_DIR: Final = "-delete"
 FUTURE_DIR: Final = "-future"
@@ -56,17 +58,18 @@ _MARKED_DIR: Final = re.compile(r"(\S+)-(\d{0,10})\.([0-9A-Za-z_-]+)(-delete|-fu
 
 
 def segment_file_name(base_offset: int, kind: str, suffix: str = "") -> str:
-    """`00000000000000000042.log` and its like; `suffix` as in `.index.cleaned`."""
+    """Return a name such as `00000000000000000042.log`. `suffix` is an extra ending, as in
+    `.index.cleaned`."""
     return f"{base_offset:0{_OFFSET_DIGITS}d}{kind}{suffix}"
 
 
 def snapshot_name(offset: int) -> str:
-    """The file of the producers as they were at `offset`."""
+    """Return the name of the file with the producer state at `offset`."""
     return segment_file_name(offset, SNAPSHOT)
 
 
 def parse_segment_file(name: str, suffix: str = "") -> tuple[int, str] | None:
-    """(offset, kind) of a segment's file or a snapshot that ends in `suffix`."""
+    """Return (offset, kind) of a segment file or a snapshot whose name ends in `suffix`."""
     if suffix:
         if not name.endswith(suffix):
             return None
@@ -76,12 +79,13 @@ def parse_segment_file(name: str, suffix: str = "") -> tuple[int, str] | None:
 
 
 def lost_suffix(number: int) -> str:
-    """`.lost`, and `.2.lost` where files of that name have been set aside before."""
+    """Return `.lost`, or `.2.lost` and so on if files with the earlier endings exist already."""
     return LOST if number == 1 else f".{number}{LOST}"
 
 
 def split_suffix(name: str) -> tuple[str, str]:
-    """A file's name in use, and what says that it is not: `x.index` and `.deleted`."""
+    """Split a file's name into the name in use and the endings that mark it as unused: `x.index`
+    and `.deleted`."""
     found = _OUT_OF_USE.search(name)
     end = len(name) if found is None else found.start()
     return name[:end], name[end:]
@@ -100,7 +104,7 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class MarkedDir:
-    """A directory that is no log in service; `mark` is one of the three endings."""
+    """A directory that is not a log in service. `mark` is one of the three endings."""
 
     name: str
     mark: str
@@ -111,14 +115,15 @@ def partition_dir_name(partition: TopicPartition) -> str:
 
 
 def parse_partition_dir(name: str) -> TopicPartition | None:
-    """The partition whose log the directory holds."""
+    """Return the partition whose log the directory holds."""
     found = _PARTITION_DIR.fullmatch(name)
     return TopicPartition(found[1], int(found[2])) if found else None
 
 
 def marked_dir_name(partition: TopicPartition, unique: bytes, mark: str) -> str:
-    """The directory's name while it is deleted, copied or set aside; 16 random bytes tell apart
-    those of topics that had one name. A long topic name is cut: nobody needs it any more."""
+    """Return the directory's name while it is deleted, copied or set aside. `unique` is 16 random
+    bytes; they distinguish the directories of topics that had the same name. A long topic name is
+    cut, except for a `-future` directory: the name is not needed any more."""
     ending = f".{unique.hex()}{mark}"
     name = str(partition)
     if mark != FUTURE_DIR:
@@ -127,7 +132,8 @@ def marked_dir_name(partition: TopicPartition, unique: bytes, mark: str) -> str:
 
 
 def parse_marked_dir(name: str) -> MarkedDir | None:
-    """What a marked directory is; its partition cannot be told when the name was cut."""
+    """Recognise a marked directory. The partition is not returned, because the name may have been
+    cut."""
     for mark in (DELETE_DIR, FUTURE_DIR, STRAY_DIR):
         if name.endswith(mark) and "." in name:
             return MarkedDir(name, mark)
@@ -135,7 +141,7 @@ def parse_marked_dir(name: str) -> MarkedDir | None:
 
 
 def parse_future_dir(name: str) -> TopicPartition | None:
-    """The partition that a `-future` directory is to replace."""
+    """Return the partition that a `-future` directory is to replace."""
     found = _MARKED_DIR.fullmatch(name)
     if found is None or found[4] != FUTURE_DIR or not found[2]:
         return None

@@ -1,10 +1,10 @@
-"""Where in a segment's log to start looking for an offset (`.index`).
+"""The offset index: where in a segment's log to start reading for an offset (`.index`).
 
-An entry is the last offset of some batch, less the segment's base offset, and the position where
-that batch begins. One is made every `index.interval.bytes`, so a look-up ends in a short walk
+An entry is the last offset of some batch, minus the segment's base offset, and the position where
+that batch begins. An entry is added every `index.interval.bytes`, so a lookup ends in a short walk
 through the log.
 
-Invariant: offsets and positions both ascend, strictly.
+Invariant: offsets and positions both ascend strictly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moldau.broker.log.mapped_index import MappedIndex
 
 
 class OffsetPosition(NamedTuple):
-    """A batch: an offset in it or before it, and where it begins."""
+    """The position where a batch begins, and an offset in the batch or before it."""
 
     offset: int
     position: int
@@ -43,15 +43,15 @@ class OffsetIndex(MappedIndex):
         return self.count >= self.capacity
 
     def append(self, offset: int, position: int) -> None:
-        """Note that a batch which ends with `offset` begins at `position`."""
+        """Add an entry for a batch that ends with `offset` and begins at `position`."""
         if self.count:
             assert offset > self.last_offset, "offsets ascend"
         self._put(self.entry.pack(offset - self.base_offset, position))
         self.last_offset, self.last_position = offset, position
 
     def look_up(self, offset: int) -> OffsetPosition:
-        """The last entry that is not beyond `offset`; the segment's beginning when there is none.
-        A batch that holds `offset` begins there or later."""
+        """Return the last entry that is not beyond `offset`, or the segment's start if there is
+        none. A batch that holds `offset` begins there or later."""
         if not self.count:
             return OffsetPosition(self.base_offset, 0)
         if offset >= self.last_offset:
@@ -60,20 +60,21 @@ class OffsetIndex(MappedIndex):
         return OffsetPosition(self.base_offset, 0) if index == 0 else self.at(index - 1)
 
     def upper_bound(self, position: int) -> int | None:
-        """An offset such that all that lies before `position` is below it, if an entry tells."""
+        """Return an offset above everything that lies before `position`, or None if no entry
+        tells."""
         if not self.count or position > self.last_position:
             return None
         index = self._bisect(1, position - 1)
         return self.at(index).offset if index < self.count else None
 
     def at(self, index: int) -> OffsetPosition:
-        """The entry of that number."""
+        """Return the entry with this number."""
         assert 0 <= index < self.count
         relative, position = self.entry.unpack_from(self._buffer(), index * self.entry.size)
         return OffsetPosition(self.base_offset + relative, position)
 
     def entries(self) -> list[OffsetPosition]:
-        """All of them."""
+        """Return all entries."""
         return [self.at(index) for index in range(self.count)]
 
     def truncate_to(self, offset: int) -> None:

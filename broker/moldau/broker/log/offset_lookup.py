@@ -1,7 +1,7 @@
-"""Which offset a moment has: the timestamps of ListOffsets, its negative ones included.
+"""The lookup of an offset by timestamp for ListOffsets, including the negative timestamps.
 
-Invariants: nothing at or above the caller's bound is answered; the first record that is new enough
-is found to the record, which is the one place where a log looks into a batch.
+Invariants: no answer is at or above the caller's bound. The first record that is new enough is
+found exactly; this is the only place where a log reads the records in a batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_OFFSET: Final = -1
 
 
 class OffsetAt(NamedTuple):
-    """An answer; `timestamp` -1 where the question was not about a record."""
+    """The answer. `timestamp` is -1 if the request was not about a record."""
 
     timestamp: int
     offset: int
@@ -33,10 +33,10 @@ class OffsetAt(NamedTuple):
 
 
 def find_offset(log: PartitionLog, timestamp: int, upper_offset: int) -> OffsetAt | None:
-    """The offset that a ListOffsets timestamp means; None when no record is like that.
+    """Return the offset for a ListOffsets timestamp, or None if no record matches.
 
-    `upper_offset` is what the asker may see: high watermark, last stable offset, or log end.
-    Nothing is tiered here, so the tiered timestamps answer the offset -1.
+    `upper_offset` is the end of what the client may see: high watermark, last stable offset, or log
+    end. There is no tiered storage, so the answer for the tiered timestamps is the offset -1.
     """
     if timestamp == LATEST:
         return OffsetAt(NO_TIMESTAMP, upper_offset, log.leader_epochs.latest_epoch)
@@ -62,7 +62,7 @@ def _first_record_since(log: PartitionLog, timestamp: int) -> OffsetAt | None:
 
 
 def _search(segment: Segment, timestamp: int, start_offset: int) -> OffsetAt | None:
-    """The first record of a segment with this timestamp or a later one."""
+    """Return the first record of a segment with this timestamp or a later one."""
     offset = max(segment.time_index.look_up(timestamp).offset, start_offset)
     position = segment.offset_index.look_up(offset).position
     for batch in segment.batches(position):
@@ -76,7 +76,7 @@ def _search(segment: Segment, timestamp: int, start_offset: int) -> OffsetAt | N
 
 
 def _newest_record(log: PartitionLog) -> OffsetAt | None:
-    """The record with the greatest timestamp, the first one when there are several: where no record
-    has a time, the first of all."""
+    """Return the record with the greatest timestamp, the first one if there are several. If no
+    record has a timestamp, this is the first record."""
     newest = max(log.segments, key=lambda segment: segment.max_timestamp)
     return _search(newest, newest.max_timestamp, log.log_start_offset)

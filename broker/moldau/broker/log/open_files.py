@@ -1,13 +1,13 @@
-"""How many logs and connections a process has files for. Pure; counted before they are used up.
+"""Limits for logs and connections, from the number of files that the process may open. Pure.
 
-A log that is written holds three files (its last segment and the mappings of two indexes) and two
-mappings of memory. Each may be written any time, so each log has a claim on all of them. Besides,
-some are kept back: older segments, checkpoints, compaction, copies between directories, and the
-last connections. What is left is for connections.
+A log that is written to holds three files (its last segment and the mappings of two indexes) and
+two memory mappings. Any log may be written to at any time, so files are reserved for all of them.
+Others are kept back for older segments, checkpoints, compaction, copies between directories, and
+the last connections. The rest is for connections.
 
-Why this is counted at all: the file that cannot be opened is somewhere else than who opened too
-many. Without it a topic with many partitions, or a flood of connections, ends in a checkpoint that
-cannot be written, and a log directory that is taken for broken.
+Why count at all: the operation that fails to open a file is usually not the one that opened too
+many. Without limits, a topic with many partitions or a flood of connections leads to a checkpoint
+that cannot be written, and the broker takes the log directory for broken.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RAISE_THE_LIMIT: Final = "raise it (ulimit -n, LimitNOFILE= of systemd, --ulimit
 
 
 def kept_back(limit: int) -> int:
-    """Of so many files, those that are neither for new logs nor for connections."""
+    """How many of `limit` files are used neither for new logs nor for connections."""
     return min(limit // 4, KEPT_BACK_MAX)
 
 
@@ -41,7 +41,7 @@ def logs_max(files: OpenFiles) -> int:
 
 
 def refusal_of_logs(files: OpenFiles, logs: int, more: int) -> str | None:
-    """Why there cannot be so many more logs than there are; None if there can."""
+    """Return why there cannot be `more` logs beside the present ones, or None if there can."""
     most = logs_max(files)
     if logs + more > most:
         return (
@@ -66,25 +66,25 @@ def _mappings(files: OpenFiles) -> str:
 
 
 def connections_max(limit: int, logs: int) -> int:
-    """How many connections there may be beside so many logs: all that logs have no claim on, and
-    however many those are, half of what is kept back."""
+    """How many connections there may be beside `logs` logs: as many as files remain for them, but
+    at least half of the files that are kept back."""
     return max(kept_back(limit) // 2, limit - kept_back(limit) - logs * FILES_A_LOG)
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether it is the process, or the whole machine, that has too many files open: this says
-    nothing of the disk, and may be over in a moment."""
+    """Whether the process, or the whole machine, has too many files open. This says nothing about
+    the disk, and may pass in a moment."""
     return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
 def may_pass(error: OSError) -> bool:
-    """Whether what could not be written beside what is there may be written a little later: too
-    many files were open, or the disk was full."""
+    """Whether a failed write of a new file may succeed a little later: too many files were open, or
+    the disk was full."""
     return error.errno in _SHORTAGES or error.errno in _NO_ROOM
 
 
 def advice(error: BaseException) -> str:
-    """What a person can do about a log directory that this took out of service."""
+    """Return what an operator can do about a log directory that this error took out of service."""
     if is_shortage(error):
         return f"the process has reached its limit of open files; {RAISE_THE_LIMIT}"
     return "look after its disk (errors, room, rights)"

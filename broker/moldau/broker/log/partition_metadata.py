@@ -1,7 +1,7 @@
-"""`partition.metadata`: which topic, by id, a log directory belongs to (KIP-516).
+"""`partition.metadata`: the id of the topic that a log directory belongs to (KIP-516).
 
-Invariant: once written it never changes. A topic that is deleted and made again has another id, and
-its old log must not be taken for the new one.
+Invariant: once written it never changes. A topic that is deleted and created again has another id,
+and its old log must not be taken for the new one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _LINE: Final = re.compile(r"(\w+):\s*(\S+)\s*")
 def write_partition_metadata(
     files: Files, directory: str, topic_id: Uuid, *, sync: bool = True
 ) -> None:
-    """Bind the directory to a topic. Durable on return, or, without `sync`, with the first flush of
-    its log: what a loss of power leaves half written was never promised to anybody."""
+    """Bind the directory to a topic. Durable on return. Without `sync` it is durable with the first
+    flush of its log: nothing was acknowledged before, so a power loss may leave the file half
+    written."""
     assert topic_id != ZERO_UUID
     text = f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}\n"
     path = f"{directory}/{PARTITION_METADATA}"
@@ -34,7 +35,7 @@ def write_partition_metadata(
 
 
 def read_partition_metadata(files: Files, directory: str) -> Uuid | None:
-    """The topic's id; None when the directory was not bound yet."""
+    """Return the topic's id, or None if the directory is not bound yet."""
     path = f"{directory}/{PARTITION_METADATA}"
     if not files.exists(path):
         return None

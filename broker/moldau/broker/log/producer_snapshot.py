@@ -1,11 +1,11 @@
-"""The `.snapshot` files: the producers of a partition as they were at the offset in the name.
+"""The `.snapshot` files: the producer state of a partition at the offset in the file's name.
 
-Invariants: a file that is there and passes its checksum is the whole state at its offset. One that
-does not is removed and the next older one is taken; what is missing then is replayed from the log.
-After a truncation no snapshot of what was cut off can come back, also not by a loss of power.
+Invariants: a file that passes its checksum is the whole state at its offset. A file that does not
+is removed, and the next older one is used; the rest is replayed from the log. After a truncation no
+snapshot beyond the new end can come back, not even after a power loss.
 
-A snapshot replaces another of its name by renaming, since the bytes of a half written one would
-cost the producers whose batches are deleted already.
+A new snapshot replaces one of the same name by a rename. A half-written file would lose the
+producers whose batches are deleted already.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from moldau.runtime.files import Files
 VERSION: Final = 1
 
 _CRC: Final = struct.Struct(">I")
-_CRC_AT: Final = 2  # behind the version
+_CRC_AT: Final = 2  # after the version
 _ENTRIES_AT: Final = _CRC_AT + _CRC.size
 _TEMPORARY: Final = ".tmp"
 
 
 def encode_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
-    """The file's bytes; producers in the order of their ids, so that equal states are equal."""
+    """Return the bytes of the file. Producers are in the order of their ids, so equal states give
+    equal bytes."""
     listed = [
         ProducerEntry(
             producer_id=entry.producer_id,
@@ -63,7 +64,7 @@ def encode_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerStateEntry]:
-    """The producers in a file; CorruptLog when they are not what was written."""
+    """Return the producers in a file. Raise CorruptLog if the file is damaged."""
     try:
         snapshot = decode_versioned(ProducerSnapshot, data)
     except MalformedMessage as error:
@@ -95,10 +96,10 @@ def _entry(written: ProducerEntry) -> ProducerStateEntry:
 
 
 class ProducerSnapshots:
-    """The snapshot files of one partition directory. Nobody else makes or removes them."""
+    """The snapshot files of one partition directory. All of them are created and removed here."""
 
     def __init__(self, files: Files, directory: str, listed: list[str] | None = None) -> None:
-        """`listed` are the names in the directory, where they are known."""
+        """`listed` are the names in the directory, if the caller knows them."""
         self.directory = directory
         self._files = files
         self._offsets = _offsets_in(files.list(directory) if listed is None else listed)
@@ -116,10 +117,11 @@ class ProducerSnapshots:
         return posixpath.join(self.directory, snapshot_name(offset))
 
     def take(self, state: ProducerState, *, sync: bool) -> int | None:
-        """Write the state at its end offset, and return that, unless the file is there already.
+        """Write the state at its end offset, and return that offset. Return None if the file exists
+        already.
 
-        With `sync` it is durable. Without, a loss of power leaves it whole, cut or missing, which
-        `load_latest` finds out.
+        With `sync` the file is durable. Without, a power loss leaves it whole, cut or missing;
+        `load_latest` detects that.
         """
         offset = state.end_offset
         if offset in self._offsets:
@@ -128,7 +130,7 @@ class ProducerSnapshots:
         return offset
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> None:
-        """As `take`, from entries that were copied before; may run beside the event loop."""
+        """Write entries that were copied before, otherwise like `take`. May run in a thread."""
         path = self.path(offset)
         with self._files.open(path + _TEMPORARY, "write") as file:
             file.truncate(0)
@@ -142,7 +144,7 @@ class ProducerSnapshots:
             insort(self._offsets, offset)
 
     def read(self, offset: int) -> list[ProducerStateEntry]:
-        """The producers at one snapshot's offset; CorruptLog when they cannot be known."""
+        """Return the producers in the snapshot at `offset`. Raise CorruptLog if it is damaged."""
         with self._files.open(self.path(offset)) as file:
             data = file.read_at(0, file.size)
         try:
@@ -155,10 +157,10 @@ class ProducerSnapshots:
     def load_latest(
         self, state: ProducerState, log_start_offset: int, now_ms: int
     ) -> list[CorruptLog]:
-        """Set `state` to the newest snapshot that can be read, else to nobody at the log's start.
+        """Set `state` to the newest valid snapshot, or to no producers at the log's start.
 
-        The log has to be replayed from `state.end_offset`. Returned is what was wrong with newer
-        ones, which are removed.
+        The caller must replay the log from `state.end_offset`. Return the errors of the newer
+        snapshots, which are removed.
         """
         refused = []
         while self._offsets:
@@ -174,8 +176,8 @@ class ProducerSnapshots:
         return refused
 
     def truncate(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Remove, durably, those that are not within the log: above its end, or at its start and
-        below, where there is nothing to know."""
+        """Remove the snapshots that are not within the log, durably: those above its end, and those
+        at its start or below, where there is no state yet."""
         outside = [
             offset
             for offset in self._offsets
@@ -187,17 +189,18 @@ class ProducerSnapshots:
             self._files.sync_dir(self.directory)
 
     def remove_all(self) -> None:
-        """Remove all, durably."""
+        """Remove all snapshots, durably."""
         self.truncate(0, -1)
 
     def remove_before(self, offset: int) -> None:
-        """Remove those below `offset`."""
+        """Remove the snapshots below `offset`."""
         for each in [each for each in self._offsets if each < offset]:
             self.remove(each)
 
     def remove_strays(self, base_offsets: Collection[int], listed: list[str] | None = None) -> None:
-        """Keep those at the beginning of a segment, and the newest one if it lies behind them all:
-        a clean shutdown wrote that at the log's end. Left-over temporary files go as well."""
+        """Keep the snapshots at the start of a segment, and the newest one if it lies behind all of
+        these: a clean shutdown wrote that at the log's end. Remove all others, and left-over
+        temporary files."""
         for name in self._files.list(self.directory) if listed is None else listed:
             left = parse_segment_file(name, _TEMPORARY) or parse_segment_file(name, DELETED)
             if left is not None and left[1] == SNAPSHOT:
@@ -211,14 +214,14 @@ class ProducerSnapshots:
                 self.remove(offset)
 
     def remove(self, offset: int) -> None:
-        """Remove one, if it is there."""
+        """Remove the snapshot at `offset`, if there is one."""
         if offset in self._offsets:
             self._offsets.remove(offset)
             if self._files.exists(self.path(offset)):
                 self._files.remove(self.path(offset))
 
     def move(self, directory: str) -> None:
-        """The partition's directory has another name now."""
+        """Use the partition directory's new name."""
         self.directory = directory
 
 

@@ -1,18 +1,18 @@
-"""Who produced into a partition, up to which sequence, and which transactions are open.
+"""The producers of a partition: the last sequence of each, and its open transaction.
 
 Invariants:
-* The state is a fold over the partition's batches: `prepare`, `add`, `commit` for each append, on a
-  leader, a follower and in recovery alike. `end_offset` says up to where.
-* `prepare` and `add` change nothing. What they found takes effect in `commit`, which is called when
-  the bytes are in the file: an append that fails leaves no trace here.
-* An entry is never changed, only replaced. A snapshot can be written, and the cleaner can read, in
-  another thread from a copy of the table of entries.
-* Open transactions are in the order of their first offsets, completed ones whose marker is not
-  replicated yet in the order of their markers. The smallest first offset of both is where
+* The state is a fold over the partition's batches: `prepare`, `add`, `commit` for each append. A
+  leader, a follower and recovery do the same. `end_offset` says how far the fold has come.
+* `prepare` and `add` change nothing. What they find takes effect in `commit`, which is called when
+  the bytes are in the file. So an append that fails leaves no trace here.
+* An entry is never changed, only replaced. Another thread can write a snapshot, or clean the log,
+  from a copy of the table of entries.
+* Open transactions are ordered by their first offsets. Completed ones whose marker is not
+  replicated yet are ordered by their markers. The smallest first offset of both is where
   read_committed consumers stop.
 
-Sequences are checked for clients only. A coordinator writes without sequences, and what comes from
-a leader or from our own log was judged when it was appended.
+Only a client's batches have their sequences checked. A coordinator writes without sequences.
+Batches from a leader or from the broker's own log were checked when they were appended.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from moldau.records import Batch, BatchHeader, ControlRecord, ControlType, contr
 from moldau.records.header import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL
 
 BATCHES_KEPT: Final = 5
-"""How many of a producer's last batches are known again: as many as it may have in flight."""
+"""How many of a producer's last batches are remembered to detect duplicates: as many as it may have
+in flight."""
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
 LATE_TRANSACTION_MS: Final = 5 * 60 * 1000
-"""Grace beyond the longest transaction timeout before an open transaction counts as left behind."""
+"""The time beyond the longest transaction timeout before an open transaction counts as late."""
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _EPOCH_MAX: Final = 0x7FFF
@@ -47,15 +48,15 @@ _STRICT_MARKERS_SINCE: Final = 2  # KIP-890: a marker carries a higher epoch tha
 
 
 class Origin(Enum):
-    """Where a batch comes from, which decides what is asked of it."""
+    """Where a batch comes from. This decides which checks apply."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-    REPLICATION = "replication"  # a leader's, or our own in recovery
+    REPLICATION = "replication"  # from a leader, or from the broker's own log in recovery
 
 
 class BatchMetadata(NamedTuple):
-    """What is remembered of a batch, to answer when it comes again."""
+    """What is remembered of a batch, to answer a duplicate of it."""
 
     last_sequence: int
     last_offset: int
@@ -94,7 +95,8 @@ class ProducerStateEntry(NamedTuple):
         return self.batches[-1].offset_delta if self.batches else 0
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
-        """The remembered batch that has this one's very sequences; of the same epoch it is."""
+        """Return the remembered batch with the same sequences as this one. The caller has checked
+        the epoch."""
         delta = header.last_offset_delta
         last = (header.base_sequence + delta) & _SEQUENCE_MASK
         for known in self.batches:
@@ -103,25 +105,26 @@ class ProducerStateEntry(NamedTuple):
         return None
 
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """A producer with an open transaction never is: its marker is still to come."""
+        """Whether the producer has been idle for too long. A producer with an open transaction
+        never expires, because its marker is still to come."""
         idle_ms = now_ms - self.last_timestamp
         return self.transaction_first_offset is None and idle_ms >= expiration_ms
 
 
-# From all fields, as a tuple: cheaper than calling the classes, once a batch.
+# Make the tuples directly from all fields: for each batch this is cheaper than calling the classes.
 _new_metadata: Final = partial(tuple.__new__, BatchMetadata)
 _new_entry: Final = partial(tuple.__new__, ProducerStateEntry)
 
 
 class StartedTransaction(NamedTuple):
-    """A producer's first batch after its last marker."""
+    """A producer's first transactional batch after its last marker."""
 
     producer_id: int
     first_offset: int
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction and its marker, which stands at `last_offset`."""
+    """A completed transaction. Its marker is at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -130,7 +133,8 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerAppend:
-    """What one append would change. Made by `ProducerState.prepare`, spent by `commit`."""
+    """The changes that one append would make. `ProducerState.prepare` makes it, `commit` applies
+    it."""
 
     __slots__ = (
         "_known",
@@ -158,12 +162,12 @@ class ProducerAppend:
     def add(
         self, batch: Batch, *, base_offset: int | None = None, timestamp: int | None = None
     ) -> BatchMetadata | None:
-        """Judge the next batch of the append, as if all before it were committed.
+        """Check the next batch of the append, as if all before it were committed.
 
-        `base_offset` and `timestamp` (the largest) are what the leader will stamp into it, where
-        its header does not say so yet. A client's batch that is there already is answered with
-        what is known of it and must not be appended. KafkaError refuses the batch, and with it the
-        append.
+        `base_offset` and `timestamp` (the largest) are what the leader will stamp into the batch,
+        for a header that does not hold them yet. If a client's batch is a duplicate, return what is
+        known of the original: the batch must not be appended. A KafkaError rejects the batch and
+        the whole append.
         """
         header = batch.header
         offset = header.base_offset if base_offset is None else base_offset
@@ -186,12 +190,12 @@ class ProducerAppend:
     def _judge(
         self, entry: ProducerStateEntry, header: BatchHeader, offset: int
     ) -> BatchMetadata | None:
-        """Refuse a batch of records, or tell which one it repeats."""
+        """Reject an invalid batch of records, or return the batch that it repeats."""
         if self._origin is Origin.CLIENT:
             if header.producer_epoch == entry.epoch and entry.batches:
                 next_sequence = (entry.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
                 if header.base_sequence == next_sequence:
-                    return None  # as nearly every batch does, it goes on where the last one ended
+                    return None  # the usual case: the batch continues the producer's sequence
                 duplicate = entry.duplicate_of(header)
                 if duplicate is not None:
                     return duplicate
@@ -267,8 +271,8 @@ class ProducerAppend:
         if header.producer_epoch == entry.epoch:
             if transaction_version < _STRICT_MARKERS_SINCE:
                 return
-            # The same marker again, after a lost answer or a new coordinator: the transaction is
-            # over, so it does no harm. An epoch at its end cannot be raised any more.
+            # The same marker again, after a lost response or a new coordinator: the transaction is
+            # over, so it does no harm. An epoch at its maximum cannot be raised any more.
             if entry.transaction_first_offset is None or header.producer_epoch == _EPOCH_MAX:
                 return
         raise KafkaError(
@@ -297,14 +301,16 @@ class ProducerState:
         self.expiration_ms = expiration_ms
         self.end_offset = 0
         self.first_unstable_offset: int | None = None
-        """The first offset whose transaction is open, or ended above the high watermark."""
+        """The first offset of a transaction that is open, or that ended above the high
+        watermark."""
         self._entries: dict[int, ProducerStateEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset -> producer id
         self._unreplicated: deque[CompletedTransaction] = deque()
 
     @property
     def entries(self) -> Mapping[int, ProducerStateEntry]:
-        """The producers by id: a view. `dict` of it is a snapshot that never changes."""
+        """A view of the producers by id. Copy it with `dict` to get a snapshot that never
+        changes."""
         return MappingProxyType(self._entries)
 
     @property
@@ -315,9 +321,9 @@ class ProducerState:
     def going_on(
         self, producer_id: int, epoch: int, base_sequence: int
     ) -> ProducerStateEntry | None:
-        """The producer, if a batch of records from a client goes on where its last one ended, as
-        nearly every one does: then there is nothing to judge, and `went_on` notes it. None takes
-        `prepare`."""
+        """Return the producer if a client's batch of records simply continues its sequence, as
+        nearly every batch does. Then there is nothing to check, and `went_on` records the batch. On
+        None, use `prepare`."""
         entry = self._entries.get(producer_id)
         if entry is None or entry[1] != epoch or entry[4] is not None or not entry[5]:
             return None
@@ -326,7 +332,8 @@ class ProducerState:
     def went_on(
         self, entry: ProducerStateEntry, base_sequence: int, delta: int, place: tuple[int, int]
     ) -> None:
-        """The batch is in the log; `place` is its last offset and its greatest timestamp."""
+        """Record a batch that is in the log. `place` is its last offset and its greatest
+        timestamp."""
         last_offset, timestamp = place
         last_sequence = (base_sequence + delta) & _SEQUENCE_MASK
         metadata = _new_metadata((last_sequence, last_offset, delta, timestamp))
@@ -338,11 +345,12 @@ class ProducerState:
         self.end_offset = last_offset + 1
 
     def prepare(self, origin: Origin, *, transaction_version: int = 0) -> ProducerAppend:
-        """Begin to judge an append; `transaction_version` is that of a coordinator's marker."""
+        """Begin to check an append. `transaction_version` is that of a coordinator's marker."""
         return ProducerAppend(self._entries, origin, transaction_version, self.end_offset)
 
     def commit(self, append: ProducerAppend) -> list[AbortedTransaction]:
-        """The append is in the log. What it aborted goes into the active segment's index."""
+        """Apply an append that is in the log. Return the aborted transactions, for the index of the
+        segment with their marker."""
         self._entries.update(append.entries)
         self.end_offset = append.end_offset
         if not append.transactions:
@@ -361,12 +369,13 @@ class ProducerState:
         return aborted
 
     def advance_to(self, end_offset: int) -> None:
-        """The log grew by batches that concern no producer."""
+        """Note that the log grew by batches without a producer."""
         assert end_offset >= self.end_offset
         self.end_offset = end_offset
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """All below `high_watermark` is replicated: what a marker there decided is stable."""
+        """Everything below `high_watermark` is replicated: transactions with a marker there are no
+        longer unstable."""
         done = self._unreplicated
         if done and done[0].last_offset < high_watermark:
             while done and done[0].last_offset < high_watermark:
@@ -374,12 +383,12 @@ class ProducerState:
             self._find_first_unstable()
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
-        """The log begins later now. Producers stay known: only restarts forget them."""
+        """The log's start has moved up. Producers stay known: only a restart forgets them."""
         self.on_high_watermark(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
     def expire(self, now_ms: int) -> int:
-        """Forget the producers that have been idle for too long; returns how many."""
+        """Forget the producers that have been idle for too long. Return how many."""
         expired = [
             producer_id
             for producer_id, entry in self._entries.items()
@@ -390,7 +399,8 @@ class ProducerState:
         return len(expired)
 
     def has_late_transaction(self, now_ms: int, timeout_ms_max: int) -> bool:
-        """Whether the oldest transaction is open for longer than any coordinator would allow."""
+        """Whether the producer of the oldest open transaction has been silent for longer than any
+        coordinator would allow."""
         oldest = next(iter(self._ongoing.values()), None)
         entry = None if oldest is None else self._entries.get(oldest)
         if entry is None or entry.last_timestamp <= 0:
@@ -398,13 +408,14 @@ class ProducerState:
         return now_ms - entry.last_timestamp > timeout_ms_max + LATE_TRANSACTION_MS
 
     def reset(self, end_offset: int) -> None:
-        """Know nobody, from `end_offset` on."""
+        """Forget all producers, and continue at `end_offset`."""
         self.load((), end_offset, 0)
 
     def load(self, entries: Iterable[ProducerStateEntry], end_offset: int, now_ms: int) -> None:
-        """Become what a snapshot at `end_offset` says, without those that have expired.
+        """Load the entries of a snapshot at `end_offset`, without those that have expired.
 
-        It lies at or below the high watermark: whatever was decided is replicated.
+        The snapshot lies at or below the high watermark, so all its completed transactions are
+        replicated.
         """
         self._entries = {
             entry.producer_id: entry
@@ -430,8 +441,8 @@ class ProducerState:
 
 
 def _check_sequence(entry: ProducerStateEntry, header: BatchHeader, offset: int) -> None:
-    """A new epoch begins at 0, the same one goes on; of an unknown producer all is taken, since
-    what it wrote before may have been deleted."""
+    """Check that a new epoch begins at sequence 0 and the same epoch continues its sequence. Accept
+    any sequence from an unknown producer: its earlier batches may have been deleted."""
     if entry.epoch == NO_EPOCH:
         return
     first = header.base_sequence
@@ -452,7 +463,8 @@ def _check_sequence(entry: ProducerStateEntry, header: BatchHeader, offset: int)
 
 
 def _with_emptied_marker(entry: ProducerStateEntry, header: BatchHeader) -> ProducerStateEntry:
-    """Compaction took the marker and kept its header: the epoch goes on to fence."""
+    """Apply a marker's batch that compaction has emptied but for the header: its epoch still
+    fences."""
     if header.producer_epoch <= entry.epoch:
         return entry
     return entry._replace(
@@ -461,7 +473,8 @@ def _with_emptied_marker(entry: ProducerStateEntry, header: BatchHeader) -> Prod
 
 
 def _end_of_transaction(batch: Batch) -> tuple[ControlRecord, int]:
-    """The marker that a producer's control batch is, and the epoch of who wrote it."""
+    """Return the marker of a producer's control batch, and the epoch of the coordinator that wrote
+    it."""
     offset = batch.header.base_offset
     records = control_records(batch)
     marker = records[0]

@@ -1,35 +1,35 @@
-"""Opening a log directory: what is there, how far it can be trusted, and what the rest says.
+"""Opening a log directory: find the segments, decide which to trust, and recover the others.
 
 Invariants, whatever crash came before:
-* What was durable (all below the recovery point, and all that a flush returned for) is kept.
-* Nothing damaged is kept: behind the recovery point each batch's checksum is checked, offsets and
-  leader epochs must go on from those before, and the log ends where that fails.
-* There is no hole that a loss of power made: when a segment lost its tail and a later one did not,
-  the later one goes. A hole that compaction made costs nothing.
-* Indexes, producer state and transaction indexes are what the log says. Leader epochs are what
-  their file says, as far as the log does not contradict it: compaction takes the batches with which
-  epochs began.
+* What was durable is kept: all below the recovery point, and all that a flush returned for.
+* Nothing damaged is kept. Above the recovery point each batch's checksum is checked, and offsets
+  and leader epochs must continue those before. The log ends where a check fails.
+* No hole made by a power loss remains: when a segment lost its tail and a later one did not, the
+  later one goes. A hole that compaction made removes nothing.
+* Indexes, producer state and transaction indexes follow from the log. Leader epochs are those of
+  their file, unless the log contradicts it: compaction removes the batches with which epochs began.
 
-A cut is durable before anything is appended, or new batches could be followed by old ones after
-the next loss of power.
+A cut is durable before anything is appended. Otherwise old batches could follow new ones after the
+next power loss.
 
-What proves damage: inside a segment, a batch that is not whole or does not go on from those before.
-Between two segments, a second one that begins before the first ends. One that begins later is, if
-it begins
+What proves damage: inside a segment, a batch that is not whole or does not continue those before.
+Between two segments, a second one that begins before the first ends. A second one that begins later
+is, if it begins
 
-    below the recovery point                            durable: nobody looks
-    behind our mark                                     damage
-    before our mark                                     cleaned, before we went on: it stays
+    below the recovery point                            durable: not checked
+    behind the mark                                     damage
+    before the mark                                     cleaned earlier: it stays
     without a mark, in a log that is never compacted    damage
     without a mark, in one that may be compacted        perhaps cleaned by Kafka: it stays
 
-A log has our mark from the first time that we open it, and so has what is made here.
+A log gets the broker's mark the first time that it is opened, and a new log when it is made.
 
-Kafka itself lets it stay everywhere. A replica that lost a tail and kept what follows would never
-fetch what is in between, and miss records that were acknowledged if it leads one day. So we cut our
-own logs there, and lose no record of a log that Kafka has cleaned or copied (see `gaplessness`).
+Kafka itself keeps such a segment in every case. A replica that lost a tail and kept what follows
+would never fetch the records in between. If it became leader, acknowledged records would be
+missing. So a log of this broker is cut there, and a log that Kafka has cleaned or copied loses no
+record (see `gaplessness`).
 
-Segments that do not stay are set aside under names that end in `.lost`, for a person to look at
+Segments that do not stay are set aside under names that end in `.lost`, for an operator to look at
 (`moldau log dump`). Those files go with the directory, when the partition is deleted or moved.
 """
 
@@ -61,23 +61,24 @@ class Opening:
 
     now_ms: int
     is_there: bool = False
-    """Its directory exists for sure."""
+    """Whether its directory certainly exists."""
     is_clean: bool = False
-    """Its last life ended in order: nothing needs to be looked at."""
+    """The log was closed cleanly: nothing needs to be checked."""
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
     cleaned_offset: int = 0
-    """Compaction has been at work below this offset."""
+    """The offset below which compaction has cleaned."""
     jitter: float = 0.0
     """This log's share, 0 to 1, of `segment.jitter.ms`."""
     distrust: Callable[[], None] = lambda: None
-    """Forget the recovery point, durably: what lies below it is about to be made anew."""
+    """Drop the recovery point from the checkpoint, durably: what lies below it is about to be
+    rebuilt."""
 
 
 @dataclass(slots=True)
 class Found:
-    """An opened directory."""
+    """The contents of an opened directory."""
 
     segments: list[Segment]
     log_start_offset: int
@@ -87,19 +88,19 @@ class Found:
     epochs: LeaderEpochs
     epochs_changed: bool
     is_clean: bool
-    """It ended in order, and was what it was said to be."""
+    """The log was closed cleanly, and was found whole."""
     recovery_point: int
-    """What the checkpoint says of it now."""
+    """The recovery point that the checkpoint holds now."""
     notes: list[str] = field(default_factory=list)
     """What was repaired, in words, for the log of the process."""
 
 
 def open_directory(files: Files, directory: str, config: LogConfig, opening: Opening) -> Found:
-    """Open and, where it was not closed in order, recover. The directory exists."""
+    """Open the log and, if it was not closed cleanly, recover it. The directory must exist."""
     try:
         return _Opener(files, directory, config, opening).open()
     except (CorruptLog, CorruptRecord) as error:
-        # It was said to be whole and is not. All of it has to be looked at.
+        # The log was recorded as whole and is not. Check all of it.
         if not (opening.is_clean or opening.recovery_point):
             raise
         opening = _distrusted(opening)
@@ -109,8 +110,8 @@ def open_directory(files: Files, directory: str, config: LogConfig, opening: Ope
 
 
 def _distrusted(opening: Opening) -> Opening:
-    """Nothing that was said of the log is believed, also after a crash from now on: indexes that
-    recovery makes anew are not durable, and a recovery point above them would vouch for them."""
+    """Drop the clean shutdown and the recovery point, also for a crash from now on. Indexes that
+    recovery rebuilds are not durable, and a recovery point above them would declare them so."""
     if opening.recovery_point:
         opening.distrust()
     return replace(opening, is_clean=False, recovery_point=0)
@@ -129,7 +130,7 @@ class _Opener:
         self._gapless_from: int | None = None
         self._producers = ProducerState(config.producer_expiration_ms)
         self._trusted = 0
-        """How many segments need not be looked at."""
+        """How many segments need no check."""
 
     def open(self) -> Found:
         self._listed = finish_replacements(self._files, self._directory)
@@ -180,8 +181,9 @@ class _Opener:
         )
 
     def _mark(self, segments: Sequence[Segment]) -> None:
-        """What gaps there are now were accepted: say so, if nobody has, of what is durable. And
-        that what follows is ours, where the log was cut before the mark."""
+        """Accept the gaps that exist now: write the mark if there is none, after syncing the
+        segments. If the log was cut before the mark, move the mark to the new end: what follows is
+        written by this broker."""
         end = segments[-1].next_offset
         if self._gapless_from is not None and self._gapless_from <= end:
             return
@@ -196,7 +198,7 @@ class _Opener:
             self._files.sync_dir(self._directory)
 
     def _bases(self) -> list[int]:
-        """Base offsets of the segments; index files without a log are removed."""
+        """Return the base offsets of the segments. Remove index files without a log."""
         found: dict[int, set[str]] = {}
         for name in self._listed:
             parsed = names.parse_segment_file(name)
@@ -212,7 +214,8 @@ class _Opener:
         return sorted(base for base, kinds in found.items() if names.LOG in kinds)
 
     def _drop_before_start(self, bases: list[int], start: int) -> list[int]:
-        """Segments whose removal a crash interrupted: all that ends where the log starts."""
+        """Remove the segments whose deletion a crash interrupted: all that end at or before the
+        log's start."""
         while len(bases) > 1 and bases[1] <= start:
             for kind in (names.LOG, *INDEX_KINDS, names.SNAPSHOT):
                 path = f"{self._directory}/{names.segment_file_name(bases[0], kind)}"
@@ -222,18 +225,19 @@ class _Opener:
         return bases
 
     def _read_epochs(self, *, is_empty: bool) -> tuple[LeaderEpochs, bool]:
-        """The leader epochs, and whether they are known; otherwise the log tells them."""
+        """Return the leader epochs, and whether they are known. If not, recovery takes them from
+        the log."""
         path = f"{self._directory}/{names.LEADER_EPOCHS}"
         try:
             is_known = is_empty or names.LEADER_EPOCHS in self._listed
             return LeaderEpochs(read_pairs(self._files, path)), is_known
         except CorruptLog as error:
-            if not is_empty:  # beside an empty log Kafka leaves an empty file
+            if not is_empty:  # Kafka leaves an empty file beside an empty log
                 self._notes.append(str(error))
             return LeaderEpochs(), False
 
     def _count_trusted(self, segments: list[Segment]) -> int:
-        """How many segments lie below the recovery point as a whole."""
+        """Count the segments that lie below the recovery point as a whole."""
         if self._opening.is_clean:
             return len(segments)
         point = self._opening.recovery_point
@@ -241,7 +245,7 @@ class _Opener:
         return sum(1 for end in ends if end <= point)
 
     def _trust(self, segments: list[Segment]) -> None:
-        """Take the trusted segments as they are."""
+        """Accept the trusted segments without a check."""
         for number, segment in enumerate(segments[: self._trusted]):
             if number + 1 < len(segments):
                 segment.next_offset = segments[number + 1].base_offset
@@ -251,7 +255,7 @@ class _Opener:
                 segment.load_end()
 
     def _recover(self, segments: list[Segment], epochs: LeaderEpochs) -> list[Segment]:
-        """Look at every batch of what is not trusted. Returns the segments that stay."""
+        """Check every batch of the segments that are not trusted. Return the segments that stay."""
         kept = segments[: self._trusted]
         epoch = None
         if self._trusted < len(segments):
@@ -266,7 +270,7 @@ class _Opener:
             epoch = walk.epoch
             kept.append(segment)
             if not is_whole:
-                # Those behind go first: a crash in between must not leave a gap.
+                # The segments behind go first: a crash in between must not leave a gap.
                 self._drop(segments[len(kept) :])
                 segments = segments[: len(kept)]
                 segment.cut(walk.position)
@@ -293,12 +297,13 @@ class _Opener:
             self._producers.advance_to(end)
 
     def _replay(self, segment: Segment) -> None:
-        """Let the producer state see a trusted segment, from where the state ends."""
+        """Fold the batches of a trusted segment into the producer state, from where the state
+        ends."""
         position = segment.offset_index.look_up(self._producers.end_offset).position
         replay(self._producers, segment.batches(position))
 
     def _follows(self, kept: list[Segment], segment: Segment) -> bool:
-        """Whether `segment` goes on where the one before it ends."""
+        """Whether `segment` may follow the one before it."""
         if not kept or segment.base_offset == kept[-1].next_offset:
             return True
         end = kept[-1].next_offset
@@ -313,7 +318,7 @@ class _Opener:
         return self._config.is_compacted or self._opening.cleaned_offset > 0
 
     def _drop(self, segments: list[Segment]) -> None:
-        """Set segments aside that nothing may follow; durably."""
+        """Set aside segments that cannot stay. Durable on return."""
         if not segments:
             return
         for segment in reversed(segments):
@@ -324,7 +329,8 @@ class _Opener:
         self._notes.append(f"{len(segments)} segments are set aside: {aside}")
 
     def _unused_suffix(self, segment: Segment) -> str:
-        """What was set aside under its name before stays as well."""
+        """Return an ending not in use yet: files that were set aside under this name before stay as
+        well."""
         paths = [segment.path(kind) for kind in (names.LOG, *INDEX_KINDS)]
         suffixes = map(names.lost_suffix, count(1))
         return next(
@@ -335,7 +341,7 @@ class _Opener:
 
 
 class _Walk:
-    """Goes through a segment that may be damaged, and says where it is."""
+    """A walk through a segment that may be damaged. It tells where the damage begins."""
 
     def __init__(
         self,
@@ -349,11 +355,11 @@ class _Walk:
         self._epochs = epochs
         self.epoch = epoch
         self.position = 0
-        """Up to here it is whole."""
+        """The segment is whole up to here."""
         self.reason = ""
 
     def run(self) -> bool:
-        """Whether the segment is whole."""
+        """Check all batches. Return whether the segment is whole."""
         segment = self._segment
         segment.begin_recovery()
         try:
@@ -391,7 +397,7 @@ class _Walk:
 
 
 def replay(producers: ProducerState, batches: Iterable[Batch]) -> None:
-    """Let the producer state see what it has not seen of these batches."""
+    """Fold the batches into the producer state, except those that it has seen already."""
     offset = producers.end_offset
     for batch in batches:
         if batch.header.last_offset >= offset:
@@ -399,7 +405,8 @@ def replay(producers: ProducerState, batches: Iterable[Batch]) -> None:
 
 
 def _fold(producers: ProducerState, batch: Batch) -> list[AbortedTransaction]:
-    """Let the producer state see a batch of the log; CorruptRecord when that cannot be."""
+    """Fold a batch of the log into the producer state. Raise CorruptRecord if the batch is
+    invalid."""
     append = producers.prepare(Origin.REPLICATION)
     try:
         append.add(batch)

@@ -1,18 +1,18 @@
-"""Putting cleaned segments in the place of those they were made from, so that a crash at any moment
-leaves the old ones or the new ones.
+"""Replacing segments by cleaned ones: a crash at any moment leaves the old or the new ones.
 
-1. `.cleaned` files are complete and durable. They mean nothing yet.
-2. They become `.swap`, the last one first: now they count, unless a `.cleaned` of the same or a
-   lower offset is left, which says that this step was not over.
-3. The old ones become `.deleted`; 4. the new ones get their real names.
+1. `.cleaned` files are complete and durable. They do not count yet.
+2. They become `.swap`, the last one first. Now they count, unless a `.cleaned` file of the same or
+   a lower offset is left, which means that this step was not complete.
+3. The old ones become `.deleted`.
+4. The new ones get their real names.
 
-Invariants: between two steps the names are synced, so they cannot be overtaken by a later step; no
-step is left out, so that the log has its old segments until all are done, and its new ones after.
-The syncs may run in a thread. Meanwhile the log appends, rolls and is read from the old segments,
-whatever their names; before anything else becomes of its segments or its directory, what is left of
-the steps is done on the spot (`finish`).
+Invariants: the names are synced between two steps, so a later step cannot overtake them. No step is
+left out, so the log has its old segments until all steps are done, and its new ones after. The
+syncs may run in a thread. Meanwhile the log appends, rolls and serves reads from the old segments,
+whatever their names. Before any other change to its segments or its directory, the remaining steps
+are done at once (`finish`).
 
-`finish_replacements` does at start what a crash kept from being done. Names and order are Kafka's.
+At start, `finish_replacements` completes what a crash interrupted. Names and order are Kafka's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS = (*INDEX_KINDS, names.LOG)
 
 
 class Swap:
-    """Steps 2 to 4; `old` are left as `.deleted`, for the log to remove."""
+    """Steps 2 to 4. The `old` segments are left as `.deleted`, for the log to remove."""
 
     def __init__(
         self, files: Files, directory: str, new: Sequence[Segment], old: Sequence[Segment]
@@ -52,30 +52,30 @@ class Swap:
         yield
 
     def advance(self) -> bool:
-        """Do a step, to be followed by `sync`; False when there is none any more."""
+        """Do a step; call `sync` after it. Return False if no step is left."""
         for _ in self._steps:
             return True
         self._is_over = True
         return False
 
     def sync(self) -> None:
-        """Make the step durable; may run in a thread."""
+        """Make the step durable. May run in a thread."""
         try:
             self._files.sync_dir(self._directory)
         except FileNotFoundError:
-            if not self._is_over:  # somebody finished, and gave the directory another name
+            if not self._is_over:  # `finish` was called, and the directory was renamed
                 raise
 
     def finish(self) -> None:
-        """Do and sync what is left, now."""
+        """Do and sync the remaining steps now."""
         self.sync()
         while self.advance():
             self.sync()
 
 
 def finish_replacements(files: Files, directory: str) -> list[str]:
-    """Finish what had got to step 2, drop what had not; durable on return. The names that are in
-    the directory then."""
+    """Finish the replacements that reached step 2, and drop the others. Durable on return. Return
+    the names in the directory after that."""
     listed = files.list(directory)
     lowest_cleaned = None
     changed = False
@@ -103,7 +103,8 @@ def finish_replacements(files: Files, directory: str) -> list[str]:
 
 
 def _rename_or_remove(files: Files, directory: str, base: int, kind: str, *, keep: bool) -> None:
-    """An index without its log: the log has its real name already, so it belongs to that one."""
+    """Rename or remove an index without its `.swap` log. With `keep` and a log that has its real
+    name already, the index belongs to that one and is renamed."""
     swap = f"{directory}/{names.segment_file_name(base, kind, names.SWAP)}"
     log = f"{directory}/{names.segment_file_name(base, names.LOG)}"
     if keep and files.exists(log):
@@ -113,7 +114,7 @@ def _rename_or_remove(files: Files, directory: str, base: int, kind: str, *, kee
 
 
 def _finish(files: Files, directory: str, base: int) -> None:
-    """Steps 3 and 4 for one segment."""
+    """Do steps 3 and 4 for one segment."""
     swap = Segment(files, directory, base, LogConfig(), names.SWAP)
     swap.load_end()
     end = max(swap.next_offset, base + 1)

@@ -1,8 +1,8 @@
-"""Which segments a log may forget.
+"""The choice of the segments that retention deletes.
 
-Invariants: only whole segments go, from the oldest on without a gap, and only what every consumer
-could have read: a segment that ends above the high watermark stays. Pure: looks at segments, does
-nothing to them.
+Invariants: only whole segments are deleted, from the oldest without a gap, and only what every
+consumer could have read: a segment that ends above the high watermark stays. Pure: it reads
+segments and does not change them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ def count_expired(
     log_start_offset: int,
     high_watermark: int,
 ) -> int:
-    """How many of the oldest segments go, by age, by size, or because the log starts later.
+    """Count the oldest segments to delete, by age, by size, or because the log's start has moved
+    up.
 
-    All of them can: the caller rolls first then. Of empty segments, as Kafka's cleaning leaves
-    them, only the one in use always stays. A compacted topic without `delete` loses only what lies
-    before the log's start. A negative limit is none.
+    The result may be all segments: then the caller rolls first. An empty active segment always
+    stays; other empty segments, as Kafka's cleaning leaves them, may go. A compacted topic without
+    `delete` loses only what lies before the log's start. A negative limit means no limit.
     """
     by_size = _count_beyond_size(segments, config) if config.is_deleted else 0
     for number, segment in enumerate(segments):
@@ -39,7 +40,7 @@ def count_expired(
 
 
 def _count_beyond_size(segments: Segments, config: LogConfig) -> int:
-    """As many as can go while at least `retention_bytes` stay."""
+    """Count the segments that can be deleted while at least `retention_bytes` stay."""
     if config.retention_bytes < 0:
         return 0
     surplus = sum(each.size_bytes for each in segments) - config.retention_bytes
@@ -53,6 +54,6 @@ def _count_beyond_size(segments: Segments, config: LogConfig) -> int:
 
 
 def _newest_ms(segment: Segment) -> int:
-    """The age of a segment without any timestamp is that of its file."""
+    """Return the newest timestamp, or the file's modification time if there is no timestamp."""
     newest = segment.max_timestamp
     return newest if newest >= 0 else segment.modified_ms

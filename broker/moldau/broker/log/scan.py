@@ -1,10 +1,10 @@
-"""Walking through the bytes of a segment's log.
+"""Reading the batches of a segment's log.
 
-Invariants: only whole batches are seen; bytes that cannot be a batch are CorruptRecord, as is a
-batch that says it ends behind the end; checksums are looked at by whoever needs them.
+Invariants: only whole batches are returned. Bytes that cannot be a batch raise CorruptRecord, and
+so does a batch that would end behind the end. Callers check checksums where they need to.
 
-Files are read in pieces, since a segment may be larger than memory. A look-up reads headers only,
-but in one piece: a system call costs more than the few KB between two entries of an index.
+Files are read in pieces, since a segment may be larger than memory. A lookup needs headers only,
+but reads a whole piece: a system call costs more than the few KB between two entries of an index.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENDS: Final = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, l
 
 
 class FoundBatch(NamedTuple):
-    """Where a batch is."""
+    """The place of a batch in a segment."""
 
     position: int
     size_bytes: int
@@ -34,7 +34,7 @@ class FoundBatch(NamedTuple):
 
 
 def batches(source: SegmentFile, position: int, end: int) -> Iterator[Batch]:
-    """The batches from `position` to `end`; what was yielded may be kept."""
+    """Iterate over the batches from `position` to `end`. The caller may keep them."""
     file = source.file
     while position < end:
         piece = file.read_at(position, min(PIECE_BYTES, end - position))
@@ -62,7 +62,8 @@ def batches(source: SegmentFile, position: int, end: int) -> Iterator[Batch]:
 def find_batch(
     source: SegmentFile, position: int, offset: int, end: int | None = None
 ) -> FoundBatch | None:
-    """The first batch from `position` on that ends at `offset` or later, before `end`."""
+    """Return the first batch from `position` that ends at `offset` or later and lies before
+    `end`."""
     file = source.file
     if end is None:
         end = file.size

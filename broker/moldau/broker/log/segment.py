@@ -1,17 +1,17 @@
-"""One segment: a file of batches from `base_offset` on, and the indexes that find things in it.
+"""One segment: a file of batches from `base_offset` on, and its indexes.
 
-Invariants: bytes are appended and never changed; offsets in it are at most 2**31 - 1 above its
-base; `size_bytes` ends at the end of a whole batch; `next_offset` is behind its last batch. The
-newest entry of an index never leads behind what is in the log.
+Invariants: bytes are appended and never changed. Offsets are at most 2**31 - 1 above the base
+offset. `size_bytes` is the end of a whole batch. `next_offset` follows the last batch. The newest
+entry of an index never points beyond the log.
 
-Who reads at the end wants what was written last: where that batch is, is remembered (from
-`_tail_offset` on all is in it), and found without a look at index or log.
+A fetch at the log's end wants the batch that was written last. The segment remembers that batch (it
+holds all offsets from `_tail_offset`), and finds it without reading index or log.
 
-Up to `_usual_end` and `_usual_timestamp` nothing but a write, and now and then an index entry, is
-to be done for a batch (`append_usual`). They are reckoned anew by whatever moves them.
+Up to `_usual_end` and `_usual_timestamp` an append is only a write, and now and then an index entry
+(`append_usual`). Whatever changes these limits computes them again (`_foresee`).
 
-Indexes are opened when somebody needs them, since most segments of a log are never read. One that
-turns out to be damaged is made anew on the spot by a walk through the log.
+Indexes are opened at first use, since most segments of a log are never read. A damaged index is
+rebuilt at once by a walk through the log.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _RESERVE_FROM_BYTES: Final = 1 << 20
 _RESERVE_BYTES_MAX: Final = 8 << 20
 _NEW: Final = ".new"
 _NOWHERE: Final = 1 << 63
-"""Behind every offset."""
+"""Beyond every offset."""
 _new_found: Final = partial(tuple.__new__, FoundBatch)
 _new_newest: Final = partial(tuple.__new__, TimestampOffset)
 INDEX_KINDS: Final = (names.INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)
 
 
 class Segment:
-    """A segment on disk. `is_sealed` once nothing will be appended."""
+    """A segment on disk. `is_sealed` is True once nothing more will be appended."""
 
     __slots__ = (
         "_config",
@@ -79,7 +79,7 @@ class Segment:
     def __init__(
         self, files: Files, directory: str, base_offset: int, config: LogConfig, suffix: str = ""
     ) -> None:
-        """Open what is there; nothing of it is checked. `create` makes a new one."""
+        """Open the existing files, without checking them. `create` makes a new segment."""
         self._files = files
         self._directory = directory
         self._config = config
@@ -95,7 +95,8 @@ class Segment:
         self._tail_offset = _NOWHERE
         self._tail_position = 0
         self._damaged_at = _NOWHERE
-        """The first offset that a walk did not find: nothing from there on can be told."""
+        """The first offset that a rebuild of the indexes did not reach: offsets from there cannot
+        be found."""
         self.base_offset = base_offset
         self._file: File = files.open(self.log_path, "write")
         self.source = SegmentFile(self._file)
@@ -111,7 +112,7 @@ class Segment:
     def create(
         cls, files: Files, directory: str, base_offset: int, config: LogConfig, suffix: str = ""
     ) -> Segment:
-        """A new, empty segment; what an earlier life left under these names is dropped."""
+        """Create an empty segment. Files of the same names from an earlier run are removed."""
         for kind in (names.LOG, *INDEX_KINDS):
             path = f"{directory}/{names.segment_file_name(base_offset, kind, suffix)}"
             if files.exists(path):
@@ -125,7 +126,7 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self.log_path!r}, next_offset={self.next_offset})"
 
-    # What it is made of.
+    # Files and indexes.
 
     def path(self, kind: str) -> str:
         return f"{self._directory}/{names.segment_file_name(self.base_offset, kind, self._suffix)}"
@@ -146,7 +147,7 @@ class Segment:
 
     @property
     def transaction_index(self) -> TransactionIndex:
-        """Aborted transactions whose markers are in this segment."""
+        """The aborted transactions whose markers are in this segment."""
         if self._transaction_index is None:
             path = self.path(names.TRANSACTION_INDEX)
             self._transaction_index = TransactionIndex(self._files, path, self.base_offset)
@@ -154,20 +155,21 @@ class Segment:
 
     @property
     def max_timestamp(self) -> int:
-        """The greatest timestamp of its batches; -1 without any."""
+        """The greatest timestamp of its batches, or -1 if it has none."""
         if self._time_index is None:
             self._open_indexes()
         return self.newest.timestamp
 
     @property
     def modified_ms(self) -> int:
-        """When its log was last written, as the file system says."""
+        """The time of the last write to its log, from the file system."""
         return self._files.stat(self.log_path).modified_ms
 
     # Writing.
 
     def has_room_for(self, size: int, last_offset: int, pending: int = 0) -> bool:
-        """Whether a batch fits behind `pending` more bytes; an empty segment takes any size."""
+        """Whether a batch fits behind `pending` more bytes. An empty segment takes a batch of any
+        size."""
         if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return False
         used = self.size_bytes + pending
@@ -180,8 +182,8 @@ class Segment:
         return not is_full
 
     def append_usual(self, data: Buffer, last_offset: int, max_timestamp: int) -> bool:
-        """As `append`, if there is room for one more batch and the segment is not due for its age;
-        otherwise False, and nothing was done: ask `has_room_for`."""
+        """Append like `append`, if the segment has room for the batch and is not due for a roll by
+        age. Otherwise do nothing and return False: ask `has_room_for`."""
         position = self.size_bytes
         end = position + len(data)
         if end > self._usual_end or max_timestamp > self._usual_timestamp:
@@ -203,7 +205,7 @@ class Segment:
         return True
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int) -> int:
-        """Write one batch, stamped already, that ends with `last_offset`; its position.
+        """Write one batch that is stamped already and ends with `last_offset`. Return its position.
 
         After an OSError the file is as before, or the segment must not be used any more.
         """
@@ -222,7 +224,7 @@ class Segment:
         return position
 
     def append_all(self, data: Buffer, batches_in_it: Sequence[Batch]) -> int:
-        """Write batches that lie back to back in `data`, in one call; otherwise as `append`."""
+        """Write batches that lie back to back in `data`, in one call. Otherwise like `append`."""
         position = at = self.size_bytes
         try:
             self._file.append_parts((data,))
@@ -238,7 +240,7 @@ class Segment:
         return position
 
     def _note(self, base_offset: int, last_offset: int, max_timestamp: int, position: int) -> None:
-        """Keep indexes and ends up with a batch that was written at `position`."""
+        """Update the indexes and the end offset for a batch that was written at `position`."""
         if self.first_timestamp is None:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.newest.timestamp:
@@ -249,7 +251,7 @@ class Segment:
         self.next_offset = last_offset + 1
 
     def _index(self, last_offset: int, position: int) -> None:
-        """An index entry is due for the batch at `position`, and is made."""
+        """Add an index entry for the batch at `position`."""
         offset_index, time_index = self._offset_index, self._time_index
         if offset_index is None or time_index is None:
             offset_index, time_index = self._open_indexes()
@@ -261,7 +263,7 @@ class Segment:
             self._usual_end = 0
 
     def _foresee(self) -> None:
-        """Reckon up to where appends are usual ones."""
+        """Compute the limits up to which `append_usual` may append."""
         config, first = self._config, self.first_timestamp
         is_open = self._is_index_open_to_more and not self.is_sealed
         room = max(self._reserved_bytes, _RESERVE_FROM_BYTES)
@@ -272,7 +274,7 @@ class Segment:
             self._usual_timestamp = first + config.usual_age_ms
 
     def _reserve(self, end: int) -> None:
-        """Take disk space in large pieces: an append into it costs less."""
+        """Allocate disk space in large pieces: an append into allocated space costs less."""
         end = min(end, max(self._config.segment_bytes, self.size_bytes))
         if end > self._reserved_bytes:
             try:
@@ -283,7 +285,8 @@ class Segment:
             self._reserved_bytes = end
 
     def seal(self) -> None:
-        """Nothing more will be appended: cut files to what is in them, note the newest time."""
+        """Prepare for no more appends: cut the files to their contents, and index the newest
+        timestamp."""
         self.time_index.append(*self.newest)
         self.offset_index.trim()
         self.time_index.trim()
@@ -297,16 +300,16 @@ class Segment:
             self._reserved_bytes = 0
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all batches that hold `offset` or a later one; durable on return.
+        """Drop all batches that hold `offset` or a later one. Durable on return.
 
-        A batch that holds it goes as a whole, so the segment may end below `offset`. It ends where
-        its last batch does, as it will after a restart.
+        A batch that holds the offset is dropped as a whole, so the segment may end below `offset`.
+        The segment ends where its last batch does, as it will after a restart.
         """
         self.is_sealed = False
         self.are_indexes_durable = False
         found = self._find(offset)
         if found is None:
-            self.load_end()  # in the gap that it ends in, which is nobody's then
+            self.load_end()  # the offset lies behind the last batch; end there
             self._foresee()
             return
         self.offset_index.truncate_to(offset)
@@ -322,7 +325,7 @@ class Segment:
     # Reading.
 
     def find(self, offset: int) -> FoundBatch | None:
-        """The first batch that ends at `offset` or later."""
+        """Return the first batch that ends at `offset` or later."""
         if offset >= self.next_offset:
             return None
         tail = self._tail_offset
@@ -334,11 +337,11 @@ class Segment:
         try:
             return self._find(offset)
         except CorruptRecord:
-            # A damaged index leads astray; a damaged log is told by these.
+            # Either an index or the log is damaged. Rebuilding the indexes shows which.
             if not self.is_sealed:
                 return find_batch(self.source, 0, offset, self.size_bytes)
             if self._damaged_at != _NOWHERE:
-                raise  # they were made anew, and end where the log is damaged
+                raise  # the indexes were rebuilt, and end where the log is damaged
             self.rebuild_indexes()
             return self._find(offset)
 
@@ -349,14 +352,15 @@ class Segment:
         return find_batch(self.source, start, offset, self.size_bytes)
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[Batch]:
-        """The batches from `position` on, read in pieces; CorruptRecord where there is none."""
+        """Iterate over the batches from `position`, read in pieces. Raise CorruptRecord for bytes
+        that are not a batch."""
         return batches(self.source, position, self.size_bytes if end is None else end)
 
     # Opening and closing.
 
     def load_end(self) -> None:
-        """Find next offset and newest time from the indexes and the log behind their last entry,
-        for a segment whose log is known to be whole. Nothing is checked."""
+        """Find the next offset and the newest timestamp, from the indexes and the batches behind
+        their last entry. For a segment whose log is known to be whole: batches are not checked."""
         newest = self.time_index.last
         position = self.offset_index.last_position
         if position and position >= self.size_bytes:
@@ -375,17 +379,18 @@ class Segment:
         self.load_first_timestamp()
 
     def load_first_timestamp(self) -> None:
-        """Find `first_timestamp`, which an opened segment does not know."""
+        """Find `first_timestamp`, which is unknown when a segment is opened."""
         if self.first_timestamp is None and self.size_bytes:
             first = next(self.batches(0), None)
             self.first_timestamp = None if first is None else first.header.max_timestamp
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the log; CorruptRecord when that is not whole. It
-        ends where it did all the same: nobody is to go on behind it as if it had been read.
+        """Rebuild the offset and time index from the log. Raise CorruptRecord if the log is
+        damaged; the segment keeps its `next_offset` then, so that no reader continues behind the
+        segment as if the damaged part had been read.
 
-        They are made beside the old ones and take their names when they are durable: what lies
-        under those names may be believed by recovery, and after an end in order.
+        The new indexes are written beside the old ones and take their names when they are durable.
+        Recovery, and a start after a clean shutdown, may trust the files under those names.
         """
         end = self.next_offset
         for kind in (names.INDEX, names.TIME_INDEX):
@@ -401,14 +406,14 @@ class Segment:
         except CorruptRecord:
             self._damaged_at, self.next_offset = self.next_offset, end
             self._tail_offset = _NOWHERE
-            self._place_indexes()  # else each look would make them again
+            self._place_indexes()  # otherwise each later find would rebuild them again
             raise
         if self.is_sealed:
             self.seal()
         self._place_indexes()
 
     def _place_indexes(self) -> None:
-        """Those that were made beside the old ones take their place, durably."""
+        """Move the rebuilt indexes to the place of the old ones, durably."""
         for index in self.mapped_indexes():
             index.trim()
             index.sync()
@@ -418,7 +423,7 @@ class Segment:
         self._files.sync_dir(self._directory)
 
     def begin_recovery(self) -> None:
-        """Forget indexes and ends: `recover_batch` builds them up again."""
+        """Drop the indexes and the end offset: `recover_batch` builds them up again."""
         for kind in INDEX_KINDS:
             if self._files.exists(self.path(kind)):
                 self._files.remove(self.path(kind))
@@ -429,54 +434,57 @@ class Segment:
         self.are_indexes_durable = False
 
     def check_next(self, header: BatchHeader) -> None:
-        """CorruptRecord when no such batch can come behind those that are recovered."""
+        """Raise CorruptRecord if a batch with this header cannot follow the batches recovered so
+        far."""
         if header.base_offset < self.next_offset or header.last_offset_delta < 0:
             raise CorruptRecord("offsets do not ascend", base_offset=header.base_offset)
         if header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             raise CorruptRecord("offset is too far from its segment", offset=header.last_offset)
 
     def recover_batch(self, batch: Batch) -> None:
-        """The next batch has been found good."""
+        """Record the next batch, which recovery found valid."""
         header = batch.header
         base = header.base_offset
         self._note(base, header.last_offset, header.max_timestamp, batch.position)
 
     def cut(self, position: int) -> None:
-        """Recovery found nothing good behind `position`; durable on return.
+        """Cut the log at `position`: recovery found nothing valid behind it. Durable on return.
 
-        Otherwise: 1. new batches are written over the bad bytes, 2. the power fails before they
-        are synced, 3. some of the new bytes are there, followed by good old batches.
+        Without the cut: 1. new batches are written over the bad bytes, 2. the power fails before
+        they are synced, 3. some of the new bytes are on disk, followed by valid old batches.
         """
         self._file.truncate(position)
         self._file.sync()
         self.size_bytes = position
 
     def sync(self) -> None:
-        """Make log and indexes durable, now."""
+        """Make log and indexes durable now."""
         self._file.sync()
         for index in self.mapped_indexes():
             index.sync()
         self.transaction_index.sync()
 
     def mapped_indexes(self) -> list[OffsetIndex | TimeIndex]:
-        """Offset and time index, if they may have changed since they were opened."""
+        """The offset and time index, if they may have changed since they were opened."""
         found = (self._offset_index, self._time_index)
         return [index for index in found if index is not None]
 
     def configure(self, config: LogConfig) -> None:
-        """Other settings from the next append on; an index keeps the size that it has."""
+        """Use other settings from the next append on. An index keeps its size."""
         self._index_due_at += config.index_interval_bytes - self._config.index_interval_bytes
         self._config = config
         self._foresee()
 
     def forget(self) -> None:
-        """Let go of the files, as they are; the log closes when the last slice of it has gone."""
+        """Close the indexes and drop the log's file. It closes when the last slice of it is
+        gone."""
         self._close_indexes()
         if hasattr(self, "source"):
             del self.source
 
     def move(self, directory: str) -> None:
-        """The directory has another name now. Indexes stay, as they know what is not durable."""
+        """Use the directory's new name. Indexes stay open, because they know what is not durable
+        yet."""
         self._directory = directory
         for index in (self._offset_index, self._time_index, self._transaction_index):
             if index is not None:
@@ -484,7 +492,7 @@ class Segment:
                 index.path = f"{directory}/{index.path.rpartition('/')[2]}"
 
     def rename(self, suffix: str) -> None:
-        """Give all its files another ending; durable after a sync of the directory."""
+        """Rename all its files to another ending. Durable after a sync of the directory."""
         before = {kind: self.path(kind) for kind in (*INDEX_KINDS, names.LOG)}
         self._close_indexes()
         self._suffix = suffix
@@ -493,14 +501,14 @@ class Segment:
                 self._files.rename(path, self.path(kind))
 
     def remove(self) -> None:
-        """Remove its files; slices of it stay readable."""
+        """Remove its files. Slices of it stay readable."""
         self.forget()
         for kind in (names.LOG, *INDEX_KINDS):
             if self._files.exists(self.path(kind)):
                 self._files.remove(self.path(kind))
 
     def _open_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Both indexes, made anew where they are damaged or missing."""
+        """Open both indexes. Rebuild them if one is damaged or missing."""
         try:
             paths = (self.path(names.INDEX), self.path(names.TIME_INDEX))
             are_there = all(map(self._files.exists, paths)) or not self.size_bytes

@@ -12,7 +12,7 @@ from moldau.broker.log.segment import Segment
 
 
 class Segments(Sequence[Segment]):
-    """A sorted list with look-up by offset."""
+    """A sorted list of segments with lookup by offset."""
 
     __slots__ = ("_bases", "_segments", "active")
 
@@ -29,7 +29,7 @@ class Segments(Sequence[Segment]):
         return self._segments[index]
 
     def replace_all(self, segments: Sequence[Segment]) -> None:
-        """Other segments from now on."""
+        """Replace all segments by others."""
         assert segments
         self._segments = list(segments)
         self._bases = [each.base_offset for each in self._segments]
@@ -37,18 +37,20 @@ class Segments(Sequence[Segment]):
         self.active = self._segments[-1]
 
     def append(self, segment: Segment) -> None:
-        """A new active segment."""
+        """Add a new active segment."""
         assert segment.base_offset > self._bases[-1]
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
 
     def index_of(self, offset: int) -> int:
-        """The number of the segment in which `offset` is, if anywhere; 0 when it lies before."""
+        """Return the number of the segment for `offset`, or 0 if the offset lies before all
+        segments."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def end_of(self, index: int) -> int:
-        """Where the segment of that number ends: at the next one's base, or at the log's end."""
+        """Return the end offset of the segment with this number: the next one's base, or the log's
+        end."""
         if index + 1 < len(self._bases):
             return self._bases[index + 1]
         return self.active.next_offset

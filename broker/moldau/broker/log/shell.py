@@ -1,7 +1,7 @@
-"""Periodic work, and turns at what one at a time may do: the only part of this package with tasks.
+"""Periodic work, and locks against overlap: the only part of this package with tasks.
 
-Invariants: rounds of one kind never overlap; one that fails is reported by the runtime and does not
-keep the next from coming; after `aclose` none runs.
+Invariants: rounds of one kind never overlap. The runtime reports a round that fails, and the next
+one still runs. After `aclose` no round runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _AFTER_FAILURE_SECONDS: Final = 1.0
 _LONGEST_REST_SECONDS: Final = 86_400.0
-"""An interval may be longer than an event loop can count."""
+"""Upper bound of a single wait: an interval may be longer than an event loop can count."""
 
 
 class Rounds:
@@ -28,8 +28,8 @@ class Rounds:
         work: Callable[[], Coroutine[Any, Any, bool]],
         interval: Callable[[], float],
     ) -> None:
-        """`work` does one round and says whether the next one shall follow at once; otherwise it
-        is due `interval()` seconds after this one has ended."""
+        """`work` does one round and returns whether the next one must follow at once. Otherwise the
+        next one is due `interval()` seconds after this one has ended."""
         self._runtime = runtime
         self._name = name
         self._work = work
@@ -39,21 +39,21 @@ class Rounds:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, first: float | None = None) -> None:
-        """The first round is due in `first` seconds, or after an interval."""
+        """Start the task. The first round is due in `first` seconds, or after an interval."""
         assert self._task is None
         self._task = self._runtime.spawn(self._run(first), name=self._name)
 
     def reconsider(self) -> None:
-        """The interval may be another one now."""
+        """Read the interval again: it may have changed."""
         self._bell.set()
 
     def end(self) -> None:
-        """Let no other round begin."""
+        """Start no more rounds."""
         self._is_closed = True
         self._bell.set()
 
     async def aclose(self) -> None:
-        """Let the round that is under way end, and no other begin."""
+        """Wait for the round under way to end, and start no more."""
         self.end()
         if self._task is not None:
             await ended(self._task)
@@ -91,7 +91,7 @@ class Rounds:
 
 
 class Turns:
-    """One at a time for each key: `async with turns.of(key)`."""
+    """One lock for each key: `async with turns.of(key)`."""
 
     def __init__(self) -> None:
         self._locks: dict[Hashable, asyncio.Lock] = {}
@@ -104,20 +104,20 @@ class Turns:
 
 
 def new_future() -> asyncio.Future[None]:
-    """What a callback settles and a round awaits."""
+    """Return a future that a callback resolves and a round awaits."""
     return asyncio.get_running_loop().create_future()
 
 
 async def ended(task: asyncio.Task[None]) -> None:
-    """Wait for the end of a task, whatever becomes of it."""
+    """Wait until a task ends, whatever its result."""
     await asyncio.wait({task})
 
 
 async def rest(seconds: float) -> None:
-    """Wait, in a round that holds itself to a rate."""
+    """Sleep, in a round that limits its own rate."""
     await asyncio.sleep(seconds)
 
 
 def slots(count: int) -> asyncio.Semaphore:
-    """So many at a time: `async with`."""
+    """Return a semaphore for `count` at a time, for `async with`."""
     return asyncio.Semaphore(count)

@@ -1,12 +1,12 @@
-"""A piece of a segment's log file, to be sent and not to be looked at.
+"""A slice of a segment's log file, to be sent without being parsed.
 
-Invariant: the file stays open as long as anything refers to it, also when its segment has been
-deleted meanwhile; a piece that was read once cannot change, because logs are only appended to. (A
-follower that truncates can make a piece shorter than it says: whoever sends it then closes the
-connection, as the piece was of records that do not exist any more.)
+Invariants: the file stays open while anything refers to it, even if its segment is deleted
+meanwhile. A slice that was read once cannot change, because logs are only appended to. (A follower
+that truncates can make a slice shorter than its size. The sender then closes the connection,
+because those records do not exist any more.)
 
-Reference counting closes the file: a slow reader holds on to a deleted segment by having its
-slice, and nobody has to say when he is done.
+Reference counting closes the file: a slow reader keeps a deleted segment open by holding its slice,
+and does not have to release it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.runtime.files import File
 
 
 class SegmentFile:
-    """The open log file of a segment, shared by the segment and by the slices of it."""
+    """The open log file of a segment, shared by the segment and its slices."""
 
     __slots__ = ("__weakref__", "file")
 
@@ -25,13 +25,13 @@ class SegmentFile:
         self.file = file
 
     def __del__(self) -> None:
-        # A simulated process that was killed has no files any more, and says so.
+        # In a simulation, a process that was killed has no files any more, and raises here.
         with suppress(BaseException):
             self.file.close()
 
 
 class LogSlice:
-    """`size_bytes` from `position` of a file. Goes into a response where records belong."""
+    """`size_bytes` of a file from `position`. It goes into a response in place of records."""
 
     __slots__ = ("position", "size_bytes", "source")
 
@@ -47,20 +47,20 @@ class LogSlice:
         return f"LogSlice({self.source.file.path!r}, {self.position}, {self.size_bytes})"
 
     def fileno(self) -> int | None:
-        """For sendfile; None where there is no real file."""
+        """The file descriptor for sendfile, or None if there is no real file."""
         return self.source.file.fileno()
 
     def read(self) -> bytes:
-        """All of it."""
+        """Read the whole slice."""
         return self.source.file.read_at(self.position, self.size_bytes)
 
     def read_at(self, start: int, size: int) -> bytes:
-        """A part of it, `start` counted from its beginning."""
+        """Read a part of the slice. `start` counts from the slice's start."""
         size = min(size, self.size_bytes - start)
         return self.source.file.read_at(self.position + start, size) if size > 0 else b""
 
     def read_into(self, start: int, buffer: bytearray | memoryview) -> int:
-        """Fill `buffer` with a part of it; returns how much there was."""
+        """Fill `buffer` from a part of the slice. Return the number of bytes."""
         room = min(len(buffer), self.size_bytes - start)
         if room <= 0:
             return 0

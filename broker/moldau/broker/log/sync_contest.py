@@ -1,9 +1,10 @@
-"""Which of two ways to sync files is the better one on this disk, in this hour. A pure core.
+"""The choice of the faster way to sync files on this disk at this time. A pure core.
 
-Threads cost the process more: waking them, and the interpreter that all want at once. But how long
-the kernel's workers take is the scheduler's to say: on a quiet machine about as long as threads, on
-a crowded one anything from half to several times. So each round is timed; the ways take turns at
-first, then the faster one has the next rounds, until they are compared again.
+Threads cost the process more: they must be woken, and all of them need the interpreter. But the
+scheduler determines how long the kernel's workers take: on a quiet machine about as long as
+threads, on a crowded one anything from half to several times as long. So each round is timed. The
+two ways take turns at first. Then the faster one gets the next rounds, until they are compared
+again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ ROUNDS: Final = 300
 
 
 class SyncContest:
-    """Of one directory. Ask `is_kernel_next`, and tell what the round `took`."""
+    """The contest of one directory. Ask `is_kernel_next` before a round, and report its time with
+    `took`."""
 
     __slots__ = ("_is_kernel", "_left", "_seconds")
 
@@ -26,19 +28,19 @@ class SyncContest:
         self._is_kernel = False
         self._left = 0
         self._seconds: tuple[list[float], list[float]] = ([], [])
-        """What the rounds of this contest took: of threads, and of the kernel."""
+        """The times of the rounds in this contest: of threads, and of the kernel."""
 
     @property
     def is_kernel_next(self) -> bool:
-        """Whether the kernel is to have the round that begins now."""
+        """Whether the kernel gets the round that begins now."""
         if self._left:
             return self._is_kernel
         of_threads, of_kernel = self._seconds
         return len(of_kernel) <= len(of_threads)
 
     def took(self, seconds: float, *, by_kernel: bool) -> None:
-        """A round has ended that was of the kind that either way can do. One that the kernel was to
-        have and did not take is its defeat."""
+        """Record the time of a round that either way can do. If the kernel was to get the round but
+        did not take it, the threads win the contest."""
         if self._left:
             self._left -= 1
             return

@@ -1,16 +1,16 @@
-"""The end of a log: what is appended there, and when a new segment begins.
+"""The end of a log: appending batches, and rolling to a new segment.
 
 Invariants:
-* An append is one write of the bytes that came in, stamped in place. What is refused (KafkaError)
-  leaves no trace but the stamp in the caller's bytes.
-* Every batch belongs to the epoch that `leader_epochs` tells for its offset, and lies whole in the
-  one segment that the offsets lead to.
-* After an OSError from the disk nothing is appended again (`failure`). As in Kafka, that is meant
-  of a roll that finds too many files open as well: half of it is done by then.
+* An append is one write of the received bytes, stamped in place. A rejected append (KafkaError)
+  changes nothing but the stamp in the caller's bytes.
+* Every batch belongs to the epoch that `leader_epochs` gives for its offset, and lies whole in the
+  segment that its offsets lead to.
+* After an OSError from the disk nothing is appended again (`failure`). As in Kafka, this includes a
+  roll that fails because too many files are open: half of it is done by then.
 
-Nearly every batch of a client is right in all and finds room where the last one ended: that is
-`append_usual`, one call of the kernel and one of the segment. Whatever else may be is the business
-of `admit` (what to think of the batch) and `_append_at_edge` (where it goes).
+Nearly every batch of a client is valid and fits behind the last one. `append_usual` handles it with
+one call of the kernel and one of the segment. For all others, `admit` checks the batch, and
+`_append_at_edge` finds the place for it.
 """
 
 from __future__ import annotations
@@ -43,17 +43,18 @@ from moldau.records.kernel import admit_usual
 from moldau.runtime.files import Files
 
 _producer_fields = Struct(">22xB28xhi").unpack_from
-"""The lower byte of the attributes, which has all that is defined of them; epoch and sequence."""
+"""Unpacks the lower byte of the attributes, which holds all defined bits, the epoch and the
+sequence."""
 _NEVER = -1
-"""As a size: no batch is as small."""
+"""A size smaller than any batch."""
 _LAST = (1 << 63) - 1
 
 AppendedFields: TypeAlias = tuple[int, int, int, bool]
-"""Those of an `Appended`, which costs more to make than a plain tuple."""
+"""The fields of an `Appended`, as a plain tuple, which is cheaper to make."""
 
 
 class LogTail:
-    """What `PartitionLog` is made of as far as appends go."""
+    """The part of `PartitionLog` that appends."""
 
     def __init__(
         self, files: Files, directory: str, config: LogConfig, found: Found, owner: Owner
@@ -74,7 +75,7 @@ class LogTail:
         self._learn(config)
 
     def _learn(self, config: LogConfig) -> None:
-        """Keep at hand what every append asks of the settings."""
+        """Copy the settings that every append needs."""
         self.config = config
         self.flush_messages = config.flush_messages
         self._rules = rules_of(config)
@@ -83,15 +84,15 @@ class LogTail:
         self._after_max_ms = min(config.timestamp_after_max_ms, _LAST >> 1)
         is_changed = config.is_append_time or config.compression is not None
         self._usual_bytes_max = _NEVER if is_changed or self.failure else config.max_message_bytes
-        """Of a batch that is appended as it came; larger ones are looked at first."""
+        """The largest batch that is appended as received. Larger ones are checked first."""
 
     # A client's batch.
 
     def append_usual(
         self, records: Buffer, leader_epoch: int, now_ms: int
     ) -> AppendedFields | None:
-        """As `append_batch`, if the kernel finds nothing to say against the batch as it is; None:
-        nothing was done, it needs a closer look."""
+        """Append like `append_batch`, if the kernel accepts the batch as it is. None means that
+        nothing was done and the batch needs a full check."""
         if len(records) > self._usual_bytes_max:
             return None
         base = self.log_end_offset
@@ -121,9 +122,10 @@ class LogTail:
         return base, last, NO_APPEND_TIME, False
 
     def append_batch(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendedFields:
-        """Give offsets to the one batch of a client, and write it; the fields of an `Appended`.
+        """Assign offsets to the one batch of a client, and write it. Return the fields of an
+        `Appended`.
 
-        Bytes that may be written are stamped in place. KafkaError refuses it.
+        Writable bytes are stamped in place. A KafkaError rejects the batch.
         """
         fields = self.append_usual(records, leader_epoch, now_ms)
         if fields is not None:
@@ -137,7 +139,7 @@ class LogTail:
     def _append_admitted(
         self, admitted: Admitted, leader_epoch: int, now_ms: int
     ) -> AppendedFields:
-        """Write a batch that is stamped, unless its producer has sent it before."""
+        """Write a stamped batch, unless it is a duplicate."""
         data, delta, max_timestamp, producer_id, append_time_ms = admitted
         base = self.log_end_offset
         append = None
@@ -157,7 +159,7 @@ class LogTail:
     def _write_one(
         self, data: Buffer, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
     ) -> None:
-        """Write a batch that is stamped."""
+        """Write a stamped batch."""
         try:
             if leader_epoch != self._leader_epoch or not self.segments.active.append_usual(
                 data, last_offset, max_timestamp
@@ -172,7 +174,8 @@ class LogTail:
     def _append_at_edge(
         self, data: Buffer, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
     ) -> None:
-        """Append where more is due than a write: an epoch begins, a segment, or an index entry."""
+        """Append a batch that needs more than a write: a new epoch, a new segment, or an index
+        entry."""
         if len(data) > self.config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -199,9 +202,10 @@ class LogTail:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
     ) -> Appended:
-        """Give offsets to batches and write them: one from a client, any number from ourselves.
+        """Assign offsets to batches and write them: one from a client, or any number of this node's
+        own.
 
-        Bytes of a client that may be written are stamped in place. KafkaError refuses all of it.
+        Writable bytes of a client are stamped in place. A KafkaError rejects all batches.
         """
         if origin is Origin.CLIENT:
             return Appended(*self.append_batch(records, leader_epoch, now_ms))
@@ -214,9 +218,9 @@ class LogTail:
         return Appended(base, end - 1, NO_APPEND_TIME if append_time_ms is None else now_ms)
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
-        """Write batches as the leader has them. A batch cut short at the end is left out.
+        """Write batches as they are on the leader. A batch cut short at the end is left out.
 
-        KafkaError when a checksum is wrong, or when they do not go on where this log ends.
+        Raise KafkaError if a checksum is wrong, or if the batches do not continue this log.
         """
         if self.failure is not None:
             self._refuse_failed()
@@ -225,7 +229,7 @@ class LogTail:
     def _append_stamped(
         self, records: Buffer, origin: Origin, now_ms: int, transaction_version: int
     ) -> Appended:
-        """Write batches that have their offsets; as many at once as fit a segment."""
+        """Write batches that have their offsets, as many at once as fit into a segment."""
         batches = checked_batches(records, self.log_end_offset)
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
@@ -263,13 +267,14 @@ class LogTail:
             self.log_end_offset = batches[-1].header.next_offset
 
     def _note_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
-        """Index transactions by the segment that holds their marker."""
+        """Add aborted transactions to the index of the segment with their marker."""
         for each in aborted:
             segment = self.segments[self.segments.index_of(each.last_offset)]
             segment.transaction_index.append(each)
 
     def _begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Until a flush has saved the epochs, the batches tell them."""
+        """Begin an epoch. Until a flush has saved the epochs, recovery takes them from the
+        batches."""
         if leader_epoch >= 0 and self.leader_epochs.assign(leader_epoch, start_offset):
             self.durability.epochs_changed()
         self._leader_epoch = leader_epoch
@@ -283,8 +288,8 @@ class LogTail:
         ) and not self._is_due(active, header.max_timestamp, now_ms)
 
     def _is_due(self, active: Segment, max_timestamp: int, now_ms: int) -> bool:
-        """Whether the segment has been in use for `segment.ms`, by its records' time if they
-        have one."""
+        """Whether the segment has been in use for `segment.ms`, by the timestamps of its records if
+        they have any."""
         config = self.config
         first = active.first_timestamp
         if first is not None and first >= 0:
@@ -297,7 +302,7 @@ class LogTail:
         return age > limit and active.size_bytes > 0
 
     def roll(self, now_ms: int) -> None:
-        """Go on in a new segment; an empty one is kept."""
+        """Continue in a new segment. An empty active segment is kept."""
         active = self.segments.active
         if not active.size_bytes and active.base_offset == self.log_end_offset:
             active.created_ms = now_ms
@@ -306,7 +311,7 @@ class LogTail:
         try:
             active.seal()
             if not self.durability.is_home_durable:
-                # Or a loss of power could leave the second segment without the first.
+                # Without this, a power loss could leave the second segment without the first.
                 self.files.sync_dir(self.directory)
             self.snapshots.take(self.producers, sync=False)
             segment = Segment.create(self.files, self.directory, base, self.config)
@@ -316,10 +321,10 @@ class LogTail:
         self.segments.append(segment)
         self.durability.names_changed()
 
-    # Trouble.
+    # Failures.
 
     def take_out_of_service(self, error: Exception) -> None:
-        """Refuse everything from now on, because the directory has failed elsewhere."""
+        """Reject everything from now on, because the directory has failed elsewhere."""
         if self.failure is None:
             self.failure = error
             self._usual_bytes_max = _NEVER
@@ -330,7 +335,7 @@ class LogTail:
         ) from self.failure
 
     def _fail(self, error: OSError) -> NoReturn:
-        """The disk refused: out of service."""
+        """Take the log out of service after a disk error."""
         if self.failure is None:
             self.take_out_of_service(error)
             self._owner.on_failure(error)

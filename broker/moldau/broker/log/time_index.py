@@ -1,7 +1,7 @@
-"""From which offset on records are as new as a moment (`.timeindex`).
+"""The time index: the offset from which records may be newer than a timestamp (`.timeindex`).
 
-An entry is the greatest timestamp of the segment so far and the last offset of the batch that had
-it, less the base offset: whatever lies before that offset is not newer.
+An entry is the greatest timestamp of the segment so far, and the last offset of the batch with it,
+minus the base offset. Records before that offset are not newer.
 
 Invariants: timestamps ascend strictly, offsets ascend. The last entry of a rolled segment is the
 segment's greatest timestamp, so retention by time need not read the log.
@@ -18,14 +18,15 @@ from moldau.records.header import NO_TIMESTAMP
 
 
 class TimestampOffset(NamedTuple):
-    """A moment and an offset."""
+    """A timestamp and an offset."""
 
     timestamp: int
     offset: int
 
 
 _new_last: Final = partial(tuple.__new__, TimestampOffset)
-"""From both fields: cheaper than calling the class, once a batch."""
+"""Make the tuple directly from both fields: for each batch this is cheaper than calling the
+class."""
 
 
 class TimeIndex(MappedIndex):
@@ -44,11 +45,12 @@ class TimeIndex(MappedIndex):
 
     @property
     def is_full(self) -> bool:
-        """One entry is kept free for the segment's greatest timestamp, noted when it is rolled."""
+        """Whether no more entries may be added. One is kept free for the segment's greatest
+        timestamp, which is added when the segment is rolled."""
         return self.count >= self.capacity - 1
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Note a new greatest timestamp; one that is not greater is passed over."""
+        """Add an entry for a new greatest timestamp. Ignore a timestamp that is not greater."""
         last_timestamp, last_offset = self.last
         if timestamp <= last_timestamp:
             return
@@ -57,7 +59,7 @@ class TimeIndex(MappedIndex):
         self.last = _new_last((timestamp, offset))
 
     def look_up(self, timestamp: int) -> TimestampOffset:
-        """The last entry that is not newer than `timestamp`, or the segment's beginning."""
+        """Return the last entry that is not newer than `timestamp`, or the segment's start."""
         if timestamp >= self.last.timestamp:
             return self.last
         index = self._bisect(0, timestamp)
@@ -66,17 +68,17 @@ class TimeIndex(MappedIndex):
         return self.at(index - 1)
 
     def at(self, index: int) -> TimestampOffset:
-        """The entry of that number."""
+        """Return the entry with this number."""
         assert 0 <= index < self.count
         timestamp, relative = self.entry.unpack_from(self._buffer(), index * self.entry.size)
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def entries(self) -> list[TimestampOffset]:
-        """All of them."""
+        """Return all entries."""
         return [self.at(index) for index in range(self.count)]
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries of `offset` and later ones."""
+        """Drop the entries of `offset` and later offsets."""
         if self.count and offset <= self.last.offset:
             self._cut(self._bisect(1, offset - self.base_offset - 1))
             self._remember_last()

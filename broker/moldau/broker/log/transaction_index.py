@@ -1,10 +1,11 @@
-"""The `.txnindex` beside a segment: the transactions that were aborted by a marker in it.
+"""The `.txnindex` file beside a segment: the transactions that a marker in the segment aborted.
 
-Invariants: entries are in the order of their markers (`last_offset`), and the file is exactly the
-entries in memory; it exists once there was one. Everything here can be rebuilt from the log.
+Invariants: entries are in the order of their markers (`last_offset`). The file holds exactly the
+entries in memory, and it exists once there was an entry. All of it can be rebuilt from the log.
 
-Kept in memory as the packed bytes of the file (34 a transaction), read at first use: nearly every
-segment has none, and a fetch finds its place by halving instead of reading from the front.
+The entries stay in memory as the packed bytes of the file (34 for a transaction), read at first
+use. Nearly every segment has none. A fetch finds its first entry by binary search instead of a
+scan.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _INT64: Final = struct.Struct(">q")
 class AbortedTransaction(NamedTuple):
     """An aborted transaction, from its first record to its marker.
 
-    When the marker was written, all transactions below `last_stable_offset` were decided.
+    All transactions below `last_stable_offset` were decided when the marker was written.
     """
 
     producer_id: int
@@ -55,7 +56,7 @@ class TransactionIndex:
         return len(self._entries())
 
     def append(self, *aborted: AbortedTransaction) -> None:
-        """Add entries; their markers follow one another and all that is there."""
+        """Add entries. Their markers must be in order, behind all markers in the index."""
         if not aborted:
             return
         entries = self._entries()
@@ -70,9 +71,10 @@ class TransactionIndex:
         entries += added
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those that touch `fetch_offset` to `upper_bound` (exclusive), and whether that is all.
+        """Return the transactions that overlap `fetch_offset` to `upper_bound` (exclusive), and
+        whether these are all.
 
-        If not, the next segment's index goes on: the marker of a transaction may be there.
+        If not, the next segment's index must be read too: the marker of a transaction may be there.
         """
         found = []
         for transaction in self._from(fetch_offset):
@@ -83,11 +85,11 @@ class TransactionIndex:
         return found, False
 
     def all(self) -> list[AbortedTransaction]:
-        """Every entry, in the order of the markers."""
+        """Return every entry, in the order of the markers."""
         return list(self._from(self._base_offset))
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries whose marker lies at `offset` or beyond."""
+        """Drop the entries whose marker is at `offset` or beyond."""
         position = self._position_of(offset)
         if position < len(self._entries()):
             self._cut(position)
@@ -100,7 +102,8 @@ class TransactionIndex:
             self._writable().truncate(0)
 
     def check(self) -> None:
-        """CorruptLog unless the file is whole entries in order that belong to this segment."""
+        """Raise CorruptLog unless the file holds only whole entries, in order, that belong to this
+        segment."""
         entries = self._entries()
         if len(entries) % _ENTRY.size:
             raise CorruptLog(
@@ -121,7 +124,7 @@ class TransactionIndex:
             previous = last
 
     def sync(self) -> None:
-        """Make the entries durable, not the file's name; may run in a thread."""
+        """Make the entries durable, but not the file's name. May run in a thread."""
         if not self._is_dirty:
             return
         file = self._file
@@ -133,14 +136,14 @@ class TransactionIndex:
         self._is_dirty = False
 
     def rename(self, path: str) -> None:
-        """Follow the segment to another name in the same directory."""
+        """Use another path after the segment was renamed, and rename the file if it exists."""
         self.close()
         if self._files.exists(self.path):
             self._files.rename(self.path, path)
         self.path = path
 
     def close(self) -> None:
-        """Let go of the file and of what was read; the next use opens it again."""
+        """Close the file and drop the entries in memory. The next use opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -178,7 +181,7 @@ class TransactionIndex:
         return offset
 
     def _position_of(self, offset: int) -> int:
-        """Where the first entry stands whose marker lies at `offset` or beyond."""
+        """Return the position of the first entry whose marker is at `offset` or beyond."""
         low, high = 0, len(self._entries()) // _ENTRY.size
         while low < high:
             middle = (low + high) // 2
@@ -197,7 +200,8 @@ class TransactionIndex:
 def collect_aborted(
     indexes: Iterable[TransactionIndex], fetch_offset: int, upper_bound: int
 ) -> list[AbortedTransaction]:
-    """What a read_committed fetch must skip, from the index of its first segment onwards."""
+    """Return what a read_committed fetch must skip. `indexes` begin with that of the fetch's first
+    segment."""
     found: list[AbortedTransaction] = []
     for index in indexes:
         more, complete = index.collect(fetch_offset, upper_bound)

@@ -1,17 +1,17 @@
 """The periodic work on all logs of a node.
 
-    retention           what is too old, too large, or before the log's start goes
-    sweep               flushes that time or a full segment makes due; files of what was deleted
-    points              recovery points and log starts, so that a start has less to look at
-    high watermarks     likewise
-    producers           idempotent producers that wrote nothing for long are forgotten
+    retention           delete what is too old, too large, or before the log's start
+    sweep               do the flushes that time or a full segment makes due; remove deleted files
+    points              write recovery points and log starts, so that a start has less to check
+    high watermarks     write the high watermarks
+    producers           forget idempotent producers that have been idle for long
 
-Invariants: what may stall (fsync, freeing large files) runs in a thread, and all else on the event
-loop, where the logs are used; a log start is durable before files below it go. An error of the disk
-takes its directory out of service and ends nothing else.
+Invariants: work that may stall (fsync, freeing large files) runs in a thread. All else runs on the
+event loop, where the logs are used. A log start is durable before files below it are removed. A
+disk error takes its directory out of service and ends nothing else.
 
-`flush.ms` is obeyed whatever `log.flush.scheduler.interval.ms` says: in Kafka that is never by
-default, which makes `flush.ms` a setting without effect.
+`flush.ms` applies whatever `log.flush.scheduler.interval.ms` says. In Kafka that interval is
+infinite by default, which makes `flush.ms` a setting without effect.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SWEEP_MS: Final = 1000
 
 
 class Upkeep:
-    """Works between `start` and `aclose`."""
+    """Does the periodic work between `start` and `aclose`."""
 
     def __init__(
         self,
@@ -84,13 +84,13 @@ class Upkeep:
         producers.start()
 
     def configure(self, options: UpkeepOptions) -> None:
-        """Other intervals, from the round before on."""
+        """Use other intervals. They count from the previous round."""
         self.options = options
         for each in self._rounds:
             each.reconsider()
 
     async def aclose(self) -> None:
-        """What is under way ends first."""
+        """Start no more rounds, and wait for those under way."""
         for each in self._rounds:
             each.end()
         for each in self._rounds:
@@ -106,10 +106,10 @@ class Upkeep:
                 continue
             for log in expired:
                 if not log.is_head_durable:
-                    with suppress(KafkaError):  # its failure is the directory's
+                    with suppress(KafkaError):  # a disk error fails the directory
                         await self._commits.of(directory).durable(log)
             await self._writer.write(directory, *POINTS)
-            # A topic that was deleted meanwhile has taken its segments with it.
+            # The segments of a topic that was deleted meanwhile are gone with it.
             present = set(directory.logs.values())
             count = directory.drop_expired([each for each in expired if each in present], now_ms)
             if count:
@@ -127,7 +127,7 @@ class Upkeep:
         return False
 
     async def _sync_names(self, directory: LogDirectory) -> None:
-        """Make durable that logs were deleted."""
+        """Make the deletions of logs durable."""
         if directory.are_names_stale:
             directory.are_names_stale = False
             try:
@@ -162,4 +162,4 @@ class Upkeep:
 
 
 def _heard(error: KafkaError | None) -> None:
-    """Nobody waits; a failure has taken the directory out of service."""
+    """Ignore the result: no request waits, and an error has taken the directory out of service."""
