@@ -1,9 +1,9 @@
-"""Listeners and their connections: bytes in, requests to a service, answers out.
+"""Listeners and their connections: bytes in, requests to a service, responses out.
 
-Where things are: `server` binds and ends; `acceptor` lets connections in; `shell` is a connection;
-`request` is what a service gets and has to offer; `sender`, `outbox` and `direct` are how answers
-and slices of files leave; `limits`, `memory` and `idle` are the pure cores of what is bounded;
-`reactor` is what the connections of one event loop share.
+The modules: `server` binds listeners and closes them; `acceptor` admits connections; `shell` is a
+connection; `request` is a request and the interface of a service; `sender`, `outbox` and `direct`
+send responses and slices of files; `limits`, `memory` and `idle` are the pure cores of what is
+bounded; `reactor` is what the connections of one event loop share.
 """
 
 from __future__ import annotations

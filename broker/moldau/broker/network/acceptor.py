@@ -1,8 +1,8 @@
-"""The acceptor of one listener: makes its connections, and lets them in, has them wait, or not.
+"""The acceptor of one listener: creates connections, and admits, queues or rejects them.
 
-Invariants: what `ConnectionLimits` counts is exactly the connections that are here, from the
-moment they came to `lost`; `opened` and `closed` of the service come in pairs, and only for those
-that were let in; who leaves makes room, and then somebody in line comes in, at any listener.
+Invariants: `ConnectionLimits` counts exactly the open connections, from their arrival to `lost`.
+`opened` and `closed` of the service come in pairs, and only for admitted connections. When a
+connection ends, waiting connections are admitted as far as there is room, at any listener.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TURNED_AWAY = {
 
 
 class Entrance:
-    """Where the connections of all listeners come in."""
+    """Admits the connections of all listeners."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Entrance:
         self._is_timed = False
 
     def arrive(self, connection: Connection) -> Verdict:
-        """What becomes of it; who has to wait is let in later."""
+        """Decide on a new connection. A waiting one is admitted later."""
         now = self.reactor.precise_now()
         verdict = self.limits.arrive(connection, now)
         if verdict is Verdict.WAITING:
@@ -60,19 +60,19 @@ class Entrance:
         return verdict
 
     def leave(self, connection: Connection) -> None:
-        """It is gone, and somebody in line may come in."""
+        """Forget a connection that has ended, and admit waiting ones."""
         self.limits.leave(connection)
         self.let_in()
 
     def let_in(self) -> None:
-        """Lets in who may come in now."""
+        """Admit the waiting connections that have room now."""
         now = self.reactor.precise_now()
         for connection in self.limits.enter(now):
             connection.acceptor.let_in(connection)
         self._wait_for_time(now)
 
     def _wait_for_time(self, now: float) -> None:
-        """When only time keeps somebody out, time lets him in."""
+        """Start a timer if only the rate limit keeps a waiting connection out."""
         wait = self.limits.wait(now)
         if wait is not None and not self._is_timed:
             self._is_timed = True
@@ -83,7 +83,8 @@ class Entrance:
         self.let_in()
 
     def _make_room(self) -> None:
-        """Closes the connection that did nothing for the longest, of those that have to yield."""
+        """Close the connection that has been inactive for the longest, among those of unprotected
+        listeners."""
         limits = self.limits
         yielding = [
             each
@@ -96,7 +97,7 @@ class Entrance:
 
 
 class Acceptor:
-    """One listener's."""
+    """The acceptor of one listener."""
 
     def __init__(
         self, entrance: Entrance, options: ListenerOptions, service: Service, buggify: Buggify
@@ -112,27 +113,27 @@ class Acceptor:
         self._buggify = buggify
 
     def __call__(self) -> Connection:
-        """For the event loop: the protocol of a connection that it accepts."""
+        """Create the protocol of a connection that the event loop accepts."""
         return Connection(self)
 
     def prepare(self, transport: asyncio.Transport) -> None:
-        """Its socket is to be as the listener's options say."""
+        """Set the socket's buffer sizes as the listener's options say."""
         options = self.options
         if options.send_buffer_bytes is not None or options.receive_buffer_bytes is not None:
             set_buffer_sizes(transport, options.send_buffer_bytes, options.receive_buffer_bytes)
 
     def chunk_bytes(self) -> int:
-        """How much of an answer a connection writes at once."""
+        """Return how much of a response a connection writes at once."""
         return BUGGY_CHUNK_BYTES if self._buggify("network.small_chunks") else CHUNK_BYTES
 
     def in_flight_max(self) -> int:
-        """How many requests of a connection may wait for their answers."""
+        """Return how many requests of a connection may wait for their responses."""
         if self._buggify("network.one_in_flight"):
             return 1
         return self.reactor.options.in_flight_max
 
     def arrived(self, connection: Connection) -> None:
-        """A connection stands."""
+        """Admit a new connection, queue it, or reject it."""
         connection.address = plain_address(connection.address)
         self.reactor.add(connection)
         verdict = self._entrance.arrive(connection)
@@ -152,14 +153,14 @@ class Acceptor:
         self.metrics.waiting.value = self._limits.waiting(self.options.name)
 
     def let_in(self, connection: Connection) -> None:
-        """It is admitted."""
+        """Start to serve an admitted connection."""
         connection.is_in_line = False
         self._count()
         self.metrics.opened.value += 1
         connection.enter()
 
     def lost(self, connection: Connection, reason: Reason) -> None:
-        """It is gone."""
+        """Forget a connection that has ended."""
         self.reactor.remove(connection)
         self.reactor.metrics.closed.bind(self.options.name, reason.label).value += 1
         was_admitted = connection.is_admitted

@@ -1,15 +1,15 @@
-"""Large slices of files straight from the page cache into the socket: `sendfile`, where it pays.
+"""Sending large slices of files from the page cache to the socket with `sendfile`.
 
-A transport cannot do it without a task for each slice, which costs more than the copy it saves.
-So a connection whose transport has nothing buffered may go past it: it writes to the same socket
-itself, through a second descriptor, and waits for room there itself.
+A transport cannot do this without a task for each slice, which costs more than the copy it saves.
+So a connection whose transport has nothing buffered may bypass it: the connection writes to the
+same socket through a second descriptor, and waits for room there itself.
 
-Invariants: nothing is sent past a transport that still has bytes of its own; the header before a
-slice goes the same way, in the same packets; a slice that was begun here is ended here or, byte
-exact, by the transport.
+Invariants: nothing bypasses a transport that still has bytes of its own. The header before a slice
+is sent the same way, in the same packets. A slice that was begun here is ended here or, byte exact,
+by the transport.
 
-Whether there is such a way is for the runtime to say (`OpenDirect`): not under TLS and not in a
-simulation, where answers leave by gathered writes alone.
+The runtime says whether this is possible (`OpenDirect`). It is not under TLS or in a simulation;
+there, responses are sent by gathered writes alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 
 from moldau.broker.network.outbox import Buffer, Outbox
 
-# Below it a gathered write is cheaper or as cheap (`bench/network.py`).
+# A gathered write is as cheap or cheaper below this size (`bench/network.py`).
 SLICE_BYTES_MIN = 512 << 10
 
 
@@ -28,30 +28,32 @@ class DirectSocket(Protocol):
     """A second descriptor of a connection's socket."""
 
     def fileno(self) -> int:
-        """To wait on for room."""
+        """The descriptor on which to wait for room."""
         ...
 
     def send(self, data: Buffer, /) -> int:
-        """How much was taken; more will follow at once. BlockingIOError: no room."""
+        """Send bytes, and return how many were taken. More will follow at once. Raise
+        BlockingIOError if there is no room."""
         ...
 
     def send_file(self, fileno: int, position: int, size: int, /) -> int:
-        """How much of the file was taken, 0 at its end. BlockingIOError: no room."""
+        """Send a part of a file, and return how many bytes were taken: 0 at the file's end. Raise
+        BlockingIOError if there is no room."""
         ...
 
     def close(self) -> None:
-        """Lets go of the descriptor; the connection stays."""
+        """Close the descriptor. The connection stays open."""
         ...
 
 
 OpenDirect: TypeAlias = Callable[[Any], DirectSocket | None]
-"""From a transport; None where there is no way past it."""
+"""Opens a second descriptor for a transport, or returns None if that is not possible."""
 
 
 def send_directly(outbox: Outbox, socket: DirectSocket, size_max: int) -> bool:
-    """Sends what leads to large slices, and them; at most about `size_max` bytes.
+    """Send large slices and what precedes them, at most about `size_max` bytes.
 
-    True when the socket has no room for more. What is then next may also be left to the transport.
+    Return True if the socket has no room for more. The transport may send what is next.
     """
     room = size_max
     try:
@@ -71,8 +73,8 @@ def send_directly(outbox: Outbox, socket: DirectSocket, size_max: int) -> bool:
 def _send_slice(
     outbox: Outbox, socket: DirectSocket, piece: tuple[int, int, int], size_max: int
 ) -> int:
-    """Sends of a slice what it can, up to `size_max` bytes: the kernel takes it in pieces, while
-    the other side reads."""
+    """Send up to `size_max` bytes of a slice. The kernel takes them in pieces, while the peer
+    reads."""
     fileno, position, left = piece
     wanted = min(left, size_max)
     sent = 0

@@ -1,9 +1,9 @@
-"""When to look whether a connection is idle: a wheel of slots for all of them, no timer for each.
+"""The schedule for checking connections for idleness: one wheel of slots, and no timer for each.
 
-Activity costs its connection one stored number and the wheel nothing: an item stands in the slot of
-the moment when it could be idle at the earliest, is looked at then, and put where it belongs now.
+Activity costs a connection one stored number, and the wheel nothing. An item is in the slot of the
+earliest time when it could be idle. It is checked then, and put into the slot where it belongs now.
 
-Invariants: an item is in one slot at most; `due` gives each item no earlier than it was due, and at
+Invariants: an item is in one slot at most. `due` returns an item no earlier than it is due, and at
 most one slot later.
 """
 
@@ -15,7 +15,7 @@ NO_SLOT = -1
 
 
 class Watched(Protocol):
-    """What can stand in a slot: it keeps the slot's number."""
+    """An item for the wheel. It stores the number of its slot."""
 
     idle_slot: int
 
@@ -24,7 +24,7 @@ W = TypeVar("W", bound=Watched)
 
 
 class IdleWheel(Generic[W]):
-    """`slot_seconds` is how exact it is."""
+    """The wheel. `slot_seconds` is its precision."""
 
     def __init__(self, slot_seconds: float) -> None:
         self._slot_seconds = slot_seconds
@@ -35,14 +35,14 @@ class IdleWheel(Generic[W]):
         return sum(map(len, self._slots.values()))
 
     def put(self, item: W, at: float) -> None:
-        """Look at it when `at` has passed."""
+        """Check the item once `at` has passed."""
         assert item.idle_slot == NO_SLOT, "it stands in a slot already"
         slot = max(int(at / self._slot_seconds) + 1, self._next)
         item.idle_slot = slot
         self._slots.setdefault(slot, {})[item] = None
 
     def remove(self, item: W) -> None:
-        """It need not be looked at any more; fine if it stands nowhere."""
+        """Remove the item. It need not be in a slot."""
         slot = self._slots.get(item.idle_slot)
         if slot is not None:
             del slot[item]
@@ -51,7 +51,7 @@ class IdleWheel(Generic[W]):
         item.idle_slot = NO_SLOT
 
     def due(self, now: float) -> list[W]:
-        """Takes out those whose moment has passed."""
+        """Remove and return the items whose time has passed."""
         until = int(now / self._slot_seconds)
         if until - self._next > len(self._slots):
             passed = sorted(slot for slot in self._slots if slot <= until)

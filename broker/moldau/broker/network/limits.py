@@ -1,13 +1,14 @@
-"""How many connections there may be, how fast they may come, and who waits. A pure core.
+"""The limits on the number and rate of connections. A pure core.
 
-A connection that comes is admitted, put in line, or turned away. Too many from one address are
-turned away, and those that the process has no files for; when a listener or the node is full, or
-connections come too fast, they wait in line, unserved, as they would in the kernel's accept queue
-if we stopped accepting. The line is bounded.
+A new connection is admitted, put in line, or rejected. It is rejected if there are too many from
+its address, or if the process has no file for it. If a listener or the node is full, or if
+connections come too fast, it waits in line without service, as it would in the kernel's accept
+queue if the node stopped accepting. The line is bounded.
 
-Invariants: `connections` counts the admitted and `_by_address` all that are here, in line or not;
-within a listener they enter in the order they came; a protected listener (between brokers) is never
-kept out by the node's limit: then somebody at another listener has to make room.
+Invariants: `connections` counts the admitted connections; `_by_address` counts all, in line or not.
+Within a listener, connections are admitted in the order of arrival. The node's limit never keeps
+connections out of a protected listener (between brokers): a connection of another listener must
+make room then.
 
 Why a line and not a stopped accept: an event loop accepts by itself, and the client sees the same.
 """
@@ -25,7 +26,7 @@ _MAPPED_PREFIX = "::ffff:"
 
 
 class Guest(Protocol):
-    """What a connection has to be, to be counted."""
+    """The properties of a connection that the limits need."""
 
     listener: str
     address: str
@@ -36,7 +37,7 @@ G = TypeVar("G", bound=Guest)
 
 
 class Verdict(Enum):
-    """What becomes of a connection that just came."""
+    """The decision on a new connection."""
 
     ADMITTED = "admitted"
     WAITING = "waiting"
@@ -46,7 +47,7 @@ class Verdict(Enum):
 
 
 class Rate:
-    """So many a second, with a second's worth at once; tokens grow with time."""
+    """A rate for each second, with one second's worth at once. Tokens grow with time."""
 
     __slots__ = ("_at", "_tokens", "per_second")
 
@@ -56,23 +57,23 @@ class Rate:
         self._at = 0.0
 
     def wait(self, now: float) -> float:
-        """Seconds until there is a token; 0.0 when there is one."""
+        """Return the seconds until there is a token, or 0.0 if there is one."""
         if self.per_second <= 0:
             return 0.0
         grown = self._tokens + (now - self._at) * self.per_second
         self._tokens = min(grown, float(max(self.per_second, 1)))
         self._at = now
-        # What is missing by rounding alone would make us wait for nothing.
+        # Without the tolerance, rounding would make a connection wait for nothing.
         missing = 1.0 - self._tokens
         return missing / self.per_second if missing > 1e-9 else 0.0
 
     def take(self) -> None:
-        """Uses the token that `wait` promised."""
+        """Use the token that `wait` promised."""
         self._tokens -= 1.0
 
 
 class _Door:
-    """One listener's part."""
+    """The connections and limits of one listener."""
 
     __slots__ = ("admitted", "limit", "line", "protected", "rate")
 
@@ -84,73 +85,73 @@ class _Door:
         self.line: deque[Guest] = deque()
 
     def update(self, options: ListenerOptions) -> None:
-        """Other limits; the same rate goes on where it is."""
+        """Use other limits. An unchanged rate keeps its tokens."""
         self.limit = options.connections_max
         if options.connections_per_second != self.rate.per_second:
             self.rate = Rate(options.connections_per_second)
 
 
 class ConnectionLimits(Generic[G]):
-    """The doorkeeper of all listeners of a node."""
+    """The limits of all listeners of a node."""
 
     def __init__(
         self, options: NetworkOptions, room: Callable[[], int | None] = lambda: None
     ) -> None:
-        """`room`: how many there may be for the sake of the files of this process; None: any
-        number."""
+        """`room` returns how many connections the process has files for; None means any number."""
         self._options = options
         self._room = room
         self._here = 0
-        """All of `_by_address` together."""
+        """The sum of `_by_address`."""
         self._rate = Rate(options.connections_per_second)
         self._doors: dict[str, _Door] = {}
         self._by_address: dict[str, int] = {}
         self.connections = 0
 
     def update(self, options: NetworkOptions) -> None:
-        """Other limits; who is in stays in."""
+        """Use other limits. Admitted connections stay."""
         if options.connections_per_second != self._rate.per_second:
             self._rate = Rate(options.connections_per_second)
         self._options = options
 
     def add_listener(self, options: ListenerOptions) -> None:
-        """A listener through which connections will come."""
+        """Add a listener before its connections come."""
         assert options.name not in self._doors, f"there is a listener {options.name!r} already"
         self._doors[options.name] = _Door(options)
 
     def update_listener(self, options: ListenerOptions) -> None:
-        """Other limits for one of them, if it is there; who is in stays in."""
+        """Use other limits for a listener, if it is there. Admitted connections stay."""
         door = self._doors.get(options.name)
         if door is not None:
             door.update(options)
 
     def remove_listener(self, name: str) -> None:
-        """Nobody is there and nobody will come."""
+        """Remove a listener that has no connections and will get none."""
         door = self._doors.pop(name)
         assert not door.admitted, "somebody is in"
         assert not door.line, "somebody stands in line"
 
     def waiting(self, listener: str) -> int:
-        """How many stand in line there."""
+        """Return how many connections wait in line at this listener."""
         return len(self._doors[listener].line)
 
     def admitted(self, listener: str) -> int:
-        """How many are in, at this listener."""
+        """Return how many connections of this listener are admitted."""
         return self._doors[listener].admitted
 
     @property
     def must_yield(self) -> bool:
-        """Whether more are in than the node allows: a protected listener let one in."""
+        """Whether more connections are admitted than the node allows, because a protected listener
+        admitted one."""
         return 0 <= self._options.connections_max < self.connections
 
     def is_protected(self, listener: str) -> bool:
         """Whether connections of this listener never make room for others."""
         return self._doors[listener].protected
 
-    # Coming and going
+    # Arriving and leaving.
 
     def arrive(self, guest: G, now: float) -> Verdict:
-        """Counts a connection that was accepted, unless it is turned away."""
+        """Count an accepted connection, unless it is rejected."""
         room = self._room()
         if room is not None and self._here >= room:
             return Verdict.FILES_FULL
@@ -173,7 +174,7 @@ class ConnectionLimits(Generic[G]):
         self._here += 1
 
     def leave(self, guest: G) -> None:
-        """A connection that was admitted or stood in line is gone; ask `enter` who follows."""
+        """Forget a connection that was admitted or in line. Call `enter` next."""
         self._here -= 1
         here = self._by_address[guest.address] - 1
         if here:
@@ -189,7 +190,7 @@ class ConnectionLimits(Generic[G]):
             door.line.remove(guest)
 
     def enter(self, now: float) -> list[G]:
-        """Those in line who may come in now, in order."""
+        """Admit the waiting connections that have room now. Return them in order."""
         entered: list[G] = []
         for door in self._lines():
             while door.line and self._has_room(door) and not self._wait(door, now):
@@ -199,12 +200,13 @@ class ConnectionLimits(Generic[G]):
         return entered
 
     def wait(self, now: float) -> float | None:
-        """Seconds until `enter` can give somebody because of time alone; None: never."""
+        """Return the seconds until `enter` can admit a connection because of time alone, or None if
+        it never can."""
         waits = [self._wait(door, now) for door in self._lines() if self._has_room(door)]
         return min(waits) if waits else None
 
     def _lines(self) -> Iterable[_Door]:
-        """The doors with somebody in line, those between brokers first."""
+        """Return the listeners with waiting connections, protected ones first."""
         return sorted(
             (door for door in self._doors.values() if door.line),
             key=lambda door: not door.protected,
@@ -216,7 +218,7 @@ class ConnectionLimits(Generic[G]):
         return door.protected or not 0 <= self._options.connections_max <= self.connections
 
     def _wait(self, door: _Door, now: float) -> float:
-        # Between brokers only the listener's own rate counts, as only its own limit does.
+        # Between brokers only the listener's own rate counts, and only its own limit.
         own = door.rate.wait(now)
         return own if door.protected else max(own, self._rate.wait(now))
 
@@ -234,5 +236,5 @@ class ConnectionLimits(Generic[G]):
 
 
 def plain_address(address: str) -> str:
-    """An IPv4 address that came through an IPv6 socket, as the IPv4 address that it is."""
+    """Return an IPv4 address that came through an IPv6 socket in its IPv4 form."""
     return address.removeprefix(_MAPPED_PREFIX) if "." in address else address

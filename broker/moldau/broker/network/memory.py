@@ -1,13 +1,13 @@
-"""Bytes of requests that are here and not served yet, against `queued.max.request.bytes`. Pure.
+"""The bytes of unserved requests, against `queued.max.request.bytes`. A pure core.
 
-Counted are unfinished frames, frames put aside, and bodies that a waiting request keeps. When there
-are too many, connections with a large unfinished frame stop being read, all but one, the *runner*:
-its frame becomes whole, is served, and frees memory. If all stopped, nobody could ever finish. So
-the bound is the limit, and one frame, and what the others had before they were stopped. A small
-frame never stops: who sends little shall not notice what others do.
+Counted are unfinished frames, frames put aside, and bodies that a waiting request keeps. Above the
+limit, connections with a large unfinished frame are not read, except one, the *runner*. Its frame
+is completed and served, which frees memory. If all were stopped, none could ever finish. So the
+bound is the limit, plus one frame, plus what the others had before they were stopped. A connection
+with a small frame is never stopped: clients that send little must not notice what others do.
 
-Invariants: who stands in `_stopped` is not read; nobody stands there while there is room; while
-there is none and somebody stands there, there is a runner.
+Invariants: a connection in `_stopped` is not read. While there is room, `_stopped` is empty. While
+there is none and `_stopped` is not empty, there is a runner.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ LARGE_BYTES_MIN = 16 << 10
 
 
 class Reader(Protocol):
-    """A connection that can stop reading and go on."""
+    """A connection that can stop reading and continue."""
 
     def on_memory(self) -> None:
-        """It may read again."""
+        """The connection may read again."""
         ...
 
     def on_shortage(self, since: float) -> None:
-        """Others wait for what it holds: it should end if nothing came since then."""
+        """Others wait for the memory that it holds. End it if nothing has come since the given
+        time."""
         ...
 
 
 class RequestMemory:
-    """One for all connections of a node. A `limit` of 0 or less is none."""
+    """The request memory of all connections of a node. A `limit` of 0 or less means no limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -41,27 +42,28 @@ class RequestMemory:
 
     @property
     def is_short(self) -> bool:
-        """Whether connections with unfinished requests have to stop."""
+        """Whether connections with large unfinished requests must stop."""
         return 0 < self.limit <= self.used
 
     @property
     def stopped(self) -> int:
-        """How many connections wait for memory."""
+        """The number of connections that wait for memory."""
         return len(self._stopped)
 
     def take(self, size: int) -> None:
-        """So much more is held."""
+        """Count bytes that are held from now on."""
         self.used += size
 
     def give(self, size: int) -> None:
-        """So much is free again."""
+        """Count bytes that are free again."""
         self.used -= size
         assert self.used >= 0, "freed more than was held"
         if self._stopped and not self.is_short:
             self._go()
 
     def may_read(self, reader: Reader) -> bool:
-        """Asked by who has a large unfinished frame. False: stop, and wait for `on_memory`."""
+        """Whether a connection with a large unfinished frame may read on. On False it must stop and
+        wait for `on_memory`."""
         if not self.is_short or self.runner is reader:
             return True
         if self.runner is None:
@@ -71,7 +73,7 @@ class RequestMemory:
         return False
 
     def finish(self, reader: Reader) -> None:
-        """The reader has no unfinished frame any more, or is gone."""
+        """The reader has no unfinished frame any more, or has ended."""
         self._stopped.pop(reader, None)
         if self.runner is not reader:
             return
@@ -84,7 +86,7 @@ class RequestMemory:
             self.runner.on_memory()
 
     def update(self, limit: int) -> None:
-        """Another limit."""
+        """Use another limit."""
         self.limit = limit
         if not self.is_short:
             self._go()

@@ -1,4 +1,4 @@
-"""What the network layer counts. Declared once a node, bound once a listener."""
+"""The metrics of the network layer. Declared once for a node, bound once for a listener."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from moldau.metrics import Counter, Family, Gauge, Registry
 
 
 class ListenerMetrics:
-    """Of one listener; the hot path adds to these in place."""
+    """The metrics of one listener. The hot path adds to these in place."""
 
     __slots__ = ("active", "opened", "received_bytes", "requests", "sent_bytes", "waiting")
 
@@ -20,7 +20,7 @@ class ListenerMetrics:
 
 
 class NetworkMetrics:
-    """Of one node."""
+    """The metrics of one node."""
 
     def __init__(self, registry: Registry) -> None:
         by_listener = ("listener",)

@@ -1,7 +1,7 @@
-"""What the network layer is told: limits and bounds, under one roof, in Kafka's terms.
+"""The options of the network layer: limits and bounds, in Kafka's terms.
 
-The numbers are plain; which setting gives which is the row's business (`moldau.broker.settings`).
-An instance never changes: a dynamic update hands over a new one.
+They are plain numbers; `moldau.broker.settings` defines the settings they come from. An instance
+never changes: a dynamic update passes a new one.
 """
 
 from __future__ import annotations
@@ -20,34 +20,37 @@ NO_LIMIT = -1
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """For all listeners of a node together."""
+    """The options of all listeners of a node together."""
 
     idle_ms_max: int = 600_000
-    """`connections.max.idle.ms`: nothing came, nothing went, no request is being worked on.
-    Negative: for ever."""
+    """`connections.max.idle.ms`: the time without bytes in or out and without a request in
+    progress. Negative means no limit."""
     connections_max: int = NO_LIMIT
-    """`max.connections`: more have to wait until one leaves."""
+    """`max.connections`: connections beyond it wait until one ends."""
     connections_max_per_address: int = NO_LIMIT
-    """`max.connections.per.ip`: more are closed at once."""
+    """`max.connections.per.ip`: connections beyond it are closed at once."""
     connections_max_by_address: Mapping[str, int] = field(default_factory=dict)
-    """`max.connections.per.ip.overrides`, by address (names are resolved by who reads them)."""
+    """`max.connections.per.ip.overrides`, by address. The caller has resolved host names."""
     connections_per_second: int = NO_LIMIT
-    """`max.connection.creation.rate`: faster ones have to wait their turn."""
+    """`max.connection.creation.rate`: faster ones have to wait."""
     waiting_connections_max: int = 1024
-    """How many may wait at one listener; beyond it they are closed, as by a full backlog."""
+    """How many connections may wait at one listener. Beyond it they are closed, as by a full
+    backlog."""
     queued_request_bytes_max: int = NO_LIMIT
-    """`queued.max.request.bytes`: of requests that are here and not served yet."""
+    """`queued.max.request.bytes`: the bytes of requests that are not served yet."""
     in_flight_max: int = 256
-    """Requests of one connection that wait for their answers; then it is not read any further."""
+    """How many requests of one connection may wait for their responses. Beyond it the connection is
+    not read."""
     unsent_bytes_pause: int = 1 << 20
-    """Answers of one connection that are not sent; then no further request of it is served."""
+    """The unsent response bytes of one connection. Beyond it no further request of it is served."""
     unsent_bytes_max: int = 64 << 20
-    """The same in memory, file slices not counted; beyond it the connection is closed."""
+    """The unsent bytes of one connection in memory, without file slices. Beyond it the connection
+    is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerOptions:
-    """For one listener: a name, where it is bound, and bounds of its own."""
+    """The options of one listener: a name, where it is bound, and limits of its own."""
 
     name: str
     host: str | None = None
@@ -57,14 +60,15 @@ class ListenerOptions:
     """`socket.listen.backlog.size`."""
     tls: ssl.SSLContext | None = None
     request_bytes_max: int = MAX_FRAME_BYTES
-    """`socket.request.max.bytes`; where clients log in, the smaller one until they have."""
+    """`socket.request.max.bytes`. Where clients authenticate, the smaller limit until they have."""
     connections_max: int = NO_LIMIT
     """`listener.name.<name>.max.connections`."""
     connections_per_second: int = NO_LIMIT
     """`listener.name.<name>.max.connection.creation.rate`."""
     send_buffer_bytes: int | None = None
-    """`socket.send.buffer.bytes`; None: the system's own, which grows with the traffic."""
+    """`socket.send.buffer.bytes`. None: the system's default, which grows with the traffic."""
     receive_buffer_bytes: int | None = None
-    """`socket.receive.buffer.bytes`; likewise."""
+    """`socket.receive.buffer.bytes`. None: the system's default."""
     is_protected: bool = False
-    """Between brokers: never waits for `connections_max` of the node, others make room for it."""
+    """Whether the listener is between brokers. Its connections never wait because of
+    `connections_max` of the node; others make room for them."""

@@ -1,14 +1,14 @@
-"""What of a connection's answers is not written yet: buffers, and slices of files.
+"""The unsent parts of a connection's responses: buffers, and slices of files.
 
-A slice is read when it is to be written and not before, so that a slow reader of large answers
-costs one chunk of memory. It leaves together with the header before it, in one gathered write.
+A slice is read when it is to be written and not before, so a slow reader of large responses costs
+one chunk of memory. A slice is sent together with the header before it, in one gathered write.
 
-Invariants: bytes leave in the order they were added; `size` is all that is left and `held_bytes`
-the part of it that is in memory; a slice has exactly `len` bytes or it is an OSError, since the
-frame around it has promised them.
+Invariants: bytes are sent in the order they were added. `size` counts all that is left, and
+`held_bytes` the part of it that is in memory. A slice has exactly `len` bytes, because the frame
+around it has promised them. Otherwise reading it raises OSError.
 
-Why read and gather, and not sendfile for all: below half a megabyte sendfile saves nothing, and
-under TLS it does not exist. What is larger may go that way: see `direct`.
+Why read and gather, and not always sendfile: below half a megabyte sendfile saves nothing, and
+under TLS it does not exist. Larger slices may be sent with it: see `direct`.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class FileSlice(Protocol):
-    """Part of a file that goes out as it is. Its file stays open as long as the slice lives."""
+    """A part of a file that is sent as it is. Its file stays open as long as the slice lives."""
 
     @property
     def position(self) -> int:
-        """Of its first byte in the file."""
+        """The position of its first byte in the file."""
         ...
 
     def __len__(self) -> int:
-        """How many bytes."""
+        """The number of bytes."""
         ...
 
     def read_at(self, start: int, size: int, /) -> bytes:
-        """A part of it, `start` counted from its beginning; fewer only where the file ends."""
+        """Read a part of the slice. `start` counts from its beginning. The result is shorter only
+        where the file ends."""
         ...
 
     def fileno(self) -> int | None:
-        """The descriptor for sendfile; None where there is no real file."""
+        """The descriptor for sendfile, or None if there is no real file."""
         ...
 
 
@@ -45,25 +46,26 @@ Part: TypeAlias = Buffer | FileSlice
 
 _BUFFERS = (bytes, bytearray, memoryview)
 
-# The last bytes of a slice go with those before them, rather than in a small write of their own.
+# The last bytes of a slice are sent with those before them, and not in a small write of their own.
 _TAIL_SHARE = 4
 
 
 class Outbox:
-    """The parts of one connection that wait to be written."""
+    """The unsent parts of one connection."""
 
     __slots__ = ("_done", "_next", "_parts", "held_bytes", "size")
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
-        # Parts before this one are gone, and so is the beginning of this one, if it is a slice.
+        # Parts before this index are sent. If this part is a slice, its first `_done` bytes are
+        # sent too.
         self._next = 0
         self._done = 0
         self.size = 0
         self.held_bytes = 0
 
     def add(self, parts: Iterable[Part]) -> None:
-        """Behind all that is here."""
+        """Add parts at the end."""
         for part in parts:
             size = len(part)
             self.size += size
@@ -72,7 +74,8 @@ class Outbox:
             self._parts.append(part)
 
     def take(self, size: int) -> Sequence[Buffer]:
-        """About the next `size` bytes: at least one part of them, and buffers never in pieces."""
+        """Remove and return about the next `size` bytes, at least one part. A buffer is never
+        split."""
         parts = self._parts
         if self.held_bytes == self.size <= size and not self._next:
             self._parts = []
@@ -106,10 +109,11 @@ class Outbox:
             self._done += wanted
         return data
 
-    # For sending past the transport
+    # Bypassing the transport.
 
     def leads_to_slice(self, size: int) -> bool:
-        """Is there next a slice of `size` bytes, or a begun one, or a buffer right before one?"""
+        """Whether the next part is a large slice, a slice that was begun, or a buffer before such a
+        slice."""
         at = self._next
         parts = self._parts
         if at == len(parts):
@@ -123,7 +127,7 @@ class Outbox:
         return (self._done > 0 or len(part) >= size) and part.fileno() is not None
 
     def first(self) -> Buffer | tuple[int, int, int]:
-        """The next buffer, or of the next slice: descriptor, position, bytes left."""
+        """Return the next buffer, or the descriptor, position and bytes left of the next slice."""
         part = self._parts[self._next]
         if isinstance(part, _BUFFERS):
             return part
@@ -132,7 +136,7 @@ class Outbox:
         return fileno, part.position + self._done, len(part) - self._done
 
     def forget(self, size: int) -> None:
-        """So many bytes of what `first` gave are gone."""
+        """Forget `size` bytes of what `first` returned: they are sent."""
         part = self._parts[self._next]
         self.size -= size
         if isinstance(part, _BUFFERS):
@@ -155,10 +159,10 @@ class Outbox:
             del self._parts[: self._next]
             self._next = 0
         elif self._next:
-            # A buffer that is gone shall not live as long as its neighbours.
+            # Free a sent buffer before its neighbours are sent.
             self._parts[: self._next] = [b""] * self._next
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forget all parts."""
         self._parts = []
         self._next = self._done = self.size = self.held_bytes = 0

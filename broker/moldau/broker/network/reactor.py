@@ -1,11 +1,10 @@
 """What all connections of one event loop share: the receive buffer, the time, and their turns.
 
-A connection that got answers from outside its own reading asks for a turn (`wake`); all such turns
-run once, at the end of the loop's iteration, so that ten acknowledgements which one fsync brings
-leave in one write. Time is read once a tick and not at each request; the tick runs only while there
-are connections.
+A connection that gets a response outside its own reading asks for a turn (`wake`). All such turns
+run at the end of the loop's iteration, so ten responses after one fsync leave in one write. The
+clock is read once a tick and not for each request. The tick runs only while there are connections.
 
-Invariants: a connection stands in the list of turns at most once; a lost one is never called.
+Invariants: a connection is in the list of turns at most once. A lost connection is never called.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ TICK_SECONDS_MIN = 0.01
 TICK_SECONDS_MAX = 1.0
 TICKS_WHILE_IDLE = 4
 NEVER_SECONDS = 1e9
-# An unfinished request that brought nothing for so long is given up when memory is short.
+# When memory is short, an unfinished request without new bytes for this long is given up.
 STALL_SECONDS = 5.0
 
 
 class Reactor:
-    """One for all listeners."""
+    """The shared state of all listeners' connections."""
 
     def __init__(
         self,
@@ -66,18 +65,18 @@ class Reactor:
         self.on_empty: Callable[[], object] | None = None
 
     def update(self, options: NetworkOptions) -> None:
-        """Other options; a shorter idle time counts for a connection when it is next looked at."""
+        """Use other options. A shorter idle time applies to a connection from its next check."""
         self.options = options
         self.memory.update(options.queued_request_bytes_max)
 
     def warn(self, event: str, **facts: object) -> None:
-        """Of what another side did, perhaps again and again."""
+        """Log a warning about a peer. Repeated warnings are gathered."""
         self._gathering.warn(event, self._clock.monotonic(), **facts)
 
     # Connections
 
     def add(self, connection: Connection) -> None:
-        """A connection that shall be watched for idleness."""
+        """Add a connection, and watch it for idleness."""
         if self._timer is None:
             self._tick()
         self.connections[connection] = None
@@ -85,7 +84,7 @@ class Reactor:
         self._wheel.put(connection, self.now + self.idle_seconds)
 
     def remove(self, connection: Connection) -> None:
-        """It is lost."""
+        """Remove a lost connection."""
         self.connections.pop(connection, None)
         self._wheel.remove(connection)
         if self.connections:
@@ -99,14 +98,14 @@ class Reactor:
 
     @property
     def idle_seconds(self) -> float:
-        """How long a connection may do nothing; a negative setting means for ever."""
+        """How long a connection may be inactive. A negative setting means no limit."""
         idle_ms = self.options.idle_ms_max
         return idle_ms / 1000 if idle_ms >= 0 else NEVER_SECONDS
 
     # Turns
 
     def wake(self, connection: Connection) -> None:
-        """Gives the connection a turn soon. Not to be called twice before it."""
+        """Give the connection a turn soon. Do not call it again before that turn."""
         if not self._woken:
             self._loop.call_soon(self._take_turns)
         self._woken.append(connection)
@@ -119,27 +118,27 @@ class Reactor:
                 taken += 1
                 connection.take_turn()
         finally:
-            # One that fails shall not cost the others their turn.
+            # If one turn fails, the others must still get theirs.
             if taken < len(woken):
                 for connection in woken[taken:]:
                     self.wake(connection)
 
     def wait_for_room(self, fileno: int, callback: Callable[[], object]) -> None:
-        """Calls when the descriptor can be written to, again and again until `wait_no_more`."""
+        """Call `callback` whenever the descriptor can be written to, until `wait_no_more`."""
         self._loop.add_writer(fileno, callback)
 
     def wait_no_more(self, fileno: int) -> None:
-        """Fine if nobody waits."""
+        """Stop waiting. It is fine if there is no callback."""
         self._loop.remove_writer(fileno)
 
     # Time
 
     def precise_now(self) -> float:
-        """The time; `now` is that of the last tick."""
+        """Read the clock. `now` is the time of the last tick."""
         return self._clock.monotonic()
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """For what happens seldom."""
+        """Call `callback` after a delay. For rare events."""
         self._loop.call_later(seconds, callback)
 
     def _tick(self) -> None:
@@ -151,7 +150,7 @@ class Reactor:
             due = connection.when_idle(self.idle_seconds)
             if due <= self.now:
                 connection.end_idle()
-                # Its end can take time, but not for ever: the next look cuts it off.
+                # Closing can take time, but not without limit: the next check cuts it off.
                 due = self.now + self.idle_seconds
             if not connection.is_lost:
                 self._wheel.put(connection, due)

@@ -1,4 +1,4 @@
-"""Why a connection ended: a word for metrics and log lines."""
+"""The reasons why a connection ended, for metrics and log lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Reason(Enum):
-    """The first one counts: what follows from it is no reason."""
+    """A connection keeps its first reason: later ones follow from it."""
 
     PEER = "the other side closed"
     IDLE = "idle"
@@ -26,5 +26,5 @@ class Reason(Enum):
 
     @property
     def label(self) -> str:
-        """As metrics name it."""
+        """The name for metrics."""
         return self.name.lower()

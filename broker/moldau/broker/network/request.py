@@ -1,16 +1,17 @@
-"""A request in the hands of whoever serves it, and the interface of that service.
+"""A request on its way to a service, and the interface of that service.
 
     def serve(self, request: Request) -> None:
         if request.arrival.key == FETCH:
             ...
             request.answer(response)        # now, or at any later moment
 
-`serve` is called on the event loop, in the order of arrival, and must not block. It answers at once
-or keeps the request and answers later; each request is answered exactly once. Answers leave in the
-order of the requests, whatever the order they were given in.
+`serve` is called on the event loop, in the order of arrival, and must not block. It answers at
+once, or keeps the request and answers later. Each request is answered exactly once. Responses are
+sent in the order of the requests, whatever the order of the `answer` calls.
 
-A request's bytes lie in a buffer that the next read overwrites. So what is not answered when
-`serve` returns can no longer be decoded, and views of it must be let go, unless `keep` was called.
+The bytes of a request lie in a buffer that the next read overwrites. If `serve` returns without an
+answer, the request can no longer be decoded and views of it must not be used, unless `keep` was
+called.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class Request(Arrival):
-    """One request, from its arrival to its answer. Made by `ServerConnection.receive`, finished by
-    the `Connection` that it came through: one object, because every request pays for each."""
+    """One request, from its arrival to its response. `ServerConnection.receive` makes it and its
+    `Connection` completes it. It is a single object, because every request pays for each object."""
 
     __slots__ = ("_kept_bytes", "connection")
 
@@ -39,27 +40,28 @@ class Request(Arrival):
 
     @property
     def arrival(self) -> Arrival:
-        """Key, version and who sent it."""
+        """The key, the version and the client of the request."""
         return self
 
     @property
     def is_gone(self) -> bool:
-        """Nobody will read the answer any more; giving it does no harm."""
+        """Whether the connection is lost. An answer is not sent then, but does no harm."""
         return self.connection.is_lost
 
     def decode(self, budget: int = DECODE_BUDGET) -> Message:
-        """The message. MalformedMessage may be let through: the connection is closed for it."""
+        """Decode the message. The caller may let MalformedMessage through: the connection is closed
+        then."""
         assert self.body is not None, "decoded after `serve` returned, and not kept"
         return Arrival.decode(self, budget)
 
     def keep(self) -> None:
-        """Lets the body live until the answer. To be called before `decode` and within `serve`:
-        views of what was decoded earlier do not move."""
+        """Keep the body until the answer. Call it within `serve` and before `decode`, because views
+        of what was decoded earlier do not move."""
         if not self._kept_bytes:
             self._kept_bytes = self.connection.keep(self)
 
     def answer(self, response: Response) -> None:
-        """Sends the answer, when it is its turn."""
+        """Send the response when it is its turn."""
         connection = self.connection
         if not connection.is_lost:
             connection.send(connection.protocol.answer(self, response))
@@ -68,7 +70,7 @@ class Request(Arrival):
             self._give_back()
 
     def answer_nothing(self) -> None:
-        """The request gets no answer (a produce with acks=0)."""
+        """Finish the request without a response (a produce with acks=0)."""
         connection = self.connection
         if not connection.is_lost:
             connection.send(connection.protocol.answer_nothing(self))
@@ -77,7 +79,7 @@ class Request(Arrival):
             self._give_back()
 
     def release(self) -> None:
-        """`serve` has returned without an answer: the bytes are gone unless they were kept."""
+        """Drop the bytes, unless they were kept: `serve` has returned without an answer."""
         if not self._kept_bytes:
             self.body = None
 
@@ -90,21 +92,21 @@ class Request(Arrival):
 
 
 class Service(Protocol):
-    """What stands behind a listener."""
+    """The service behind a listener."""
 
     @property
     def served(self) -> Mapping[int, Versions]:
-        """The versions that are served, by API key. What is missing closes the connection."""
+        """The supported versions by API key. A request with any other key closes the connection."""
         ...
 
     def opened(self, connection: Connection) -> None:
-        """A connection was admitted. Its `session` is the service's to use."""
+        """A connection was admitted. The service may use its `session`."""
         ...
 
     def serve(self, request: Request) -> None:
-        """A request came."""
+        """Serve a request."""
         ...
 
     def closed(self, connection: Connection) -> None:
-        """The connection is gone, with all requests that were not answered."""
+        """The connection has ended, with all its unanswered requests."""
         ...

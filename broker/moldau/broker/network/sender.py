@@ -1,7 +1,7 @@
-"""The writing half of a connection: as far as the transport takes it, and large slices past it.
+"""The writing half of a connection: writes to the transport, and large slices that bypass it.
 
-Invariants: bytes leave in the order they were added; while `is_blocked` nothing is written; a
-`flush` writes a bounded amount, so that one reader of much cannot keep the others waiting.
+Invariants: bytes are sent in the order they were added. While `is_blocked` nothing is written. A
+`flush` writes a bounded amount, so that a reader of large responses cannot delay the others.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from moldau.broker.network.reactor import Reactor
     from moldau.metrics import Counter
 
-# One gathered write; and what one connection may write before the others have their turn.
+# The size of one gathered write, and what a connection may write before others have their turn.
 CHUNK_BYTES = 256 << 10
 TURN_BYTES = 4 * CHUNK_BYTES
 WRITE_BUFFER_BYTES = 64 << 10
-# Small answers are copied into one: that is cheaper than a gathered write of many.
+# Small responses are copied into one buffer: that is cheaper than a gathered write of many.
 JOINED_BYTES_MAX = 4 << 10
 
 
 def _nobody() -> None:
-    """Is called when the connection is over."""
+    """Do nothing: it replaces the callback of a connection that has ended."""
 
 
 class Sender:
-    """Of one connection. `on_room` is called when it could go on."""
+    """The sender of one connection. It calls `on_room` when it can continue."""
 
     __slots__ = (
         "_chunk_bytes",
@@ -66,17 +66,18 @@ class Sender:
         self._direct: DirectSocket | None = None
 
     def start(self, transport: asyncio.Transport, open_direct: OpenDirect | None) -> None:
-        """The connection stands."""
-        # There is room when all is sent, and no earlier: then slices may go past the transport.
+        """Start sending on a new connection."""
+        # Report room only when all is sent: then slices may bypass the transport.
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES, low=0)
         self.transport = transport
         self._open_direct = open_direct
 
     def stop(self) -> None:
-        """It is over; what was not sent is forgotten."""
+        """Stop, and drop what was not sent."""
         self.outbox.clear()
         self.transport = None
-        # The connection that it calls refers to it: without this both would wait for the collector.
+        # The callback refers to the connection. Break this cycle, so that both are freed without
+        # the collector.
         self._on_room = _nobody
         if self._direct is not None:
             self._reactor.wait_no_more(self._direct.fileno())
@@ -84,9 +85,10 @@ class Sender:
             self._direct = None
 
     def flush(self) -> None:
-        """Writes until all is written, or the transport has enough, or it is the others' turn.
+        """Write until all is written, the transport has enough, or this turn's share is used up.
 
-        ConnectionError when the other side is gone; any other OSError: a slice cannot be read.
+        Raise ConnectionError if the peer is gone. Any other OSError means that a slice cannot be
+        read.
         """
         transport, outbox = self.transport, self.outbox
         if transport is None:
@@ -115,12 +117,13 @@ class Sender:
 
     @property
     def unsent_bytes(self) -> int:
-        """What waits here and in the transport."""
+        """The unsent bytes here and in the transport."""
         transport = self.transport
         return self.outbox.size + (transport.get_write_buffer_size() if transport else 0)
 
     def _flush_directly(self, size_max: int) -> bool:
-        """Whether something went past the transport, or waits to."""
+        """Send large slices without the transport. Return whether something was sent or waits to
+        be."""
         transport, outbox = self.transport, self.outbox
         assert transport is not None
         if self._open_direct is None or not outbox.leads_to_slice(SLICE_BYTES_MIN):

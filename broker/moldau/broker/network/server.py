@@ -1,11 +1,11 @@
-"""The server: binds listeners, and ends them with their connections. The door of this package.
+"""The entry point of this package: a server that binds listeners and closes their connections.
 
     server = SocketServer(runtime, NetworkOptions(), NetworkMetrics(registry), log)
     bound = await server.listen(ListenerOptions("PLAINTEXT", port=9092), service)
     ...
     await server.aclose(grace_seconds=5)
 
-Invariant: after `aclose` no port is bound, and every connection that was let in was `closed`.
+Invariant: after `aclose` no port is bound, and `closed` was called for every admitted connection.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from moldau.runtime.interface import Listener
 
 
-# Who takes nothing of its answers for so long, at the end, does not read them.
+# A client that takes no bytes of its responses for this long, at the end, does not read them.
 UNREAD_SECONDS: Final = 2.0
 
 
 class SocketServer:
-    """All listeners of a node; belongs to the event loop that runs when it is made."""
+    """All listeners of a node. It belongs to the event loop that runs when it is made."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class SocketServer:
         open_direct: OpenDirect | None = None,
         room: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`open_direct` is the way to sendfile, where the system has one; `room` says how many
+        """`open_direct` opens the way to sendfile, if the system has one. `room` returns how many
         connections the process has files for (None: any number)."""
         self._runtime = runtime
         self._reactor = Reactor(asyncio.get_running_loop(), runtime.clock, options, metrics, log)
@@ -55,16 +55,16 @@ class SocketServer:
 
     @property
     def connections(self) -> int:
-        """How many connections there are, those in line included."""
+        """The number of connections, including those in line."""
         return len(self._reactor.connections)
 
     @property
     def queued_request_bytes(self) -> int:
-        """Of requests that are here and not served yet."""
+        """The bytes of requests that are not served yet."""
         return self._reactor.memory.used
 
     async def listen(self, options: ListenerOptions, service: Service) -> Listener:
-        """Binds a listener and serves who connects. OSError when it cannot be bound."""
+        """Bind a listener and serve its connections. Raise OSError if it cannot be bound."""
         limits = self._entrance.limits
         limits.add_listener(options)
         acceptor = Acceptor(self._entrance, options, service, self._runtime.buggify)
@@ -80,8 +80,8 @@ class SocketServer:
         return listener
 
     def update(self, options: NetworkOptions, listeners: Iterable[ListenerOptions] = ()) -> None:
-        """Other options from now on; of listeners, how many connections each may have. Who is in
-        stays in; who waits may come in at once."""
+        """Use other options from now on. For listeners this changes only their connection limits.
+        Admitted connections stay. Waiting ones may be admitted at once."""
         self._reactor.update(options)
         self._entrance.limits.update(options)
         for each in listeners:
@@ -89,15 +89,15 @@ class SocketServer:
         self._entrance.let_in()
 
     def stop_listening(self) -> None:
-        """Frees the ports; connections live on."""
+        """Free the ports. Connections stay open."""
         for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
 
     async def aclose(self, grace_seconds: float = 10.0) -> None:
-        """Stops listening and serving. Requests that are being served have some time to be
-        answered and their answers to be sent; what is left then is cut off, and earlier who takes
-        nothing of what is sent."""
+        """Stop listening and serving. Requests in progress get `grace_seconds` to be answered and
+        their responses to be sent; the rest is cut off. A client that does not read its responses
+        is cut off earlier."""
         self.stop_listening()
         reactor = self._reactor
         for connection in list(reactor.connections):

@@ -1,12 +1,12 @@
-"""One connection: bytes in, requests to the service, answers out, and backpressure both ways.
+"""One connection: bytes in, requests to the service, responses out, and backpressure both ways.
 
-A read gives frames, each goes to the service at once, and what was answered meanwhile leaves in one
-write. Reading stops while anything holds it; frames that were read already by then are put
-aside and served first when it goes on. Writing goes as far as the transport takes it.
+A read yields frames. Each frame goes to the service at once, and responses given meanwhile leave in
+one write. Reading stops while there is a hold. Frames that were read by then are put aside, and
+served first when reading continues. Writing goes as far as the transport takes it.
 
-Invariants: requests are served in the order they came; nothing of the connection is served after
-`is_ending`; answers still unsent then go out before it closes; after `connection_lost` nothing
-happens any more; what it holds of the shared request memory is given back then.
+Invariants: requests are served in the order of arrival. After `is_ending` nothing of the connection
+is served; responses that are unsent then are sent before it closes. After `connection_lost` nothing
+happens any more. The request memory that the connection holds is given back then.
 
 Why the service is called inside `buffer_updated`: a task, queue or thread for each request costs a
 third to three quarters of the throughput.
@@ -113,16 +113,16 @@ class Connection(asyncio.BufferedProtocol):
         self.is_ending = False
         self.is_lost = False
         self.last_active = 0.0
-        # The service's own: who is logged in, what the client said of itself.
+        # For the service: the authenticated user, and what the client said about itself.
         self.session: Any = None
 
     def __repr__(self) -> str:
         return f"<Connection {self.listener} {self.address}:{self.peer_port}>"
 
-    # For the service
+    # For the service.
 
     def close(self, reason: Reason = Reason.SERVICE) -> None:
-        """Serves nothing more, sends what was answered, and closes."""
+        """Serve nothing more, send the responses, and close."""
         if self.is_ending:
             return
         self.is_ending = True
@@ -132,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
 
     def abort(self, reason: Reason) -> None:
-        """Closes at once; what was not sent is lost."""
+        """Close at once. Unsent bytes are lost."""
         self.is_ending = True
         self._reason = self._reason or reason
         self._sender.outbox.clear()
@@ -140,33 +140,33 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def set_request_bytes_max(self, size: int) -> None:
-        """How large requests may be from now on, as after a login."""
+        """Set the largest size of requests from now on, as after authentication."""
         self._frames.max_bytes = size
 
     def transport_info(self, name: str) -> Any:
-        """What the transport knows, such as `peercert` under TLS; None when it does not."""
+        """Return what the transport knows, such as `peercert` under TLS, or None."""
         return None if self._transport is None else self._transport.get_extra_info(name)
 
-    # For requests
+    # For requests.
 
     def keep(self, arrival: Arrival) -> int:
-        """Makes the body safe from the next read; how many bytes that holds."""
+        """Protect the body from the next read. Return how many bytes it holds."""
         size = len(arrival.body)
         if arrival.body.obj is self._reactor.buffer.obj:
-            # Batches are stamped in place, so a copy has to be writable too.
+            # Batches are stamped in place, so a copy must be writable too.
             arrival.body = memoryview(bytearray(arrival.body))
         self._kept_bytes += size
         self._reactor.memory.take(size)
         return size
 
     def give_back(self, size: int) -> None:
-        """A body that was kept is not needed any more."""
+        """Release a kept body."""
         if not self.is_lost:
             self._kept_bytes -= size
             self._reactor.memory.give(size)
 
     def send(self, parts: Iterable[Part]) -> None:
-        """Puts what an answer released behind everything that waits to be written."""
+        """Add parts of responses behind everything that waits to be written."""
         if self.is_ending:
             return
         outbox = self._sender.outbox
@@ -178,10 +178,10 @@ class Connection(asyncio.BufferedProtocol):
         elif not self._is_woken:
             self._wake()
 
-    # Called by the transport
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands; the acceptor says whether it may come in."""
+        """The connection is open. The acceptor decides whether to admit it."""
         self._transport = cast(asyncio.Transport, transport)
         self.acceptor.prepare(self._transport)
         self._sender.start(self._transport, self.acceptor.open_direct)
@@ -191,11 +191,12 @@ class Connection(asyncio.BufferedProtocol):
         self.acceptor.arrived(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: the buffer of all connections, or that of a large frame."""
+        """Return where the next bytes go: the buffer of all connections, or that of a large
+        frame."""
         return self._frames.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes were put there."""
+        """`nbytes` were read into the buffer."""
         self.last_active = self._reactor.now
         self._received_bytes.value += nbytes
         if self._reason is not None:
@@ -233,13 +234,13 @@ class Connection(asyncio.BufferedProtocol):
         self._sender.is_blocked = True
 
     def resume_writing(self) -> None:
-        """It can take more. Not now: it is in the midst of sending."""
+        """The transport can take more. Do not write now: it is in the middle of sending."""
         self._sender.is_blocked = False
         self.last_active = self._reactor.now
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """The connection has ended."""
         self.is_lost = self.is_ending = True
         self._sender.stop()
         self._forget_requests()
@@ -247,21 +248,21 @@ class Connection(asyncio.BufferedProtocol):
         self.acceptor.lost(self, self._reason or Reason.PEER)
         self._transport = None
 
-    # For acceptor and reactor
+    # For the acceptor and the reactor.
 
     def wait_in_line(self) -> None:
-        """It may not come in yet: nothing is read."""
+        """Wait for admission: nothing is read."""
         self._hold(IN_LINE)
 
     def enter(self) -> None:
-        """It may come in."""
+        """The connection is admitted."""
         self._service.opened(self)
         self._let_go(IN_LINE)
         if self._aside:
             self._wake()
 
     def take_turn(self) -> None:
-        """Writes what was answered, serves what was put aside, and reads on if it may."""
+        """Write the responses, serve what was put aside, and continue reading if possible."""
         self._is_woken = False
         if self.is_lost:
             return
@@ -276,7 +277,8 @@ class Connection(asyncio.BufferedProtocol):
         self._consider_reading()
 
     def drain(self) -> None:
-        """Serves nothing more, and closes when all that it serves is answered and sent."""
+        """Serve nothing more. Close when all requests in progress are answered and the responses
+        sent."""
         if self.protocol.waiting:
             self._is_draining = True
             self._hold(BUSY)
@@ -285,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(Reason.STOPPED)
 
     def when_idle(self, idle_seconds: float) -> float:
-        """The moment when it will be idle, if nothing happens until then."""
+        """Return the time when the connection will be idle if nothing happens until then."""
         unsent = self._sender.unsent_bytes
         if unsent != self._unsent_before or (self.protocol.waiting and not unsent):
             self._unsent_before = unsent
@@ -293,7 +295,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.last_active + idle_seconds
 
     def end_idle(self) -> None:
-        """Closes it; what was not sent in all that time will not be."""
+        """Close an idle connection. Bytes that were unsent for all that time are dropped."""
         if self._sender.unsent_bytes:
             self.cut_off_unread()
         elif self.is_ending:
@@ -303,27 +305,30 @@ class Connection(asyncio.BufferedProtocol):
             self.close(Reason.IDLE)
 
     def untaken_bytes(self) -> int:
-        """Of answers that we hold, and the other side has not taken yet; 0 when we hold none."""
+        """Return the response bytes that are unsent here and that the peer has not taken yet. It is
+        0 if none are unsent here."""
         unsent = self._sender.unsent_bytes
         if not unsent or self._transport is None:
             return unsent
-        # A socket's buffer is large, and asks for more seldom: a slow reader empties it for long.
+        # A socket's send buffer is large and asks for more seldom: a slow reader takes long to
+        # empty it.
         return unsent + untaken_bytes(self._transport)
 
     def cut_off_unread(self) -> None:
-        """Ends it at once, since nobody takes what is sent."""
+        """Cut the connection off because the peer does not read its responses."""
         self._cut_off("client does not read its answers", Reason.SLOW_READER)
 
     def on_memory(self) -> None:
-        """There is room for the rest of its request."""
+        """There is memory for the rest of its request."""
         self._let_go(MEMORY)
 
     def on_shortage(self, since: float) -> None:
-        """Others wait for memory that it holds: is anything coming?"""
+        """Others wait for memory that it holds. Cut it off if nothing has come since the given
+        time."""
         if self.last_active <= since and not self._holds:
             self._cut_off("memory is short and a request does not end", Reason.STALLED_REQUEST)
 
-    # Serving
+    # Serving.
 
     def _serve(self, frame: Any) -> None:
         request: Request = self.protocol.receive(frame)  # type: ignore[assignment] # it makes those
@@ -338,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
             request.release()
 
     def _serve_aside(self) -> None:
-        """Serves what was put aside, as far as that may be."""
+        """Serve what was put aside, as far as possible."""
         is_fine = False
         self._in_turn = True
         try:
@@ -351,11 +356,12 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._in_turn = False
             if not is_fine:
-                # Nobody else would end it: this is no call of the transport's.
+                # Close it here: no transport called this, so no other code would close it.
                 self.abort(Reason.FAILED)
 
     def _answer_problem(self, arrival: Arrival) -> None:
-        """A newer client's ApiVersions is told what there is; with others there is no talking."""
+        """Answer an ApiVersions request of a newer version with the supported versions. For any
+        other problem, close the connection."""
         if arrival.problem is Problem.UNSUPPORTED_VERSION and arrival.key == API_VERSIONS:
             self.send(self.protocol.answer_unsupported_api_versions(arrival))
             return
@@ -372,7 +378,8 @@ class Connection(asyncio.BufferedProtocol):
         self.close(Reason.MALFORMED)
 
     def _is_busy(self) -> bool:
-        """Whether the next request has to wait for answers to earlier ones, or for the reader."""
+        """Whether the next request must wait for responses to earlier ones, or for the peer to
+        read."""
         return (
             self._sender.is_blocked
             or self._holds & IN_LINE != 0
@@ -382,8 +389,8 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _flows(self) -> bool:
-        """Whether nothing at all stands in the way of the next read: no hold (who drains has one),
-        nothing aside, nothing unsent."""
+        """Whether nothing prevents the next read: no hold (a draining connection has one), no frame
+        aside, nothing unsent, and room for another request in progress."""
         sender = self._sender
         return not (
             self._holds
@@ -411,7 +418,8 @@ class Connection(asyncio.BufferedProtocol):
         return frame
 
     def _hold_memory(self, unfinished: int, came: int) -> None:
-        """Another part of a frame is here, or its last one and perhaps the first of the next."""
+        """Account for another part of a frame, or for its last part and perhaps the first of the
+        next."""
         memory = self._reactor.memory
         before = self._unfinished_bytes
         self._unfinished_bytes = unfinished
@@ -420,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             memory.give(before - unfinished)
         if memory.runner is self and unfinished < before + came:
-            # A frame became whole: the next one to be finished is somebody else's.
+            # A frame is complete: another connection becomes the runner.
             memory.finish(self)
         self._ask_for_memory()
 
@@ -432,7 +440,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hold(MEMORY)
 
     def _forget_requests(self) -> None:
-        """Nothing that came will be served any more."""
+        """Drop all requests that are not served yet."""
         memory = self._reactor.memory
         held = self._unfinished_bytes + self._aside_bytes
         self._unfinished_bytes = self._aside_bytes = 0
@@ -440,7 +448,7 @@ class Connection(asyncio.BufferedProtocol):
         memory.give(held)
         memory.finish(self)
 
-    # Reading and writing
+    # Reading and writing.
 
     def _end_turn(self) -> None:
         if self._sender.outbox.size or self.is_ending:
@@ -448,7 +456,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._flows():
             return
         if self._aside and not self._is_busy():
-            # The write made room at once; the turn of others comes first.
+            # The write made room at once. Other connections have their turn first.
             self._wake()
         self._consider_reading()
 
@@ -459,12 +467,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _consider_reading(self) -> None:
         if self._holds & IN_LINE:
-            # uvloop starts to read after `connection_made`, whatever was said in it.
+            # uvloop starts to read after `connection_made`, even if reading was paused there.
             self._pause()
         elif self._aside or self._is_busy():
             if not self._holds & BUSY:
                 self._hold(BUSY)
-                # It waits for its own answers: who gets on with memory are the others.
+                # It waits for its own responses, so other connections get the memory.
                 self._reactor.memory.finish(self)
                 self._holds &= ~MEMORY
         elif self._holds & BUSY:
@@ -491,7 +499,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _flush(self) -> None:
-        """Writes what can be written; who is ending and has nothing left to write is closed."""
+        """Write what can be written. Close an ending connection that has nothing left to write."""
         sender = self._sender
         try:
             sender.flush()
@@ -515,6 +523,6 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _told(arrival: Arrival) -> str:
-    """The API by its name, as far as it has one."""
+    """Return the name of the API, or its key if it is unknown."""
     known = API.get(arrival.key)
     return str(arrival.key) if known is None else known.name
