@@ -1,14 +1,14 @@
-"""A broker that runs: every part of it, wired together.
+"""A running broker: every part of it, wired together.
 
     broker = await Broker.start(runtime, settings, log=log)
     ...
     await broker.aclose()
 
-- the wiring          `shell.Broker`, a start and an end, in order; `controller_node.ControllerNode`
-                      for a node that is only a controller
-- metadata            `channel.LocalController` decides and commits, `publishing.Publisher` makes
-                      what was committed this node's
-- this node's life    `lifecycle.Lifecycle`: registration, heartbeats, controlled shutdown
+- the wiring          `shell.Broker`: start and end, in order;
+                      `controller_node.ControllerNode` for a node that is only a controller
+- metadata            `channel.LocalController` decides and commits; `publishing.Publisher` applies
+                      committed metadata to this node
+- the registration    `lifecycle.Lifecycle`: registration, heartbeats, controlled shutdown
 - from settings       `options`, `storage`, `standalone`
 """
 

@@ -1,7 +1,8 @@
-"""What a run of committed metadata records touches, so that only that is looked at again.
+"""What a run of committed metadata records changes, so that only that is applied again.
 
-Invariant: whatever differs between the images before and after the records is named here; things
-that are named and do not differ do no harm. Records of a metadata transaction count when it ends.
+Invariant: it names everything that differs between the images before and after the records. It may
+also name things that do not differ; that does no harm. Records of a metadata transaction count when
+it ends.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from moldau.protocol.schemas.metadata_log import (
 
 
 class RemovedTopic(NamedTuple):
-    """A topic that is gone, and the partitions that it had."""
+    """A deleted topic, and the partitions that it had."""
 
     name: str
     topic_id: Uuid
@@ -32,15 +33,15 @@ class RemovedTopic(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """Each thing once, in the order in which the log touched it first."""
+    """The changed things, each once, in the order of their first record."""
 
     partitions: dict[tuple[Uuid, int], bool] = field(default_factory=dict)
-    """Whether it is new: made by these records."""
+    """Whether the partition is new: created by these records."""
     removed: list[RemovedTopic] = field(default_factory=list)
     resources: dict[Resource, None] = field(default_factory=dict)
 
     def replay(self, image: Image, records: Iterable[MetadataRecord]) -> None:
-        """Apply the records to `image`, and note what they touch."""
+        """Apply the records to `image`, and note what they change."""
         for record in records:
             self._note(image, record)
             image.replay(record)

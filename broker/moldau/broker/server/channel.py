@@ -1,14 +1,18 @@
-"""The controller of this node: its part in the metadata quorum, and the way to the active one.
+"""This node's controller: its part in the metadata quorum, and the way to the active one.
 
-The active controller is on the node that leads the quorum: asking it is a call there, and a request
-over the wire (`remote`) everywhere else.
+The active controller is on the node that leads the quorum. A request to it is a call on that node,
+and a request over the wire (`remote`) on all others.
 
-Invariants: what a caller is told was committed, and, where the controller is here, published to
-this node before; an answer is given once; records are published in the order of the log, each once,
-and only committed ones; a controller whose log failed is never asked again. With one voter another
-one is made from the log, which holds all that was acknowledged. If that does not work either, or
-others lead on, the disk refuses, and `on_end` hears why the node cannot go on. It hears at once
-when a sync failed: what the log shows from then on is memory, and not what is on the disk.
+Invariants:
+* What a caller is told is committed. If the active controller is on this node, it is also published
+  to this node before.
+* A request is answered once.
+* Only committed records are published, in the order of the log, each once.
+* A controller whose log failed is never asked again. If this node is the only voter, another
+  controller is opened from the log, which holds all that was acknowledged. If that fails, or if
+  there are other voters, `on_end` gets the reason why the node cannot continue.
+* After a failed sync `on_end` is called at once: the log then shows what is in memory, not what is
+  on the disk.
 """
 
 from __future__ import annotations
@@ -52,25 +56,25 @@ OnRecords: TypeAlias = Callable[[Sequence[MetadataRecord], int], None]
 CLEAN_INTERVAL_MS: Final = 60_000
 _NO_OFFSET: Final = -1
 _BOOTSTRAP_FROM: Final = -2
-"""Controllers whose numbers are not known count down from here."""
+"""Controllers whose ids are not known get ids that count down from here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Whom a controller tells what. `on_image` gets all metadata: once when it is opened, and when
-    a snapshot of the leader takes the place of the log. `on_records` gets what is committed after
-    it. Each comes with the offset after the last record."""
+    """The callbacks of a controller. `on_image` gets all metadata: once when the controller is
+    opened, and when a snapshot of the leader replaces the log. `on_records` gets what is committed
+    after that. Each also gets the offset after the last record."""
 
     on_image: OnRecords
     on_records: OnRecords
     on_reopened: Callable[[], object]
     on_end: Callable[[Exception], object]
     image: Callable[[], Image]
-    """What all that was told adds up to."""
+    """Returns the image of all published metadata."""
 
 
 class LocalController:
-    """Satisfies `api.node.ControllerChannel`."""
+    """This node's controller. Satisfies `api.node.ControllerChannel`."""
 
     def __init__(self, runtime: Runtime, charter: Charter, audience: Audience, log: Logger) -> None:
         self._runtime = runtime
@@ -81,11 +85,11 @@ class LocalController:
         self._raft: RaftNode | None = None
         self._outside: Outside | None = None
         self.is_broker_up = False
-        """The broker in this process is registered."""
+        """Whether the broker in this process is registered."""
         self._is_closed = False
         self._is_open = False
         self._heard: dict[int, tuple[str, int]] = {}
-        """Where answers said that leaders are."""
+        """The addresses of leaders from responses."""
         self._is_telling = False
         self._published = 0
         self._is_known = False
@@ -96,7 +100,7 @@ class LocalController:
 
     @property
     def quorum(self) -> Quorum:
-        """The metadata log; another one after the controller was opened anew."""
+        """The metadata log. It is replaced when the controller is reopened."""
         return self.raft.quorum
 
     @property
@@ -107,25 +111,25 @@ class LocalController:
 
     @property
     def active(self) -> ActiveController | None:
-        """The controller of the cluster, while this node leads the quorum."""
+        """The active controller, while this node leads the quorum."""
         return self._active
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is a whole cluster: it is the only voter, and no setting says where
-        others would find it."""
+        """Whether this node is a whole cluster: it is the only voter, and no setting tells other
+        nodes where to find it."""
         return self._is_sole_voter and not self._charter.has_others
 
     @property
     def _is_sole_voter(self) -> bool:
-        """No other node votes, so the controller is always here."""
+        """Whether no other node votes, so that the active controller is always here."""
         member = self.raft.core.member
         return member.is_voter and len(member.voters) == 1
 
     @property
     def outside(self) -> Outside:
-        """The way to other nodes, made when it is first asked for: a node that is alone has none,
-        and loads nothing of it."""
+        """The connections to other nodes, made at first use. A node that is alone makes none, and
+        does not import that code."""
         if self._outside is None:
             from moldau.broker.server.outside import Outside
 
@@ -140,10 +144,10 @@ class LocalController:
         return self._outside
 
     def open(self) -> None:
-        """Open the log. With one voter this node leads, and all metadata is published when this
-        returns; with more, what a snapshot holds is, and `live` goes on.
+        """Open the log. If this node is the only voter, it leads, and all metadata is published
+        when this returns. Otherwise the newest snapshot is published, and `live` continues.
 
-        OSError, KafkaError or CorruptLog when the disk refuses.
+        Raise OSError, KafkaError or CorruptLog if the disk fails.
         """
         files, charter = self._runtime.files, self._charter
         quorum = Quorum.open(
@@ -168,7 +172,7 @@ class LocalController:
             on_failure.pop_all()
         self._is_open = True
         self._note_snapshot()
-        # What an earlier life left without a snapshot has waited for one already.
+        # Count the time for which records of an earlier run have waited for a snapshot.
         waited = quorum.time_since_snapshot_ms(self._runtime.clock.wall_ms())
         self._snapshot_due_ms -= min(waited or 0, charter.snapshot_interval_ms)
         self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
@@ -203,10 +207,11 @@ class LocalController:
         )
         return RaftNode(ground, quorum, core, hooks)
 
-    # Where others are.
+    # Addresses of other nodes.
 
     def _addresses(self) -> dict[int, tuple[str, int]]:
-        """Of the voters, as the settings or the log tell, and of what the settings begin with."""
+        """The addresses of the voters, from the settings and the log, and those of the bootstrap
+        servers."""
         charter = self._charter
         found = dict(charter.voters)
         for number, at in enumerate(charter.bootstrap):
@@ -228,17 +233,18 @@ class LocalController:
             self._on_voters()
 
     def live(self) -> None:
-        """Follow the leader, or be one; only where there are other voters."""
+        """Take part in the quorum as leader or follower. Only for a quorum with other voters."""
         self.raft.live()
 
     async def caught_up(self) -> None:
-        """Wait until all is published that was committed when this node was opened."""
+        """Wait until everything is published that was committed when this node was opened."""
         await self._caught_up.wait()
 
-    # Asking.
+    # Requests.
 
     def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
-        """See `ControllerChannel`. A request that nobody decided is refused with `Undecided`."""
+        """See `ControllerChannel`. A request that no controller decided is answered with
+        `Undecided`."""
         leader_id = self.raft.core.leader_id
         if self._active is not None:
             self._active.request(request, version, on_answer)
@@ -247,7 +253,7 @@ class LocalController:
         else:
             self.outside.remote.submit(leader_id, request, version, on_answer)
 
-    # What the quorum tells.
+    # Events of the quorum.
 
     def _on_leading(self) -> None:
         raft, charter = self.raft, self._charter
@@ -281,7 +287,7 @@ class LocalController:
         self._publish_until(self.quorum.high_watermark)
 
     def _on_decided(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
-        """Records of this controller are committed; those of an earlier one come first."""
+        """Records of this controller are committed. Publish those of an earlier one first."""
         self._publish_until(end_offset - len(records))
         if end_offset > self._published:
             self._publish(records, end_offset)
@@ -289,7 +295,7 @@ class LocalController:
     # Publishing.
 
     def _publish_alone(self) -> None:
-        """The first records of a new cluster included."""
+        """Publish all metadata as the only voter, including the first records of a new cluster."""
         active = self._active
         assert active is not None
         self._published = self.quorum.log_end_offset
@@ -301,7 +307,7 @@ class LocalController:
         self._caught_up.set()
 
     def _publish_snapshot(self) -> None:
-        """All that the newest snapshot holds is committed."""
+        """Publish the newest snapshot, all of which is committed."""
         quorum = self.quorum
         newest = quorum.newest_snapshot
         if newest is None or newest.end_offset <= self._published:
@@ -314,7 +320,7 @@ class LocalController:
         self._audience.on_image(records, newest.end_offset)
 
     def _publish_until(self, end_offset: int) -> None:
-        """What the log has, up to there."""
+        """Publish the records of the log up to `end_offset`."""
         quorum = self.quorum
         if end_offset > self._published:
             for batch in quorum.committed(self._published):
@@ -335,8 +341,8 @@ class LocalController:
     # Time.
 
     def tick(self) -> None:
-        """About once a second: brokers that are silent, the snapshot that time asks for, and now
-        and then what is too old."""
+        """Do the periodic work, about once a second: detect silent brokers, write the snapshot that
+        is due, and sometimes remove old data."""
         if self.raft.failure is not None or (
             self._active is not None and self._active.failure is not None
         ):
@@ -348,7 +354,7 @@ class LocalController:
         self._clean_when_due()
 
     def _tell_where_this_is(self) -> None:
-        """A voter that has moved says so (KIP-853)."""
+        """Announce new endpoints of this voter (KIP-853)."""
         core, voters, own = self.raft.core, self.quorum.voters, self._charter.own
         known = voters.find(core.member.node_id)
         if known is None or not (voters.is_dynamic and core.member.is_voter and own):
@@ -423,7 +429,7 @@ class LocalController:
         return self._runtime.clock.monotonic_ns() // 1_000_000
 
     async def aclose(self) -> None:
-        """Stop, with the log whole on disk if it can be; other voters elect a leader at once."""
+        """Stop, with the log whole on disk if possible. Other voters elect a leader at once."""
         self._is_closed = True
         raft = self._raft
         if raft is not None:
@@ -434,18 +440,19 @@ class LocalController:
         if raft is not None and raft.quorum.log.failure is None:
             raft.quorum.close()
 
-    # A fault.
+    # Failures.
 
     def _on_failure(self, error: Exception) -> None:
-        """In the midst of a decision, perhaps: what is to be done is done after it."""
+        """Handle a failure, which may happen in the middle of a decision. The consequences run
+        after it, in a task."""
         raft, active, self._active = self._raft, self._active, None
         if raft is None or not self._is_open or self._is_closed:
             return
         self._is_open = False
         if active is not None:
             active.resign()
-        # Opened anew, a damaged log would be cut where the damage is, and topics that are told of
-        # behind it would count as deleted, with their records.
+        # A reopened damaged log would be cut at the damage. Topics whose records lie behind it
+        # would count as deleted, and their data would be lost.
         is_lost = raft.flusher.is_durability_unknown or isinstance(error, BadData)
         if is_lost or not self._is_sole_voter:
             self._runtime.spawn(self._give_up(raft, error), name="controller-end")

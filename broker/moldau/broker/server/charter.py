@@ -1,4 +1,4 @@
-"""What the settings say of this node's part in the metadata quorum and of its controller."""
+"""The configuration of this node's controller and of its part in the metadata quorum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Charter:
-    """What a controller of this node stands on, each time that it is opened."""
+    """The configuration that a controller of this node is opened with each time."""
 
     directory: str
     """The log directory that holds the metadata log."""
@@ -39,17 +39,17 @@ class Charter:
     timing: Timing
     terms: Terms
     voters: Mapping[int, tuple[str, int]]
-    """Where the voters that the settings name are reached."""
+    """The addresses of the voters that the settings name."""
     bootstrap: tuple[tuple[str, int], ...] = ()
-    """Where controllers are reached that know the voters, if the settings do not name those."""
+    """The addresses of controllers that know the voters, if the settings do not name these."""
     own: tuple[tuple[str, str, int], ...] = ()
-    """Where this node's controller is reached: listener, host, port."""
+    """The endpoints of this node's controller: listener, host, port."""
     has_others: bool = False
-    """The settings speak of controllers on other nodes."""
+    """Whether the settings name controllers on other nodes."""
 
 
 def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
-    """What the settings say of it."""
+    """Return the configuration from the settings."""
     parsed = (parse_voter(text) for text in settings[rows.controller_quorum_voters])
     voters = [voter for voter in parsed if voter is not None]
     static = tuple(voter.node_id for voter in voters)

@@ -1,12 +1,12 @@
-"""A node with the role controller alone: it votes, keeps the metadata and decides, and has no
-partitions.
+"""A controller-only node: it votes, keeps the metadata and decides, and has no partitions.
 
-Start: take the directories -> open the metadata log -> bind the listeners of controllers -> take
-part in the quorum -> wait until it is known what was committed. Then, about once a second, time
-passes for the controller, and the cluster is told where this one is if it does not know (KIP-919).
+Start: take the directories -> open the metadata log -> bind the controller listeners -> take part
+in the quorum -> wait until the committed metadata are known. Then, about once a second, the
+controller does its periodic work, and this controller registers if the cluster does not know it
+(KIP-919).
 
-Invariant: after a start that failed, and after `aclose`, no directory is locked, no port bound, no
-task left.
+Invariant: after a failed start, and after `aclose`, no directory is locked, no port is bound, and
+no task is left.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ TICK_SECONDS: Final = 1.0
 
 
 class ControllerNode:
-    """See the module. Made by `start`."""
+    """A node with only the controller role; see the module. Made by `start`."""
 
     def __init__(
         self, runtime: Runtime, settings: Settings, registry: Registry, loggers: Loggers
     ) -> None:
         self.endpoints: Mapping[str, Address] = {}
-        """Where other controllers and brokers reach it, by listener name."""
+        """The addresses for other controllers and brokers, by listener name."""
         self.failure: Exception | None = None
-        """Why it cannot go on."""
+        """The reason why it cannot continue."""
         self._runtime = runtime
         self._settings = settings
         self._node_id = settings[node_settings.node_id]
@@ -67,7 +67,7 @@ class ControllerNode:
         self._ended = asyncio.Event()
         self._is_closed = False
         self._is_asking = False
-        # Made in this order, and so let go in the reverse one.
+        # Made in this order, and closed in the reverse order.
         self._directories: list[LogDirectory] = []
         self._controller: LocalController | None = None
         self._sockets: SocketServer | None = None
@@ -84,7 +84,7 @@ class ControllerNode:
         loggers: Loggers | None = None,
         host_name: str | None = None,
     ) -> ControllerNode:
-        """A controller that takes part. Raises as `Broker.start` does."""
+        """Start a controller that takes part in the quorum. Raises as `Broker.start` does."""
         lines = loggers or Loggers(runtime.clock, lambda line: None)
         node = cls(runtime, settings, registry or Registry(), lines)
         async with AsyncExitStack() as on_failure:
@@ -95,7 +95,7 @@ class ControllerNode:
 
     @property
     def image(self) -> Image:
-        """Committed metadata."""
+        """The committed metadata."""
         return self._publisher.image
 
     @property
@@ -105,7 +105,7 @@ class ControllerNode:
         return self._controller
 
     async def wait(self) -> None:
-        """Until it cannot go on: raises why."""
+        """Wait until it cannot continue, and raise the reason."""
         await self._ended.wait()
         assert self.failure is not None
         raise self.failure
@@ -166,7 +166,8 @@ class ControllerNode:
         }
 
     async def _caught_up(self, controller: LocalController) -> None:
-        """Until this node knows the cluster's metadata: a majority of the voters is there."""
+        """Wait until this node knows the cluster's metadata, which needs a majority of the
+        voters."""
         waiting = [
             self._runtime.spawn(controller.caught_up(), name="controller-metadata"),
             self._runtime.spawn(self._ended.wait(), name="controller-ended"),
@@ -195,7 +196,7 @@ class ControllerNode:
             directory_ids=(),
         )
 
-    # Life.
+    # Running.
 
     async def _live(self) -> None:
         while True:
@@ -204,7 +205,7 @@ class ControllerNode:
             self.controller.tick()
 
     def _register_when_unknown(self) -> None:
-        """Another incarnation is known, or none."""
+        """Register if the metadata have another incarnation of this controller, or none."""
         lifecycle = self._lifecycle
         assert lifecycle is not None
         known = self.image.brokers.controllers.get(self._node_id)
@@ -225,7 +226,7 @@ class ControllerNode:
             self._ended.set()
 
     async def aclose(self) -> None:
-        """The end, in order. Again: does nothing."""
+        """Stop everything, in order. Does nothing when called again."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,11 +1,11 @@
-"""What stands behind the listener of controllers: the quorum, and the active controller.
+"""The service behind the controller listener: the quorum, and the active controller.
 
-Other voters vote and fetch here, brokers register, send heartbeats and ask for changes. What a
-client asked of a broker comes in an Envelope (KIP-590).
+Other voters vote and fetch here. Brokers register, send heartbeats and ask for changes. A client's
+request to a broker comes in an Envelope (KIP-590).
 
-Invariants: an API is served exactly if it has a row here; a node that does not lead the quorum
-answers NOT_CONTROLLER, which promises that nothing was decided. A decision whose fate is not known,
-because leadership went while it was under way, is REQUEST_TIMED_OUT.
+Invariants: an API is served exactly if it has a row here. A node that does not lead the quorum
+answers NOT_CONTROLLER, which promises that nothing was decided. If leadership is lost during a
+decision, its outcome is unknown and the answer is REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _RAFT: Final = (52, 53, 54)
 _FETCH_SNAPSHOT: Final = 59
 _ENVELOPE: Final = 58
 _DECIDED: Final = (55, 56, 62, 63, 64, 67, 70, 73, 80, 81, 82)
-"""Asked by brokers, and decided by the active controller."""
+"""Requests of brokers that the active controller decides."""
 _FORWARDED: Final = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 74, 80, 81)
-"""Asked by clients of a broker, and passed on in an envelope."""
+"""Requests of a broker's clients, forwarded in an envelope."""
 
 
 class ControllerService:
-    """Satisfies `moldau.broker.network.Service`."""
+    """The service of the controller listener. Satisfies `moldau.broker.network.Service`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ControllerService:
         image: Callable[[], Image],
         log: Logger,
     ) -> None:
-        """`image` is what was published to this node."""
+        """`image` returns the metadata published to this node."""
         keys = {_FETCH, _API_VERSIONS, *_RAFT, _FETCH_SNAPSHOT, _ENVELOPE, *_DECIDED}
         supported = supported_versions("controller")
         self.served: Mapping[int, Versions] = {
@@ -78,15 +78,16 @@ class ControllerService:
         self._log = log
 
     def opened(self, connection: Peer) -> None:
-        """Nothing is known of a connection before its first request."""
+        """Do nothing: the node is not known before its first fetch."""
 
     def closed(self, connection: Peer) -> None:
-        """What waits for it is answered in vain. The broker behind it may be gone."""
+        """Probe the broker of the connection: it may be gone. Responses that are still to come are
+        dropped."""
         if connection.session is not None:
             self._controller.outside.probe.suspect(connection.session)
 
     def serve(self, request: ApiRequest) -> None:
-        """A request of an API and version that is served."""
+        """Serve a request of a supported API and version."""
         key, version = request.arrival.key, request.arrival.version
         raft = self._controller.raft
         try:

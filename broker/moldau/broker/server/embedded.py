@@ -1,6 +1,6 @@
 """A broker inside another program, found by `moldau.testing` through an entry point.
 
-It listens where it is told, keeps its files where it is told and formats them if there are none; it
+The caller chooses its address and its directory. The directory is formatted if it is empty. It
 writes errors to standard error, and nothing else.
 """
 
@@ -23,25 +23,26 @@ _QUIET: Final = Level.ERROR
 
 
 class Embedded:
-    """A broker that runs; satisfies `moldau.testing.RunningBroker`."""
+    """A running broker. Satisfies `moldau.testing.RunningBroker`."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
 
     @property
     def bootstrap(self) -> tuple[str, int]:
-        """Where clients begin."""
+        """The address for clients."""
         return self.broker.endpoints[CLIENTS]
 
     async def aclose(self) -> None:
-        """A clean stop."""
+        """Stop cleanly."""
         await self.broker.aclose()
 
 
 async def start_embedded(
     runtime: Runtime, directory: str, settings: Mapping[str, str], host: str, port: int
 ) -> Embedded:
-    """A broker that takes clients at `host`; `settings` go over those of a node by itself."""
+    """Start a broker that serves clients at `host`. `settings` override those of a standalone
+    node."""
     ground = standalone_layer(directory, host, port)
     given = broker_settings(ground, overrides(dict(settings)))
     now_ms = runtime.clock.wall_ms()

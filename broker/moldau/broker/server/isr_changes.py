@@ -1,9 +1,9 @@
-"""Asking the controller to change the ISR of partitions that this node leads (AlterPartition).
+"""Requests to the controller to change the ISR of partitions that this node leads (AlterPartition).
 
-Invariants: one request is under way at a time, and each partition has one proposal; a proposal
-stays until the controller has answered it, since nobody knows whether it was taken before; a
-replica is proposed only if the metadata say that its broker is alive, and with the epoch that its
-last fetch came with (KIP-841, KIP-903).
+Invariants: one request is in flight at a time, and each partition has one proposal. A proposal
+stays until the controller has answered it, since it is unknown before whether it was accepted. A
+replica is proposed only if its broker is alive in the metadata, and with the broker epoch of its
+last fetch (KIP-841, KIP-903).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Proposals = dict[Name, tuple["Partition", "Leader"]]
 
 VERSION: Final = AlterPartitionRequest.spec.versions.last
 PARTITIONS_MAX: Final = 2000
-"""In one request."""
+"""The limit for one request."""
 PAUSE_SECONDS: Final = 0.1
 _REFUSED_FOR_GOOD: Final = frozenset(
     (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -45,7 +45,7 @@ _AGAIN: Final = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT
 
 
 class IsrChanges:
-    """Of one life of the process."""
+    """The ISR changes of this broker, from start to exit."""
 
     def __init__(self, node: Node, log: Logger) -> None:
         self._node = node
@@ -55,11 +55,11 @@ class IsrChanges:
         self._ticking: asyncio.Task[None] | None = None
 
     def live(self) -> None:
-        """Look from now on for followers that lag."""
+        """Start to check for lagging followers."""
         self._ticking = self._node.runtime.spawn(self._tick(), name="broker-isr-lag")
 
     async def aclose(self) -> None:
-        """Ask for nothing more."""
+        """Stop: send no more requests."""
         tasks = [each for each in (self._task, self._ticking) if each is not None]
         for task in tasks:
             task.cancel()
@@ -67,7 +67,7 @@ class IsrChanges:
             await asyncio.wait(tasks)
 
     def on_caught_up(self, partition: Partition, replica_id: int) -> None:
-        """The follower has all that is committed: propose it for the ISR, if its broker lives."""
+        """Propose a follower for the ISR if its broker is alive: it has all that is committed."""
         node = self._node
         broker = node.image.brokers.by_id.get(replica_id)
         leader = partition.leadership
@@ -102,7 +102,7 @@ class IsrChanges:
             leader.propose(leader.isr - late)
             self._note(partition, leader)
 
-    # Asking.
+    # Requests.
 
     def _note(self, partition: Partition, leader: Leader) -> None:
         self._proposals[partition.topic_id, partition.index] = partition, leader
@@ -110,7 +110,7 @@ class IsrChanges:
             self._task = self._node.runtime.spawn(self._ask(), name="broker-isr")
 
     async def _ask(self) -> None:
-        await asyncio.sleep(0)  # those of one turn go together
+        await asyncio.sleep(0)  # proposals of one turn go together
         while self._proposals:
             asked = dict(list(self._proposals.items())[:PARTITIONS_MAX])
             for name, (_, leader) in list(asked.items()):
@@ -120,7 +120,7 @@ class IsrChanges:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _ask_some(self, asked: Proposals) -> bool:
-        """Whether they are settled."""
+        """Send one request. Return whether its proposals are settled."""
         answered: asyncio.Future[Response | KafkaError] = asyncio.Future()
 
         def on_answer(answer: Response | KafkaError) -> None:
@@ -151,8 +151,8 @@ class IsrChanges:
                     partition.withdraw(leader)
                     continue
                 if row.error_code:
-                    # Perhaps it was taken before: the metadata will say. Until then the replicas
-                    # that were to join may be elected, so they hold the high watermark back.
+                    # The change may have been accepted before; the metadata will tell. Until then
+                    # the proposed replicas may be elected, so they hold the high watermark back.
                     continue
                 partition.on_isr(row.isr, row.leader_epoch, row.partition_epoch)
         return is_settled

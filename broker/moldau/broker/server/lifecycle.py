@@ -1,10 +1,10 @@
-"""This broker's place in the cluster: what it asks of the controller, and what the answers mean.
+"""This broker's membership: its requests to the controller, and the state after each response.
 
-    STARTING -> FENCED (registered) -> RUNNING -> STOPPING (asked to go) -> STOPPED (may go)
+    STARTING -> FENCED (registered) -> RUNNING -> STOPPING (asked to stop) -> STOPPED (may stop)
 
-Invariants: the broker epoch is that of the last registration that was answered; a broker that
-began to stop goes on to its end; it takes clients only while it is RUNNING or STOPPING. A pure
-core: the shell carries requests and answers.
+Invariants: the broker epoch is that of the last answered registration. A broker that began to stop
+does not return to RUNNING. Clients are admitted after it was RUNNING for the first time. A pure
+core: the shell sends the requests and passes the responses.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ ADVICE: Final[Mapping[ErrorCode, str]] = {
         "the cluster runs at a feature level that this version does not know; upgrade this node"
     ),
 }
-"""What to do about a registration that is refused."""
+"""Advice for each error of a rejected registration."""
 
 
 class BrokerState(Enum):
-    """Where a broker stands in its life."""
+    """The state of a broker."""
 
     STARTING = "starting"
     FENCED = "registered, and takes no part yet"
@@ -78,24 +78,25 @@ _NEXT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who registers: the same for a whole life of the process."""
+    """The identity under which the broker registers. It is the same from start to exit."""
 
     node_id: int
     cluster_id: str
     incarnation_id: Uuid
     rack: str | None
     endpoints: tuple[Listener, ...]
-    """Where clients and brokers reach it, with the ports that were bound."""
+    """The endpoints for clients and brokers, with the ports that were bound."""
     controller_endpoints: tuple[Listener, ...]
     features: Mapping[str, LevelRange]
     directory_ids: tuple[Uuid, ...]
 
 
 class Lifecycle:
-    """Of one life of the process."""
+    """The broker's registration, from start to exit."""
 
     def __init__(self, identity: Identity, previous_epoch: int = NO_EPOCH) -> None:
-        """`previous_epoch` is what the last clean shutdown left, in every directory alike."""
+        """`previous_epoch` is the broker epoch of the last clean shutdown, the same in every
+        directory."""
         self.identity = identity
         self.state = BrokerState.STARTING
         self.broker_epoch = NO_EPOCH
@@ -106,7 +107,7 @@ class Lifecycle:
         return self.broker_epoch != NO_EPOCH
 
     def registration(self) -> broker.BrokerRegistrationRequest:
-        """Ask to be one of the cluster's brokers."""
+        """Return the request to register as a broker of the cluster."""
         me = self.identity
         return broker.BrokerRegistrationRequest(
             broker_id=me.node_id,
@@ -135,7 +136,8 @@ class Lifecycle:
         )
 
     def controller_registration(self) -> controller.ControllerRegistrationRequest:
-        """Say where the controller in this process is, and what it supports (KIP-919)."""
+        """Return the registration of this process's controller: its endpoints and supported
+        features (KIP-919)."""
         me = self.identity
         return controller.ControllerRegistrationRequest(
             controller_id=me.node_id,
@@ -161,7 +163,7 @@ class Lifecycle:
         )
 
     def on_registered(self, answer: broker.BrokerRegistrationResponse) -> None:
-        """KafkaError when we are refused."""
+        """Set the broker epoch. Raise KafkaError if the registration is rejected."""
         if answer.error_code:
             code = ErrorCode(answer.error_code)
             advice = ADVICE.get(code, "its log says why")
@@ -178,9 +180,10 @@ class Lifecycle:
     def heartbeat(
         self, metadata_offset: int, offline: Collection[Uuid] = (), cordoned: Collection[Uuid] = ()
     ) -> BrokerHeartbeatRequest:
-        """Tell the controller that we are there, how far we are, and what we want.
+        """Return a heartbeat: it tells the controller that the broker is alive, its metadata
+        offset, and whether it wants to stop.
 
-        `metadata_offset` is that after the last record that was published here.
+        `metadata_offset` is the offset after the last record that was published here.
         """
         assert self.is_registered
         return BrokerHeartbeatRequest(
@@ -194,9 +197,9 @@ class Lifecycle:
         )
 
     def on_heartbeat(self, answer: BrokerHeartbeatResponse) -> None:
-        """What the controller says of us."""
+        """Update the state from the controller's response."""
         if answer.error_code == ErrorCode.STALE_BROKER_EPOCH:
-            # Somebody unregistered us. The same incarnation may register again.
+            # The broker was unregistered. The same incarnation may register again.
             self.broker_epoch = NO_EPOCH
             return
         if answer.error_code:
@@ -207,7 +210,7 @@ class Lifecycle:
             self._move(BrokerState.FENCED if answer.is_fenced else BrokerState.RUNNING)
 
     def stop(self) -> None:
-        """From the next heartbeat on we want to go."""
+        """Ask to stop, from the next heartbeat on."""
         if self.state in (BrokerState.FENCED, BrokerState.RUNNING):
             self._move(BrokerState.STOPPING)
 

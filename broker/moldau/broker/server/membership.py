@@ -1,8 +1,8 @@
-"""This node among the brokers of its cluster: it joins, stays and leaves by asking the controller.
+"""This node as a broker of its cluster: registering, sending heartbeats and leaving.
 
-Invariant: one request of the lifecycle is under way at a time, so each answer finds the state that
-it was asked in. What requests say and answers mean is decided in `lifecycle`; here they are
-carried, and repeated.
+Invariant: one request of the lifecycle is in flight at a time, so each response arrives in the
+state in which its request was made. `lifecycle` decides on the contents of requests and responses.
+This module sends and repeats them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 TICK_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 0.1
 HAND_OVER_SECONDS: Final = 0.02
-"""Between two questions whether others lead by now what this node led."""
+"""The pause between two heartbeats while other nodes take over this node's leaderships."""
 PATIENCE_SECONDS: Final = 3.0
-"""How long a node that stops looks for a controller: others may have stopped before it."""
+"""How long a stopping node looks for a controller: the others may have stopped before it."""
 
 
 class Membership:
-    """Of one life of the process."""
+    """The membership of this broker, from start to exit."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Membership:
     ) -> None:
         self.lifecycle = lifecycle
         self.offline: set[Uuid] = set()
-        """Log directories that failed since we registered."""
+        """Log directories that failed since the registration."""
         self._runtime = runtime
         self._node = node
         self._controller = controller
@@ -64,7 +64,8 @@ class Membership:
         self._living: asyncio.Task[None] | None = None
 
     async def join(self) -> None:
-        """Register, and be unfenced. KafkaError when the controller does not want us."""
+        """Register, and wait until the broker is unfenced. Raise KafkaError if the controller
+        rejects it."""
         if self.lifecycle.identity.controller_endpoints:
             registration = self.lifecycle.controller_registration()
             if self._is_alone:
@@ -78,7 +79,7 @@ class Membership:
                 await asyncio.sleep(RETRY_SECONDS)
 
     def live(self) -> None:
-        """Send heartbeats from now on, and let the controller feel that time passes."""
+        """Start to send heartbeats, and to tick the controller."""
         self._living = self._runtime.spawn(self._live(), name="broker-life")
 
     async def _live(self) -> None:
@@ -89,17 +90,17 @@ class Membership:
             if loop.time() >= beat_at:
                 interval_ms = self._node.settings[broker_heartbeat_interval_ms]
                 beat_at = loop.time() + interval_ms / 1000 - TICK_SECONDS / 2
-                if not self._turn.locked():  # else one waits for a controller yet
+                if not self._turn.locked():  # otherwise one still waits for a controller
                     self.stay()
             self._controller.tick()
 
     def stay(self) -> None:
-        """Send a heartbeat now, because something changed that it tells."""
+        """Send a heartbeat now, because something that it reports has changed."""
         if self._living is not None:
             self._runtime.spawn(self._stay(), name="broker-heartbeat")
 
     async def _stay(self) -> None:
-        """One heartbeat; what no controller answers is asked again by the next one."""
+        """Send one heartbeat. If no controller answers, the next one sends it again."""
         async with self._turn:
             try:
                 if not self.lifecycle.is_registered:
@@ -109,14 +110,15 @@ class Membership:
                 self._log.debug("the controller does not answer a heartbeat", why=str(error))
 
     async def rest(self) -> None:
-        """No more heartbeats by themselves."""
+        """Stop the periodic heartbeats."""
         living, self._living = self._living, None
         if living is not None:
             living.cancel()
             await asyncio.wait([living])
 
     async def leave(self, seconds: float) -> None:
-        """Controlled shutdown: heartbeats that want it, until the controller lets us go."""
+        """Do a controlled shutdown: send heartbeats that ask for it until the controller permits
+        it."""
         lifecycle = self.lifecycle
         if not lifecycle.is_registered:
             return
@@ -138,7 +140,7 @@ class Membership:
             assert isinstance(answer, BrokerRegistrationResponse)
             if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or self._is_alone:
                 break
-            # An earlier life of this node counts as alive until its session ends.
+            # An earlier run of this node counts as alive until its session ends.
             if not self._is_twin_told:
                 self._is_twin_told = True
                 code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
@@ -166,8 +168,9 @@ class Membership:
     async def _ask(
         self, request: Request, version: int, patience_s: float | None = None
     ) -> Response:
-        """Of the controller, again and again while there is none: all that is asked here may be
-        asked twice. KafkaError when it refuses, or when there was none for so long."""
+        """Send a request to the controller, and repeat it while there is none: every request here
+        may be sent twice. Raise KafkaError if the controller rejects it, or if there is none for
+        `patience_s`."""
         loop = asyncio.get_running_loop()
         until = None if patience_s is None else loop.time() + patience_s
         while True:

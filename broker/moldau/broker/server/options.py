@@ -1,7 +1,7 @@
-"""What the settings of a broker say to its listeners.
+"""The options of a broker's listeners, from its settings.
 
-Invariant: nothing of a setting's meaning is decided anywhere else on the way from its row to the
-network layer, so a dynamic change is these functions called again.
+Invariant: no other code interprets a setting on the way from its row to the network layer, so these
+functions are called again after a dynamic change.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from moldau.config import Setting, Settings
 
 PREFIX: Final = "listener.name."
 
-# As much as a reader takes while we wait for our turn, and little enough to be in the processor's
-# cache still when he takes it (bench/notes-broker.md).
+# As much as a reader takes between two turns of the broker, and small enough to be still in the
+# processor's cache when it is read (bench/notes-broker.md).
 _SEND_BUFFER_BYTES: Final = 1 << 18
 
 
 def limited_hosts(settings: Settings) -> Mapping[str, int]:
-    """The hosts that have a limit of their own on connections, as they were written."""
+    """Return the hosts with a connection limit of their own, as written in the setting."""
     return parse_host_limits(settings[max_connections_per_ip_overrides]) or {}
 
 
 def network_options(settings: Settings, limits_by_address: Mapping[str, int]) -> NetworkOptions:
-    """For all listeners together; `limited_hosts` resolved to addresses."""
+    """Return the options of all listeners together. `limits_by_address` is `limited_hosts` resolved
+    to addresses."""
     return NetworkOptions(
         idle_ms_max=settings[connections_max_idle_ms],
         connections_max=settings[max_connections],
@@ -58,20 +59,21 @@ def _queued_bytes(settings: Settings) -> int:
 def listener_options(
     settings: Settings, listener: Listener, listeners: Listeners
 ) -> ListenerOptions:
-    """For one listener of this node."""
+    """Return the options of one listener of this node."""
     prefix = f"{PREFIX}{listener.name.lower()}."
     own = settings.with_prefix(prefix)
 
     def limit(name: str, value: int) -> int:
-        """Only what was said of this listener: what holds for the node is counted by the node."""
+        """Return the value only if it was given for this listener. The node counts its own
+        limits."""
         return value if f"{prefix}{name}" in settings.others else NO_LIMIT
 
     def buffer_bytes(row: Setting[int]) -> int | None:
         return own[row] if own[row] > 0 else None
 
     def given_buffer_bytes(row: Setting[int], otherwise: int | None) -> int | None:
-        """Kafka's default of 100 KB is nobody's wish: it would keep what a producer sends small,
-        and wake us too often for a reader."""
+        """Return the setting only if it was given. Kafka's default of 100 KB would keep what a
+        producer sends small, and wake the broker too often for a reader."""
         return buffer_bytes(row) if own.is_given(row) else otherwise
 
     return ListenerOptions(

@@ -1,4 +1,4 @@
-"""What a node needs to reach others: connections to the controllers, and a probe of brokers."""
+"""A node's access to other nodes: connections to the controllers, and a probe of brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Outside:
-    """Of one node that is not the only voter."""
+    """The connections of one node to the others."""
 
     def __init__(
         self,
@@ -26,7 +26,8 @@ class Outside:
         active: Callable[[], ActiveController | None],
         timeout_s: float,
     ) -> None:
-        """Controllers are reached at `addresses`; `active` is the controller while it is here."""
+        """`addresses` are those of the controllers. `active` returns the active controller while it
+        is on this node."""
         runtime, log = ground
         options = ConnectionOptions(
             client_id=f"controller-{node_id}",
@@ -39,12 +40,12 @@ class Outside:
         self.probe = BrokerProbe(runtime, active, log)
 
     def update(self, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Controllers are reached there now."""
+        """Use other addresses of the controllers."""
         known = {each: Address(*at) for each, at in addresses.items()}
         if known != self.peers.addresses:
             self.peers.update(known)
 
     async def aclose(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         await self.probe.aclose()
         await self.peers.aclose()

@@ -1,11 +1,11 @@
-"""Telling the controller in which log directories this node's replicas lie (KIP-858).
+"""Reports to the controller in which log directories this node's replicas are (KIP-858).
 
-Invariants: what is told last of a replica is where it lies; one request is under way at a time; a
-replica is told of again until the controller has taken it, or does not know it any more. What is
-lost by a crash is found again when the replica is opened.
+Invariants: the last report of a replica names the directory where it is. One request is in flight
+at a time. A replica is reported until the controller has accepted it, or does not know it any more.
+A report that a crash loses is made again when the replica is opened.
 
-Nobody waits for it. A node keeps serving from where its replicas are, whatever the metadata say;
-the controller needs to know whose replicas go when a directory fails.
+No request waits for a report. A node serves replicas from where they are, whatever the metadata
+say. The controller needs to know which replicas are lost when a directory fails.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Name = tuple["Uuid", int]
 
 VERSION: Final = AssignReplicasToDirsRequest.spec.versions.last
 REPLICAS_MAX: Final = 2250
-"""In one request, as Kafka."""
+"""The limit for one request, as in Kafka."""
 PAUSE_SECONDS: Final = 0.5
 _NAMED_MAX: Final = 5
 _FINAL: Final = frozenset(
@@ -52,7 +52,7 @@ _FINAL: Final = frozenset(
 
 
 class Placement:
-    """Of one life of the process."""
+    """The directory reports of this broker, from start to exit."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -61,17 +61,17 @@ class Placement:
         self._is_live = False
 
     def note(self, partition: Partition, directory_id: Uuid) -> None:
-        """The replica lies there, which the metadata do not say."""
+        """Report that the replica is in this directory, which the metadata do not say."""
         self._untold[partition.topic_id, partition.index] = directory_id
         self._begin()
 
     def live(self) -> None:
-        """The broker is registered: tell what is known."""
+        """Start to send reports: the broker is registered."""
         self._is_live = True
         self._begin()
 
     async def aclose(self) -> None:
-        """Tell nothing more."""
+        """Stop: send no more reports."""
         self._is_live = False
         task = self._task
         if task is not None:
@@ -89,7 +89,7 @@ class Placement:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _tell_some(self, told: Mapping[Name, Uuid]) -> bool:
-        """Whether all of it is done with."""
+        """Send one request. Return whether all of its reports are settled."""
         answered: asyncio.Future[Response | KafkaError] = asyncio.Future()
 
         def on_answer(answer: Response | KafkaError) -> None:
@@ -102,7 +102,7 @@ class Placement:
             return False
         assert isinstance(answer, AssignReplicasToDirsResponse)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            self._untold.clear()  # the cluster's metadata know no directories
+            self._untold.clear()  # the cluster's metadata have no directories
             return True
         done = [
             (topic.topic_id, each.partition_index)
@@ -143,8 +143,9 @@ class Placement:
 
 
 def warn_of_missing(node: Node, log: Logger) -> None:
-    """Of replicas of this node in directories that it does not have: nobody leads them, and
-    whoever took the directory out of the settings, or lost a disk, should hear it at once."""
+    """Warn about replicas of this node in directories that it does not have. They have no leader
+    here. The operator may have removed a directory from the settings, or lost a disk, and should
+    know at once."""
     directories = node.directories
     known = {each.directory_id for each in directories.directories}
     missing: dict[Uuid, list[TopicPartition]] = {}

@@ -1,11 +1,10 @@
-"""Noticing at once that a broker's process ended, before its session does.
+"""Detection of a broker's exit before its session ends.
 
-A broker that is killed takes its connections with it. The active controller then tries to connect
-to it: a host that refuses has no such process any more, and the broker is fenced. Every other
-outcome (it answers, or nothing comes) proves nothing, and the session decides.
+A killed broker's connections are closed. The active controller then tries to connect to the broker.
+If the host refuses the connection, the process is gone, and the broker is fenced. Any other outcome
+(a connection, or no answer) proves nothing, and the session timeout decides.
 
-Invariant: a broker is only ever fenced early when the hosts themselves said of all its listeners
-that nobody is there.
+Invariant: a broker is fenced early only if its hosts refuse connections for all its listeners.
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 DELAYS_SECONDS: Final = (0.02, 0.1, 0.3)
-"""A process that ends closes its connections and its listener one after the other."""
+"""The pauses before the attempts. A process that exits closes its connections and its listener one
+after the other."""
 CONNECT_SECONDS: Final = 1.0
 
 
 class BrokerProbe:
-    """Of one node; asks only while the controller is here."""
+    """The probe of one node. It works only while the active controller is on this node."""
 
     def __init__(
         self, runtime: Runtime, active: Callable[[], ActiveController | None], log: Logger
@@ -37,7 +37,8 @@ class BrokerProbe:
         self._probing: dict[int, asyncio.Task[None]] = {}
 
     def suspect_all(self, own_id: int) -> None:
-        """This node leads the quorum now; who led it may be gone."""
+        """Probe all other brokers: this node leads the quorum now, and the previous leader may be
+        gone."""
         active = self._active()
         if active is not None:
             for broker in list(active.controller.image.brokers.by_id.values()):
@@ -45,14 +46,14 @@ class BrokerProbe:
                     self.suspect(broker.broker_id)
 
     def suspect(self, broker_id: int) -> None:
-        """A connection from that broker ended."""
+        """Probe a broker after a connection from it has ended."""
         if self._active() is not None and broker_id not in self._probing:
             task = self._runtime.spawn(self._probe(broker_id), name=f"probe-{broker_id}")
             self._probing[broker_id] = task
             task.add_done_callback(lambda _: self._probing.pop(broker_id, None))
 
     async def aclose(self) -> None:
-        """Ask nobody any more."""
+        """Stop all probes."""
         tasks = list(self._probing.values())
         for task in tasks:
             task.cancel()
@@ -75,14 +76,14 @@ class BrokerProbe:
                 return
 
     async def _is_gone(self, endpoints: list[tuple[str, int]]) -> bool:
-        """Whether nobody listens where the broker said that it does, at any of its endpoints."""
+        """Whether no process listens at any of the broker's endpoints."""
         for host, port in endpoints:
             if not await self._is_refused(host, port):
                 return False
         return True
 
     async def _is_refused(self, host: str, port: int) -> bool:
-        """Whether every address of the host says that nobody listens there."""
+        """Whether every address of the host refuses the connection."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 for address, _ in await self._runtime.network.resolve(host, port):

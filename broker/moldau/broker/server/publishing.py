@@ -1,15 +1,22 @@
-"""What was committed becomes this node's: its image, its settings, its replicas, its groups.
+"""Applying committed metadata to this node: its image, its settings, its replicas, its groups.
 
-Order of one publication: the records change the image; broker settings are laid over anew if theirs
-changed; it is noted which log directories are cordoned off; replicas of topics that are gone go;
-new and changed partitions are led or given up; logs are told of changed topic settings; then the
-offset; then the group coordinator is told which partitions it has to load or to leave, and which
-topics changed. All of it within one turn of the event loop, between two requests, so nobody sees
-half of it. A whole image (at the start, and after the controller was opened anew) is published as
-if every partition had changed.
+The order of one publication:
+1. The records change the image.
+2. Broker settings are overlaid again if they changed.
+3. The addresses of brokers are updated.
+4. The cordoned log directories are noted.
+5. Replicas of deleted topics are removed.
+6. New and changed partitions are led, followed or given up.
+7. Logs get changed topic settings.
+8. The metadata offset is set.
+9. The group coordinator is told which partitions to load or unload, and which topics changed.
 
-A replica that cannot be led, because its directory failed, is no reason to stop: the others are
-published, and the log says which one was not.
+All of it happens within one turn of the event loop, between two requests, so no request sees half
+of it. A whole image (at the start, and after the controller was reopened) is published as if every
+partition had changed.
+
+A replica that cannot be led, because its directory failed, is no reason to stop. The others are
+published, and the failed one is logged.
 """
 
 from __future__ import annotations
@@ -39,14 +46,15 @@ if TYPE_CHECKING:
 
 
 def with_dynamic(settings: Settings, image: Image, node_id: int) -> Settings:
-    """The settings that the node was started with, and over them what was set at run time."""
+    """Overlay the node's settings with the dynamic ones."""
     own = Resource(ResourceType.BROKER, str(node_id))
     layers = dynamic_layers(image.configs.of(ALL_BROKERS), image.configs.of(own))
     return settings.overlaid(*layers) if any(layers) else settings
 
 
 class Publisher:
-    """One for a node. Until `begin`, only the image follows: no log is loaded yet."""
+    """The publisher of one node. Until `begin` only the image follows the metadata: no log is
+    loaded yet."""
 
     def __init__(
         self,
@@ -54,8 +62,8 @@ class Publisher:
         on_settings: Callable[[Settings], object],
         on_brokers: Callable[[Image], object],
     ) -> None:
-        """`on_settings` gets the broker's settings when dynamic ones changed; `on_brokers` is told
-        before partitions follow a broker, which may be new."""
+        """`on_settings` gets the broker's settings when dynamic ones changed. `on_brokers` is
+        called before partitions follow a broker, because that broker may be new."""
         self.image = Image()
         self.metadata_offset = 0
         self._started_with = started_with
@@ -65,15 +73,15 @@ class Publisher:
         self._log: Logger | None = None
         self._pending = Changes()
         self._told: frozenset[str] = frozenset()
-        """What was said of dynamic settings that do nothing."""
+        """The notices already logged about dynamic settings without effect."""
         self._configured: tuple[ResourceSettings, TopicConfig] | None = None
-        """The last settings that were asked for: partitions of a topic come one after the other,
-        and topics without settings of their own share them."""
+        """The last topic settings that were requested. Partitions of a topic come one after the
+        other, and topics without settings of their own share them."""
 
-    # The controller's side.
+    # Called by the controller.
 
     def on_image(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
-        """All metadata there is."""
+        """Replace the image by these records, which are all metadata."""
         before, self.image = self.image, Image()
         self.image.replay_all(records)
         self.metadata_offset = end_offset
@@ -91,7 +99,7 @@ class Publisher:
         self._apply(node, changes)
 
     def on_records(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
-        """What was committed after all that came before."""
+        """Publish records that were committed after all earlier ones."""
         changes = self._pending
         changes.replay(self.image, records)
         self.metadata_offset = end_offset
@@ -100,13 +108,13 @@ class Publisher:
         self._pending = Changes()
         self._apply(self._node, changes)
 
-    # The node's side.
+    # Called by the node.
 
     def begin(self, node: Node, log: Logger) -> None:
-        """The logs are loaded: make all of the image this node's, and from now on each change.
+        """Apply the whole image to this node, and from now on each change. The logs are loaded.
 
-        Logs that the cluster does not know are set aside; what is stored for parts of Kafka that
-        are not built is told.
+        Set aside logs that the cluster does not know. Warn about stored metadata of features that
+        are not built.
         """
         self._node, self._log = node, log
         node.image = self.image
@@ -118,12 +126,13 @@ class Publisher:
             log.warn("client quotas that are stored have no effect yet", entities=limited)
 
     def config_of(self, settings: Settings, topic: str) -> TopicConfig:
-        """What the topic's settings say, before there is a node to ask."""
+        """Return a topic's config before there is a node."""
         values = self.image.configs.of_topic(topic)
         return topic_config(topic_settings(topic, values, settings, is_stored=True))
 
     def home_of(self, node_id: int) -> Callable[[TopicPartition], Uuid | None]:
-        """In which log directory the node has its replica of a partition, as the metadata say."""
+        """Return a function that gives the log directory of this node's replica of a partition,
+        from the metadata."""
 
         def home(place: TopicPartition) -> Uuid | None:
             topic = self.image.topics.by_name(place.topic)
@@ -150,8 +159,8 @@ class Publisher:
         self._tell_groups(node, changes)
 
     def _tell_groups(self, node: Node, changes: Changes) -> None:
-        """Who leads a partition of the offsets' topic coordinates its groups; and groups read
-        topics, which came, went or grew."""
+        """Tell the group coordinator about changed partitions of the offsets topic, whose leader
+        coordinates their groups, and about topics that were created, deleted or extended."""
         topics = node.image.topics
         gone = [each for each in changes.removed if each.topic_id not in topics.by_id]
         for each in gone:
@@ -183,19 +192,19 @@ class Publisher:
         settings = with_dynamic(self._started_with, node.image, node.node_id)
         before, node.settings = node.settings, settings
         if settings.others == before.others and not settings.differences(before):
-            return False  # what is told of them may be new all the same
+            return False  # their notices may be new all the same
         self._on_settings(settings)
         return True
 
     def _tell_notices(self, notices: Sequence[str]) -> None:
-        """Each once, until it holds no more."""
+        """Log each notice once, until it no longer applies."""
         told, self._told = self._told, frozenset(notices)
         for notice in notices:
             if notice not in told and self._log is not None:
                 self._log.warn(notice)
 
     def _place(self, node: Node, topic: Topic, index: int, *, is_new: bool) -> None:
-        """Lead the partition, follow another leader, or have no part in it."""
+        """Lead the partition, follow another leader, or remove the replica."""
         partition = topic.partitions[index]
         replicas = node.replicas
         try:
@@ -257,7 +266,8 @@ def _leadership(topic: Topic, index: int, node_id: int, *, is_new: bool) -> Lead
 
 
 def _everything(image: Image) -> Changes:
-    """As if all of it were new."""
+    """Return changes that name every partition and resource of the image, with no partition as
+    new."""
     changes = Changes()
     for topic, index, _ in image.topics.all_partitions():
         changes.partitions[topic.topic_id, index] = False

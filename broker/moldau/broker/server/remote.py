@@ -1,10 +1,11 @@
-"""The active controller on another node: what this node asks of it, over the wire.
+"""Requests to the active controller on another node, over the wire.
 
-What only brokers ask (registration, heartbeats, ISR changes) goes as it is; what a client asked of
-this node goes in an Envelope (KIP-590), whose own error tells whether anybody decided.
+Requests that only brokers send (registration, heartbeats, ISR changes) are sent as they are. A
+client's request to this node is sent in an Envelope (KIP-590), whose own error code says whether a
+controller decided it.
 
-Invariant: `on_answer` is called once. It hears `Undecided` when it is certain that nobody decided:
-the connection could not be had, or the other node says that it is not the controller.
+Invariant: `on_answer` is called once. It gets `Undecided` if certainly no controller decided: there
+is no connection, or the other node answers that it is not the controller.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SIZE_BYTES: Final = 4
 
 
 class RemoteController:
-    """See the module."""
+    """The active controller on another node; see the module."""
 
     def __init__(self, runtime: Runtime, peers: Peers, log: Logger) -> None:
         self._runtime = runtime
@@ -37,7 +38,8 @@ class RemoteController:
         self._log = log
 
     def submit(self, node_id: int, request: Request, version: int, on_answer: OnAnswer) -> None:
-        """Ask the controller on that node. Without a connection, make one first."""
+        """Send a request to the controller on that node. Connect first if there is no
+        connection."""
         if self._peers.ready(node_id, LANE) is not None:
             self._ask(node_id, request, version, on_answer)
         else:
@@ -73,7 +75,8 @@ class RemoteController:
 
 
 def _direct(answer: Response | KafkaError) -> Response | KafkaError:
-    """These can be asked again, whatever became of them; they say so in their own error code."""
+    """Return the response, or `Undecided` for NOT_CONTROLLER in its own error code. These requests
+    can be sent again, whatever their outcome."""
     if not isinstance(answer, KafkaError) and getattr(answer, "error_code", 0) == (
         ErrorCode.NOT_CONTROLLER
     ):
@@ -82,7 +85,7 @@ def _direct(answer: Response | KafkaError) -> Response | KafkaError:
 
 
 class Wrapped:
-    """A client's request in an envelope, and the way to its answer."""
+    """A client's request in an envelope, and the way to its response."""
 
     def __init__(self, request: Request, version: int) -> None:
         self._inner = ClientConnection("forwarded")
@@ -92,7 +95,7 @@ class Wrapped:
         )
 
     def opened(self, answer: Response | KafkaError) -> Response | KafkaError:
-        """The answer to the request, or why there is none."""
+        """Return the response to the request, or the error."""
         if isinstance(answer, KafkaError):
             return answer
         assert isinstance(answer, EnvelopeResponse)

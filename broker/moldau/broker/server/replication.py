@@ -1,6 +1,6 @@
-"""This node among the replicas of its partitions: connections to other brokers, fetchers, the ISR.
+"""Replication on this node: connections to other brokers, fetchers, and ISR changes.
 
-Invariant: where the other brokers are is what the metadata say of the listener between brokers.
+Invariant: the addresses of other brokers are those of their inter-broker listener in the metadata.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Replication:
-    """Of one life of the process."""
+    """The replication of this broker, from start to exit."""
 
     def __init__(self, node: Node, log: Logger) -> None:
         self._node = node
@@ -47,7 +47,7 @@ class Replication:
         node.on_follower_caught_up = self._isr.on_caught_up
 
     def update(self, image: Image) -> None:
-        """The brokers are these."""
+        """Use the addresses of the brokers in the image."""
         name = read_listeners(self._node.settings).inter_broker
         addresses = {
             broker.broker_id: Address(at.host, at.port)
@@ -60,19 +60,19 @@ class Replication:
             self.peers.update(addresses)
 
     def live(self) -> None:
-        """The broker is registered."""
+        """Start to fetch: the broker is registered."""
         self._fetchers.start()
         self._isr.live()
 
     async def aclose(self) -> None:
-        """Follow nobody, and hang up."""
+        """Stop fetching, and close the connections."""
         await self._isr.aclose()
         await self._fetchers.aclose()
         await self.peers.aclose()
 
 
 def fetch_terms(settings: Settings) -> FetchTerms:
-    """What the settings say of fetching as a follower."""
+    """Return the settings for fetching as a follower."""
     return FetchTerms(
         min_bytes=settings[rows.replica_fetch_min_bytes],
         wait_ms_max=settings[rows.replica_fetch_wait_max_ms],

@@ -1,16 +1,16 @@
-"""A broker from its start to its end: every part made, in order, and let go in the reverse order.
+"""A broker from start to exit: every part is made, in order, and closed in the reverse order.
 
-Start: take the directories -> replay the metadata log and lead it -> load the logs, recovering
-what needs it -> publish the metadata to the replicas -> bind the listeners, with nobody let in ->
-register -> first heartbeat, which unfences -> let clients in.
+Start: take the directories -> open the metadata log and wait for the committed metadata -> load the
+logs, recovering what needs it -> publish the metadata to the replicas -> bind the listeners,
+without admitting clients -> register -> first heartbeat, which unfences -> admit clients.
 
-End: bind no more -> give leaderships up and let the controller know -> answer who waits, send what
-is answered -> stop the work on logs -> close the metadata log, then all logs, with the marker that
-says so.
+End: close the listeners -> give up leaderships and tell the controller -> answer waiting requests,
+send the responses -> stop the work on logs -> close the metadata log, then all logs, and write the
+clean shutdown marker.
 
-Invariants: no client is served before this broker may lead, nor after it gave that up; after a
-start that failed, and after `aclose`, no directory is locked, no port bound, no task left; the
-marker of a clean shutdown is written only over logs that were loaded and closed.
+Invariants: no client is served before this broker may lead, nor after it gave that up. After a
+failed start, and after `aclose`, no directory is locked, no port is bound, and no task is left. The
+clean shutdown marker is written only for logs that were loaded and closed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ DRAIN_SECONDS: Final = 10.0
 
 
 class Address(NamedTuple):
-    """Where something is reached."""
+    """A host and a port."""
 
     host: str
     port: int
@@ -84,11 +84,11 @@ class Address(NamedTuple):
 
 
 class BrokerFailed(MoldauError):
-    """What the machine refused, so that a broker cannot start or go on."""
+    """The machine refused something, so a broker cannot start or continue."""
 
 
 class Broker:
-    """A node with the role broker, and perhaps that of a controller too. Made by `start`."""
+    """A node with the broker role, and perhaps the controller role too. Made by `start`."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class Broker:
         open_direct: OpenDirect | None,
     ) -> None:
         self.endpoints: Mapping[str, Address] = {}
-        """Where clients reach it, by listener name; what the cluster tells them."""
+        """The addresses for clients, by listener name, as the cluster tells them."""
         self.listeners: Mapping[str, Address] = {}
-        """Where it is bound, by listener name, with the port that was got for port 0."""
+        """The bound addresses, by listener name, with the port that the system chose for port 0."""
         self.failure: Exception | None = None
-        """Why it cannot go on."""
+        """The reason why it cannot continue."""
         self._runtime = runtime
         self._settings = settings
         self._registry = registry
@@ -116,7 +116,7 @@ class Broker:
         self._ended = asyncio.Event()
         self._is_closed = False
         self._address_limits: Mapping[str, int] = {}
-        # Made in this order, and so let go in the reverse one.
+        # Made in this order, and closed in the reverse order.
         self._directories: LogDirectories | None = None
         self._metadata_directory: LogDirectory | None = None
         self._controller: LocalController | None = None
@@ -139,11 +139,11 @@ class Broker:
         open_direct: OpenDirect | None = None,
         host_name: str | None = None,
     ) -> Broker:
-        """A broker that takes clients. `host_name` is told to clients where listeners name none;
-        `open_direct` is the way to sendfile; without `loggers` nothing is logged.
+        """Start a broker that serves clients. `host_name` is advertised where listeners name no
+        host. `open_direct` opens the way to sendfile. Without `loggers` nothing is logged.
 
-        ConfigError or BadSettings: what the settings ask for cannot be; BrokerFailed or OSError:
-        the machine refuses; CorruptLog: what is on disk cannot be used.
+        Raise ConfigError or BadSettings if the settings are impossible, BrokerFailed or OSError if
+        the machine refuses, and CorruptLog if the data on disk cannot be used.
         """
         lines = loggers or Loggers(runtime.clock, lambda line: None)
         broker = cls(runtime, settings, registry or Registry(), lines, open_direct)
@@ -155,18 +155,19 @@ class Broker:
 
     @property
     def node(self) -> Node:
-        """What handlers stand on."""
+        """The state that request handlers use."""
         assert self._node is not None, "not started"
         return self._node
 
     @property
     def state(self) -> BrokerState:
-        """Where it stands in its life."""
+        """The broker's state."""
         membership = self._membership
         return BrokerState.STARTING if membership is None else membership.lifecycle.state
 
     async def wait(self) -> None:
-        """Until it cannot go on: raises why. To be cancelled, or never to return, otherwise."""
+        """Wait until the broker cannot continue, and raise the reason. Otherwise it never returns;
+        cancel it."""
         await self._ended.wait()
         assert self.failure is not None
         raise self.failure
@@ -192,7 +193,7 @@ class Broker:
             self._replication = Replication(node, self._log)
         self._publisher.begin(node, self._log)
         warn_of_missing(node, self._log)
-        node.replicas.deleted_topics = dict  # the logs are placed; nobody asks again
+        node.replicas.deleted_topics = dict  # the logs are placed; it is not called again
         self._refuse_failed(directories)
         await self._listen(node, host_name)
         membership = await self._join(node, controller, host_name)
@@ -211,19 +212,20 @@ class Broker:
 
     @staticmethod
     def _refuse_unbuilt(settings: Settings) -> None:
-        """Asked before any disk is touched; of what is stored `_check_stored` asks."""
+        """Reject settings of features that are not built, before any disk is touched.
+        `_check_stored` checks stored settings."""
         missing = unbuilt(settings)
         if missing:
             raise ConfigError("; ".join(missing))
 
     def _check_stored(self) -> None:
-        """Asked once the metadata say what was set at run time: better no listener than one that is
-        open where it must not be."""
+        """Check the dynamic settings once the metadata are known: better no listener than one that
+        is open where it must not be."""
         stored = self._publisher.image.configs.of_broker(self._settings[node_settings.node_id])
         check_stored(self._settings, stored, self._places.metadata)
 
     def _take_directories(self, cluster_id: str) -> LogDirectories:
-        """Lock them all, before anything in them is read that another process may write."""
+        """Lock all directories, before anything is read in them that another process may write."""
         files, places = self._runtime.files, self._places
         node_id = self._settings[node_settings.node_id]
         if places.metadata not in places.logs:
@@ -257,7 +259,7 @@ class Broker:
         return controller
 
     async def _join_quorum(self, controller: LocalController) -> None:
-        """Let the other voters in, and wait until this node knows the cluster's metadata."""
+        """Bind the controller listeners, and wait until this node knows the cluster's metadata."""
         from moldau.broker.server.controller_service import ControllerService
 
         settings = self._settings
@@ -289,7 +291,8 @@ class Broker:
             raise self.failure
 
     async def _load(self, directories: LogDirectories) -> None:
-        """Open every log. In a thread: to recover many takes long, and signals are to be heard."""
+        """Open every log. In a thread: recovery of many logs takes long, and signals must be
+        handled."""
         settings = self._effective_settings()
         configs: dict[str, LogConfig] = {}
 
@@ -308,13 +311,13 @@ class Broker:
         try:
             await asyncio.wait([loading])
         except asyncio.CancelledError:
-            await asyncio.wait([loading])  # what a thread has begun, it ends
+            await asyncio.wait([loading])  # the thread must finish what it has begun
             raise
         loading.result()
         self._is_loaded = True
 
     def _refuse_failed(self, directories: LogDirectories) -> None:
-        """A node without its metadata, or without any log, is none."""
+        """Fail if the metadata log's directory, or every log directory, is out of service."""
         for each in directories.directories:
             if each.failure is not None and each.path == self._places.metadata:
                 raise _failed(
@@ -356,7 +359,7 @@ class Broker:
         return node
 
     async def _listen(self, node: Node, host_name: str) -> None:
-        """Bind, and let nobody in before there is something to serve."""
+        """Bind the listeners, without admitting clients before they can be served."""
         settings = node.settings
         listeners = read_listeners(settings)
         self._address_limits = await self._resolved(limited_hosts(settings))
@@ -375,7 +378,7 @@ class Broker:
             bound[each.name] = Address(each.host, port)
         if self._controller_sockets is None:
             for each in listeners.of_controller:
-                # Other voters would connect there, and brokers that are no controllers.
+                # Other voters, and brokers without the controller role, would connect there.
                 self._log.info("opens no listener for controllers: it is alone", listener=each.name)
         self.listeners = bound
         self.endpoints = {
@@ -385,7 +388,7 @@ class Broker:
         node.endpoints = self.endpoints
 
     def _connections_max(self) -> int | None:
-        """How many this process has files for, beside its logs."""
+        """Return how many connections this process has files for, beside its logs."""
         limit = self._runtime.files.open_files_max()
         if limit is None:
             return None
@@ -393,7 +396,7 @@ class Broker:
         return connections_max(limit, sum(len(each.logs) for each in directories))
 
     async def _join(self, node: Node, controller: LocalController, host_name: str) -> Membership:
-        """Be one of the cluster's brokers, and not fenced."""
+        """Register this broker, and wait until it is unfenced."""
         lifecycle = Lifecycle(
             self._identity(node, host_name), self._previous_epoch(node.directories)
         )
@@ -434,7 +437,8 @@ class Broker:
 
     @staticmethod
     def _previous_epoch(directories: LogDirectories) -> int:
-        """What every directory says of the last shutdown; -1 when one says nothing, or another."""
+        """Return the broker epoch of the last clean shutdown from the directories, or -1 if they
+        differ."""
         epochs = {each.broker_epoch for each in directories.directories}
         return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
@@ -446,25 +450,26 @@ class Broker:
             [listener_options(settings, each, listeners) for each in listeners.of_broker],
         )
 
-    # Life.
+    # Running.
 
     def _on_brokers(self, image: Image) -> None:
-        """Brokers may have come, gone or moved."""
+        """Update the addresses of brokers, which may have changed."""
         if self._replication is not None:
             self._replication.update(image)
 
     def _on_settings(self, settings: Settings) -> None:
-        """Dynamic settings changed: the node has them, the rest is told."""
+        """Apply changed dynamic settings. The node has them already."""
         if self._sockets is None or self._is_closed:
             return
         limits = limited_hosts(settings)
         self._runtime.spawn(self._apply_limits(limits), name="broker-limits")
         self.node.replicas.reconfigure(settings)
         if self._membership is not None:
-            self._membership.stay()  # which directories are cordoned off
+            self._membership.stay()  # reports the cordoned directories
 
     async def _apply_limits(self, limits: Mapping[str, int]) -> None:
-        """Unless others were set while the hosts were looked up: those have their own turn."""
+        """Apply the limits, unless others were set during the lookup of hosts: those are applied on
+        their own."""
         found = await self._resolved(limits)
         settings = self.node.settings
         if limits == limited_hosts(settings) and not self._is_closed:
@@ -472,7 +477,8 @@ class Broker:
             self._let_in(settings)
 
     async def _resolved(self, limits: Mapping[str, int]) -> Mapping[str, int]:
-        """By address, where names were given; without the link, which no peer's address tells."""
+        """Return the limits by address instead of host name. The IPv6 zone is removed, because a
+        peer's address does not have it."""
         found: dict[str, int] = {}
         for host, limit in limits.items():
             try:
@@ -483,10 +489,10 @@ class Broker:
             found.update((address.partition("%")[0], limit) for address, _ in addresses)
         return found
 
-    # Faults.
+    # Failures.
 
     def _on_directory_failure(self, directory: LogDirectory) -> None:
-        """Its partitions are out of service already."""
+        """Report a failed directory. Its partitions are out of service already."""
         error, membership = directory.failure, self._membership
         assert error is not None
         if self._node is not None:
@@ -500,22 +506,23 @@ class Broker:
             membership.stay()
 
     def _on_controller_reopened(self) -> None:
-        """A new controller does not know yet that we are alive."""
+        """Send a heartbeat: a new controller does not know yet that this broker is alive."""
         self._log.info("the controller is back", offset=self._publisher.metadata_offset)
         if self._membership is not None:
             self._membership.stay()
 
     def _end(self, error: Exception) -> None:
-        """We cannot go on; whoever waits hears it, and closes."""
+        """The broker cannot continue. `wait` raises the error, and its caller closes the broker."""
         if self.failure is None:
             self.failure = error
             self._log.failure("the broker stops", error)
             self._ended.set()
 
-    # End.
+    # Closing.
 
     async def aclose(self) -> None:
-        """The end, in order; whatever one part does, the others are let go. Again: does nothing."""
+        """Stop everything, in order. If a part fails, the files are closed all the same. Does
+        nothing when called again."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -546,7 +553,8 @@ class Broker:
             await membership.leave(LEAVE_SECONDS)
 
     async def _close_files(self, *, is_quiet: bool) -> None:
-        """After an end that was cut short threads may still write: then nothing is called clean."""
+        """Close the controller and the logs. After an interrupted stop, threads may still write:
+        then no clean shutdown marker is written."""
         if self._controller is not None:
             with suppress(KafkaError, OSError):
                 await self._controller.aclose()
@@ -567,7 +575,7 @@ class Broker:
 
 
 def _failed(what: str, error: Exception, directory: str | None = None) -> BrokerFailed:
-    """Why a directory that this node needs is out of service, and what to do."""
+    """Return why a required directory is out of service, and what to do."""
     where = {} if directory is None else {"directory": directory}
     return BrokerFailed(f"{what}: {advice(error)}", why=str(error), **where)
 
@@ -579,7 +587,7 @@ async def bind_listener(
     listeners: Listeners,
     service: Service,
 ) -> int:
-    """The port. BrokerFailed when the machine refuses."""
+    """Return the port. Raise BrokerFailed if the machine refuses."""
     try:
         options = listener_options(settings, listener, listeners)
         return await _bind(sockets, options, service)
@@ -593,7 +601,7 @@ async def bind_listener(
 
 
 async def _bind(sockets: SocketServer, options: ListenerOptions, service: Service) -> int:
-    """The port. A machine may call itself by an IPv6 address that it has not got."""
+    """Return the port. A machine's name may resolve to an IPv6 address that it does not have."""
     try:
         return (await sockets.listen(options, service)).port
     except OSError as error:
@@ -603,5 +611,5 @@ async def _bind(sockets: SocketServer, options: ListenerOptions, service: Servic
 
 
 def _reason(error: OSError) -> str:
-    """What the system says, without the words that event loops put around it."""
+    """Return the system's message, without the words that event loops add to it."""
     return _BIND_WORDS.sub("", error.strerror or str(error))

@@ -1,7 +1,7 @@
-"""The settings of a node that is a cluster by itself, for whoever gives none.
+"""The settings of a standalone node, for a user that gives none.
 
-What must be said in a file elsewhere is decided here: roles, ids, listeners on this machine only,
-and replication of one for the topics that the broker makes itself.
+They fix what a file must say for other nodes: roles, ids, listeners on this machine only, and a
+replication factor of one for the internal topics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 (as people write it)
 
 
 def standalone_layer(directory: str, host: str = LOCAL, port: int = PORT) -> Layer:
-    """Everything that has to be given; to be laid under what a user gives."""
+    """Return all required settings, to be overlaid with what a user gives."""
     controller = f"{LOCAL}:{CONTROLLER_PORT if port != CONTROLLER_PORT else PORT}"
     return overrides(
         {
@@ -46,7 +46,7 @@ def _bracketed(host: str) -> str:
 
 
 def parse_listen(text: str) -> tuple[str, int]:
-    """`port`, `host:port` or `:port` (every address), as `--listen` takes it."""
+    """Parse `port`, `host:port` or `:port` (every address), as `--listen` takes it."""
     host, colon, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise ConfigError("give a port, host:port or :port", listen=text)

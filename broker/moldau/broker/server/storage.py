@@ -1,10 +1,12 @@
-"""The directories of a node: which they are, whom they belong to, and formatting them.
+"""The directories of a node: their paths, the cluster they belong to, and formatting them.
 
-Invariants: a node starts only in directories that were formatted for it; what formatting writes for
-a node follows from its settings alone, so `moldau storage format` and a broker that formats for
-itself write the same; a broker formats for itself only where nothing is lost by it: as long as none
-of its directories has been used. An empty directory beside one in use may be a disk that is not
-mounted, and what lies on it would be given up in silence.
+Invariants:
+* A node starts only in directories that were formatted for it.
+* What formatting writes for a node follows from its settings alone. So `moldau storage format` and
+  a broker that formats its own directories write the same.
+* A broker formats its own directories only if nothing is lost: none of them has been used. An empty
+  directory beside a used one may be a disk that is not mounted, and its data would be given up
+  without notice.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from moldau.runtime.files import Files
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a node keeps what: `logs` for partitions, `metadata` for the metadata log."""
+    """The directories of a node: `logs` for partitions, `metadata` for the metadata log."""
 
     logs: tuple[str, ...]
     metadata: str
@@ -46,7 +48,7 @@ class Places:
 
 
 def places_of(settings: Settings) -> Places:
-    """What the settings say. Paths are to be absolute already."""
+    """Return the directories from the settings. The paths must be absolute."""
     logs = settings[log_dirs]
     assert logs, "one of log.dirs and log.dir always has a value"
     metadata = settings[metadata_log_dir]
@@ -54,7 +56,7 @@ def places_of(settings: Settings) -> Places:
 
 
 def cordoned_directories(settings: Settings, directories: LogDirectories) -> list[Uuid]:
-    """Those that are to take no new replicas (KIP-1066); the controller has to hear of them."""
+    """Return the directories that take no new replicas (KIP-1066). The controller must be told."""
     named = settings[cordoned_log_dirs]
     return [
         each.directory_id
@@ -64,9 +66,9 @@ def cordoned_directories(settings: Settings, directories: LogDirectories) -> lis
 
 
 def cluster_of(files: Files, settings: Settings) -> str:
-    """The id of the cluster that the node belongs to, as its metadata directory says.
+    """Return the id of the node's cluster from its metadata directory.
 
-    ConfigError when the directory was not formatted, or for another node.
+    Raise ConfigError if the directory is not formatted, or is formatted for another node.
     """
     path = places_of(settings).metadata
     meta = read_meta_properties(files, path)
@@ -95,9 +97,12 @@ def plan_of(
     host_name: str,
     first_voters: Sequence[str] = (),
 ) -> Plan:
-    """What formatting is to write. `is_standalone`: this node is the first and only voter, named in
-    the log, where it is reached as the settings say, under `host_name` if they name no host.
-    `first_voters`: all of the first voters, as `id@host:port:directory-id`."""
+    """Return what formatting must write.
+
+    `is_standalone`: this node is the first and only voter. The log names it with the endpoints from
+    the settings, and with `host_name` where they name no host. `first_voters`: all first voters, as
+    `id@host:port:directory-id`.
+    """
     places = places_of(settings)
     endpoints = None
     if is_standalone:
@@ -151,11 +156,11 @@ def format_if_empty(
     host_name: str,
     cluster_id: str | None = None,
 ) -> bool:
-    """Format those of a node's directories that hold nothing; whether that made a new cluster.
-    With `cluster_id` they belong to that cluster, whose voters the settings name.
+    """Format the empty directories of a node. Return whether that made a new cluster. With
+    `cluster_id` they belong to that cluster, whose voters the settings name.
 
-    ConfigError when there is something else in them, or when another one is in use. Formatting that
-    was cut short is done anew.
+    Raise ConfigError if an unformatted directory holds other files, or if another directory is in
+    use. An interrupted formatting is repeated.
     """
     places = places_of(settings)
     todo = [path for path in places.all if read_meta_properties(files, path) is None]
@@ -189,7 +194,7 @@ def format_if_empty(
 
 
 def _not_there(places: Places, path: str, used: str) -> ConfigError:
-    """Of a directory that should have been in use like the others."""
+    """Return the error for an unformatted directory beside used ones."""
     if path == places.metadata:
         advice = "without the metadata that it had, the data there belong to nobody"
     else:
@@ -206,7 +211,7 @@ def _not_there(places: Places, path: str, used: str) -> ConfigError:
 
 
 def known_cluster(files: Files, places: Places) -> str | None:
-    """The cluster that any of the directories was formatted for."""
+    """Return the cluster that any of the directories was formatted for."""
     for path in places.all:
         meta = read_meta_properties(files, path)
         if meta is not None and meta.cluster_id is not None:
@@ -219,7 +224,7 @@ _LEFT_OF_METADATA = frozenset((SnapshotId(0, 0).file_name,))
 
 
 def _is_used(files: Files, path: str) -> bool:
-    """Whether more is there than what formatting leaves, be it whole or cut short."""
+    """Whether the directory holds more than formatting leaves, complete or interrupted."""
     metadata = f"{path}/{DIRECTORY}"
     return bool(
         _names_in(files, path) - _LEFT_BY_FORMATTING
@@ -228,7 +233,7 @@ def _is_used(files: Files, path: str) -> bool:
 
 
 def _names_in(files: Files, path: str) -> set[str]:
-    """What is there, by the names that are meant."""
+    """Return the names in the directory, without the endings of temporary files."""
     if not files.exists(path):
         return set()
     return {name.removesuffix(".tmp").removesuffix(".part") for name in files.list(path)}
