@@ -42,7 +42,7 @@ from typing import Final, Self, TypeVar, Unpack
 
 from moldau.client.consumer.assigned import NO_IDS
 from moldau.client.consumer.columns import PartitionColumns
-from moldau.client.consumer.decoding import Decoding, Undecoded
+from moldau.client.consumer.decoding import Decoding
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.interceptors import ConsumerInterceptor, Interceptors
 from moldau.client.consumer.iteration import PartStream, RecordStream
@@ -55,6 +55,7 @@ from moldau.client.consumer.reader import GroupsReader
 from moldau.client.consumer.record import ConsumerRecord, whole_records
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.seeking import ConsumerPositions, Partitions
+from moldau.client.consumer.supply import Supply
 from moldau.client.consumer.taken import Chosen, RecordsOut
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
@@ -142,7 +143,6 @@ class Consumer(ConsumerPositions):
         self._interceptors = Interceptors()
         self._given_deserializers = (key_deserializer, value_deserializer)
         self._decoding: Decoding | None = None
-        self._undecoded: list[Undecoded] = []
         self._interest = Interest()
         self._group: ConsumerGroup | None = None
         self._out = RecordsOut()
@@ -192,6 +192,8 @@ class Consumer(ConsumerPositions):
                 self._decoding = Decoding.of(
                     self._given_deserializers, self.settings, self._cluster.runtime
                 )
+                self._supply.interceptors = self._interceptors
+                self._supply.decoding = self._decoding
                 await self._cluster.refresh()
 
     def _begin(self) -> None:
@@ -221,6 +223,7 @@ class Consumer(ConsumerPositions):
             settings[metrics_num_samples],
             self._lags,
         )
+        self._supply = Supply(self._positions, self._out, self._fetcher, self._metrics)
         self._metrics.connections = lambda: self._cluster.connections
         self._fetcher.on_fetched = self._metrics.fetched
         self._cluster.on_update = self._metadata_came
@@ -467,7 +470,7 @@ class Consumer(ConsumerPositions):
         chosen = None if partitions is None else _chosen_in(partitions)
         self._asks()
         self._out.finish()
-        found = await self._poll(timeout_s, partial(self._found, max_records), chosen)
+        found = await self._poll(timeout_s, partial(self._supply.records, max_records), chosen)
         self._out.gave(found)
         return found
 
@@ -493,22 +496,9 @@ class Consumer(ConsumerPositions):
         chosen = None if partitions is None else _chosen_in(partitions)
         self._asks()
         self._out.finish()
-        found = await self._poll(timeout_s, partial(self._found_columns, max_records), chosen)
+        found = await self._poll(timeout_s, partial(self._supply.columns, max_records), chosen)
         self._out.gave(found)
         return found
-
-    async def _found_columns(self, max_records: int) -> list[PartitionColumns]:
-        self._fetch_again(self._out.take_all())
-        parts = self._positions.take_columns(max_records)
-        self._count_consumed([(each.topic, len(each)) for each in parts])
-        return parts
-
-    def _fetch_again(self, parts: Iterable[Part]) -> None:
-        """Goes back to where these begin: nobody was given them."""
-        for part in parts:
-            position = self._positions.get(TopicPartition(part.topic, part.partition))
-            if position is not None and part.first_offset < position.position:
-                position.seek(part.first_offset, position.epoch)
 
     async def _poll(
         self, timeout_s: float, find: Callable[[], Awaitable[list[P]]], chosen: Chosen
@@ -594,79 +584,6 @@ class Consumer(ConsumerPositions):
             self._turned_at = self._clock.monotonic()
             self._check_may_poll()
 
-    async def _found(self, max_records: int) -> list[PartitionRecords]:
-        """What lies here, else what nobody has seen yet, as interceptors let it through."""
-        while True:
-            left = self._out.take(max_records, self._positions.chosen)
-            if left:
-                return left
-            if self._decoding is None:
-                parts = self._positions.take(max_records)
-            else:
-                parts = await self._decoded(max_records)
-            self._count_consumed([(each.topic, len(each.records)) for each in parts])
-            if not parts:
-                return parts
-            seen = self._seen(parts)
-            if seen:
-                return seen
-
-    def _count_consumed(self, counts: Sequence[tuple[str, int]]) -> None:
-        """So many records of topics were taken from what was fetched."""
-        emptied = self._positions.emptied
-        self._metrics.consumed(counts, emptied)
-        makes_room = bool(emptied)
-        emptied.clear()
-        if counts or makes_room:
-            self._fetcher.taken(makes_room=makes_room)
-
-    def _seen(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
-        """As interceptors let them through. What not even they can be kept from (Ctrl-C) costs no
-        record either."""
-        seen: list[PartitionRecords] | None = None
-        try:
-            seen = self._interceptors.consumed(parts)
-        finally:
-            if seen is None:
-                self._out.take_back(parts)
-        return seen
-
-    async def _decoded(self, max_records: int) -> list[PartitionRecords]:
-        """The next records, as the deserializers give them. A partition goes back to the first that
-        they fail at, and the poll after the one that gave those before it says so."""
-        assert self._decoding is not None
-        while True:
-            self._raise_undecoded()
-            chosen = self._positions.chosen
-            parts = self._out.begin_decoding(max_records, chosen)
-            if not parts:
-                self._out.hold(self._positions.take(max_records))
-                parts = self._out.begin_decoding(max_records, chosen)
-            decoded, self._undecoded = await self._decoding.decode(parts)
-            wanted = self._out.end_decoding()
-            for where, offset, error in self._undecoded:
-                position = self._positions.get(where)
-                if where in wanted and position is not None:
-                    self._out.drop_waiting([where])  # the rest of what a poll before took
-                    position.seek(offset, position.epoch)
-                    position.fail(error)
-            decoded = [each for each in decoded if TopicPartition(*each[:2]) in wanted]
-            if decoded or not parts:
-                return decoded
-
-    def _raise_undecoded(self) -> None:
-        """What a record has failed with that nobody has sought past yet; once, then it is tried
-        again."""
-        chosen = self._positions.chosen
-        for each in list(self._undecoded):
-            if chosen is not None and each.where not in chosen:
-                continue
-            self._undecoded.remove(each)
-            position, error = self._positions.get(each.where), each.error
-            if position is not None and position.error is error:
-                position.take_error()
-                raise error
-
     async def getone(self, *partitions: Partition) -> ConsumerRecord:
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
@@ -710,7 +627,7 @@ class Consumer(ConsumerPositions):
         try:
             self._check_may_poll()
             most = max_records or self.settings[rows.max_poll_records]
-            return await self._poll(_ITERATION_S, partial(self._found, most), chosen)
+            return await self._poll(_ITERATION_S, partial(self._supply.records, most), chosen)
         except ClientClosed:
             if not self._is_closing:
                 raise

@@ -95,7 +95,7 @@ class _ReadElsewhere(AsyncConsumer):
 
     def take_back_columns(self, parts: list[PartitionColumns]) -> None:
         """The same of columns."""
-        self._fetch_again(parts)
+        self._supply.fetch_again(parts)
 
 
 class _InThread(RebalanceListener):
