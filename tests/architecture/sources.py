@@ -7,6 +7,7 @@ git (a source archive) the folders are walked and what builds leave behind is sk
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +30,15 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.path)
+        """Parsed while nothing is collected: a finalizer that runs Python code in the midst of a
+        parse ends it with a SystemError in CPython 3.11 ("recursion depth mismatch")."""
+        is_on = gc.isenabled()
+        gc.disable()
+        try:
+            return ast.parse(self.text, self.path)
+        finally:
+            if is_on:
+                gc.enable()
 
     @property
     def is_test(self) -> bool:

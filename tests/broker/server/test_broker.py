@@ -279,7 +279,7 @@ def test_listeners_are_told_where_clients_reach_them() -> None:
     async def scenario(runtime: Runtime) -> None:
         async with house(runtime) as at:
             settings = {
-                "listeners": f"IN://{HOST}:0,OUT://:0,CONTROLLER://c:3",
+                "listeners": f"IN://{HOST}:0,OUT://:0,CONTROLLER://{HOST}:0",
                 "listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT,CONTROLLER:PLAINTEXT",
                 "inter.broker.listener.name": "IN",
             }

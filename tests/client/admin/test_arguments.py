@@ -67,6 +67,16 @@ def text(name: str) -> Argument:
 
 BROKER = whole("a broker's id is ", 32, -1, -2, 300.0, b"1", [1])
 NO_BROKERS: Final = (3, "1", ["1"], [1.0], [True], [None], [-1], [-2], [2**31])
+VOTER = Argument(1, BROKER.words, (*BROKER.bad, None))
+DIRECTORY = Argument(
+    bytes(15) + b"\1", "a directory's id is 16 bytes", ("abc", None, 3, uuid.UUID(int=1), b"short")
+)
+LISTENERS = Argument(
+    {"CONTROLLER": ("h", 9093)},
+    "listeners with their values are given as a dict|a listener's name is |"
+    "the (address|host|port) of L is ",
+    (3, "a", [], None, {1: ("h", 1)}, {"L": "h:1"}, {"L": ("h",)}, {"L": (1, 1)}, {"L": ("h", 0)}),
+)
 BROKERS = Argument([1], "brokers are given as a list|a broker's id is ", NO_BROKERS)
 NO_PARTITIONS: Final = (
     "t",
@@ -280,6 +290,8 @@ METHODS: Final[Mapping[str, Mapping[str, Argument]]] = {
         "member_ids": names("member"),
         "reason": text("reason"),
     },
+    "add_voter": {"node": VOTER, "directory_id": DIRECTORY, "listeners": LISTENERS},
+    "remove_voter": {"node": VOTER, "directory_id": DIRECTORY},
     "supported_features": {"broker": BROKER},
     "unregister_broker": {"broker": Argument(1, BROKER.words, (*BROKER.bad, None))},
     "update_features": {

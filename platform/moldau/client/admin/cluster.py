@@ -23,6 +23,7 @@ from moldau.client.settings.arguments import (
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
+from moldau.link.arguments import str_of, told
 from moldau.link.cluster import ANY_BROKER
 from moldau.link.metadata import Broker, Metadata, TopicPartition
 from moldau.protocol.acl_operations import AclOperation, operations_in
@@ -273,27 +274,27 @@ class ClusterAdmin(AdminRequests):
     async def add_voter(
         self, node: int, directory_id: Uuid, listeners: Mapping[str, tuple[str, int]]
     ) -> None:
-        """Lets a controller vote that reads the metadata log by now (KIP-853): a node with its
-        disk, reached at host and port by the name of each listener."""
+        """Add a controller to the voters (KIP-853). It must have caught up with the metadata log.
+
+        `directory_id` is that of its metadata directory; `listeners` has a host and port by the
+        name of each listener.
+        """
         request = AddRaftVoterRequest(
             cluster_id=self._cluster.metadata.cluster_id,
             timeout_ms=self._cluster.settings[rows.request_timeout_ms],
             voter_id=broker_of(node),
-            voter_directory_id=bytes(directory_id),
-            listeners=[
-                VoterListener(name=name, host=host, port=port)
-                for name, (host, port) in listeners.items()
-            ],
+            voter_directory_id=_directory_id(directory_id),
+            listeners=_voter_listeners(listeners),
         )
         answer = await self._ask_controller(request, AddRaftVoterResponse)
         raise_for(answer.error_code, answer.error_message or "", node=node)
 
     async def remove_voter(self, node: int, directory_id: Uuid) -> None:
-        """Takes a controller out of those that vote; it may go on reading."""
+        """Remove a controller from the voters. It may go on reading the metadata log."""
         request = RemoveRaftVoterRequest(
             cluster_id=self._cluster.metadata.cluster_id,
             voter_id=broker_of(node),
-            voter_directory_id=bytes(directory_id),
+            voter_directory_id=_directory_id(directory_id),
         )
         answer = await self._ask_controller(request, RemoveRaftVoterResponse)
         raise_for(answer.error_code, answer.error_message or "", node=node)
@@ -378,3 +379,22 @@ def _producer(answer: ProducerState) -> ActiveProducer:
         answer.last_timestamp,
         answer.current_txn_start_offset,
     )
+
+
+def _directory_id(given: object) -> bytes:
+    if not isinstance(given, bytes):
+        raise TypeError(f"a directory's id is 16 bytes, as parse_uuid gives, not {told(given)}")
+    if len(given) != len(ZERO_UUID):
+        raise ValueError(f"a directory's id is 16 bytes, not {len(given)}: {told(given)}")
+    return given
+
+
+def _voter_listeners(given: Mapping[str, object]) -> list[VoterListener]:
+    found = []
+    for name, address in by_name(given, "listener").items():
+        if not isinstance(address, tuple) or len(address) != 2:
+            raise TypeError(f"the address of {name} is (host, port), not {told(address)}")
+        host = str_of(address[0], f"the host of {name}")
+        port = within(address[1], f"the port of {name}", range(1, 2**16))
+        found.append(VoterListener(name=name, host=host, port=port))
+    return found

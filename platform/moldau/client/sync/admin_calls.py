@@ -78,12 +78,14 @@ class AdminCalls(BlockingClient):
     def add_voter(
         self, node: int, directory_id: Uuid, listeners: Mapping[str, tuple[str, int]]
     ) -> None:
-        """Lets a controller vote that reads the metadata log by now (KIP-853): a node with its
-        disk, reached at host and port by the name of each listener."""
+        """Add a controller to the voters (KIP-853). It must have caught up with the metadata log.
+
+        `directory_id` is that of its metadata directory; `listeners` has a host and port by the
+        name of each listener."""
         self._call(self._client.add_voter(node, directory_id, listeners))
 
     def remove_voter(self, node: int, directory_id: Uuid) -> None:
-        """Takes a controller out of those that vote; it may go on reading."""
+        """Remove a controller from the voters. It may go on reading the metadata log."""
         self._call(self._client.remove_voter(node, directory_id))
 
     def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
