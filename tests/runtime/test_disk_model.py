@@ -101,7 +101,7 @@ class FileModel:
 
     def _may_be(self, at: int, value: int) -> None:
         if at == len(self.values):
-            self.values.append({0})
+            self.values.append({0} | self.tainted.get(at, set()))
         self.values[at].add(value)
 
     def _pass_through(self) -> None:
