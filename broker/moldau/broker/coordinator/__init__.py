@@ -1,6 +1,7 @@
-"""The coordinators: business logic as pure cores over a partition of a log, and the one runtime
-that appends for them, replays, parks answers until they are committed, and loads.
+"""The coordinators: pure cores with the business logic of one partition of a log each, and one
+runtime.
 
-`outcome` is what a core hands to the runtime; `group` holds the cores of consumer groups and
-their offsets over `__consumer_offsets`.
+The runtime loads the cores, appends and replays their records, and parks answers until the records
+are committed. `outcome` is what a core returns to the runtime. `group` holds the cores of groups
+and their offsets, stored in `__consumer_offsets`.
 """

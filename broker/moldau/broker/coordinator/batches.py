@@ -1,8 +1,8 @@
-"""Records of a coordinator as batches of its log, and back.
+"""Encode a coordinator's records as batches of its log, and decode them.
 
-Invariant: the records of one outcome are in one batch, which the log holds whole or not at all.
-What another version of Kafka wrote and we have no schema for is left out, not refused: it stays in
-the log until somebody compacts it away.
+Invariant: the records of one outcome are in one batch, which the log holds as a whole or not at
+all. A record of another version of Kafka for which there is no schema is skipped, not rejected. It
+stays in the log until compaction removes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDS: Final[dict[int, bool]] = {ControlType.ABORT: False, ControlType.COMMIT: T
 
 
 class Stored(NamedTuple):
-    """A record as it lies in the log."""
+    """A record as it is in the log."""
 
     offset: int
     producer_id: int
@@ -46,12 +46,12 @@ class Ended(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What a part of the log says, and where the next part begins."""
+    """The records of a part of the log, and where the next part begins."""
 
     entries: list[Stored | Ended]
     next_offset: int
     unknown: int
-    """Records that we have no schema for."""
+    """The number of records without a schema."""
 
 
 def encode_batch(
@@ -61,7 +61,8 @@ def encode_batch(
     codec: Codec,
     size_bytes_max: int,
 ) -> bytearray:
-    """One batch; KafkaError MESSAGE_TOO_LARGE when it is larger than the log takes."""
+    """Encode the records as one batch. Raises MESSAGE_TOO_LARGE if it is larger than the log
+    accepts."""
     builder = BatchBuilder(codec=codec)
     for record in records:
         key = log.encode_key(record.key)
@@ -81,8 +82,8 @@ def encode_batch(
 
 
 def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
-    """The whole batches in `data`, from `offset` on. MalformedMessage and CorruptRecord say that
-    the log cannot be read."""
+    """Decode the whole batches in `data`, from `offset` on. Raises MalformedMessage or
+    CorruptRecord if the log cannot be read."""
     entries: list[Stored | Ended] = []
     unknown = 0
     next_offset = offset
@@ -110,6 +111,6 @@ def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
 
 
 def chunks(entries: list[Stored | Ended], size: int) -> Iterator[list[Stored | Ended]]:
-    """Parts of at most `size`."""
+    """Split the entries into parts of at most `size`."""
     for start in range(0, len(entries), size):
         yield entries[start : start + size]

@@ -1,7 +1,7 @@
-"""What the shards of one coordinator tell about their work.
+"""Metrics of the shards of one coordinator.
 
-Kafka's metrics of the same meaning stand in the comments. There is no queue of events here: a
-request is decided as soon as it is read, so what Kafka measures as time in the queue is none.
+The comments name Kafka's metrics of the same meaning. There is no event queue here: a request is
+decided as soon as it is read, so there is no counterpart of Kafka's queue time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PROCESSING_SECONDS: Final = (0.00001, 0.000025, 0.00005, *SECONDS)
 
 
 class CoordinatorMetrics:
-    """Of one coordinator on one node; `name` is its part of the metrics' names."""
+    """The metrics of one coordinator on one node. `name` is its part of the metrics' names."""
 
     __slots__ = ("_prefix", "_registry", "loading", "parked", "processing")
 
@@ -43,7 +43,7 @@ class CoordinatorMetrics:
         )
 
     def watch(self, shells: Shells) -> None:
-        """Counts these at each scrape."""
+        """Count these shards at each scrape."""
         for state in ("loading", "active", "failed"):
             self._registry.read_gauge(
                 f"{self._prefix}.partitions.{state}",  # num-partitions
@@ -54,12 +54,12 @@ class CoordinatorMetrics:
 
 
 class Shells(Protocol):
-    """The shards that are here."""
+    """The shards on this node."""
 
     def states(self) -> Iterator[State]: ...
 
 
 def _count(shells: Shells, name: str) -> int:
-    """A shard that is closed and still here could not be loaded."""
+    """The number of shards in a state. A closed shard that is still here failed to load."""
     shown = "closed" if name == "failed" else name
     return sum(each.value == shown for each in shells.states())

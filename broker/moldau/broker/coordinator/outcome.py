@@ -1,9 +1,9 @@
-"""What a decision of a coordinator is: records to append, and the answers that depend on them.
+"""The result of a coordinator's decision: records to append, and the answers that depend on them.
 
 Invariants: an outcome changes nothing durable by itself. The runtime appends its records as one
-batch, replays them, and gives the answers when the batch, and all that was appended before it, is
-committed. A refused append changes nothing: nothing of it was replayed, and `on_failure` says what
-those hear who wait.
+batch, replays them, and gives the answers when this batch and everything appended before it are
+committed. A rejected append changes nothing: none of its records was replayed. `on_failure` then
+decides what the waiting requests are answered.
 """
 
 from __future__ import annotations
@@ -15,32 +15,36 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.declare import LogKey, LogValue, Response
 
 Ticket: TypeAlias = object
-"""One parked request, as the runtime knows it. Cores keep it and give it back, each once."""
+"""One parked request, as the runtime knows it. A core keeps the ticket and gives it back exactly
+once."""
 
 Answer: TypeAlias = "tuple[Ticket, Response | KafkaError]"
 OnFailure: TypeAlias = "Callable[[KafkaError, int], Outcome]"
 
 
-# Tuples, because each request pays for one of these or both, and a frozen dataclass costs twice
-# as much to make.
+# Named tuples, because every request creates one of these or both, and a frozen dataclass costs
+# twice as much to create.
 
 
 class LogRecord(NamedTuple):
-    """One record of a coordinator's log, by its schemas; a tombstone where there is no value."""
+    """One record of a coordinator's log, as a key and a value of its schemas. Without a value it is
+    a tombstone."""
 
     key: LogKey
     value: LogValue | None = None
     version: int | None = None
-    """In which version the value is written; None: the newest that the features allow."""
+    """The version in which the value is written. None means the newest version that the features
+    allow."""
 
 
 class Outcome(NamedTuple):
     """What the runtime must do, in this order: append `records`, replay them, give `answers` once
     they are committed.
 
-    An answer that is a KafkaError becomes the response that has this error. `on_failure` is told
-    that the append was refused, why, and when; what it returns is done in place of this outcome,
-    and has no records. Without it the answers of this outcome become that error.
+    An answer that is a KafkaError becomes the response with this error. `on_failure` is called when
+    the append was rejected; its arguments are the error and the time. The outcome that it returns
+    replaces this one and has no records. Without `on_failure` all answers of this outcome become
+    that error.
     """
 
     records: tuple[LogRecord, ...] = ()
@@ -52,5 +56,5 @@ NOTHING: Final = Outcome()
 
 
 def answered(ticket: Ticket, response: Response | KafkaError) -> Outcome:
-    """Nothing to append, one answer."""
+    """An outcome with one answer and no records."""
     return Outcome((), ((ticket, response),))

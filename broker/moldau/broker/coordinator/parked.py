@@ -1,7 +1,7 @@
-"""Answers that wait until all below an offset is committed.
+"""Answers that wait until everything below an offset is committed.
 
-Invariant: each answer is given once: when the high watermark is there, or when its time is over,
-or when the partition is not led from here any more, whichever comes first.
+Invariant: each answer is given once: when the high watermark reaches the offset, when the wait
+times out, or when this node stops leading the partition, whichever comes first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moldau.protocol.declare import Response
 
 OnAnswer: TypeAlias = "Callable[[Response | KafkaError], None]"
-"""What a ticket is to the runtime."""
+"""The type of a ticket in the runtime."""
 
 _BY_APPEND_ERROR: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -34,13 +34,13 @@ _BY_APPEND_ERROR: Final = {
 
 
 def as_answer(error: KafkaError) -> KafkaError:
-    """What clients of a coordinator hear of an error of its log."""
+    """The error that clients of a coordinator get for an error of its log."""
     code = _BY_APPEND_ERROR.get(error.code)
     return error if code is None else KafkaError(code)
 
 
 def give(ticket: Ticket, response: Response | KafkaError) -> None:
-    """A ticket is the function that answers."""
+    """Answer the request of a ticket. A ticket is the function that answers."""
     assert callable(ticket)
     ticket(response)
 
@@ -57,14 +57,15 @@ class Parked(Delayed):
         answers: tuple[Answer, ...],
         on_committed: Callable[[], None],
     ) -> None:
-        """`on_committed` hears that the answers are about to be given."""
+        """`on_committed` is called just before the answers are given."""
         self._partition = partition
         self._end_offset = end_offset
         self._answers = answers
         self._on_committed = on_committed
 
     def try_complete(self) -> bool:
-        """Whether all of it is committed, or never will be from here."""
+        """Give the answers if everything is committed, or an error if this node is no longer the
+        leader. Returns whether they were given."""
         if not self._partition.is_leader:
             self._refuse(ErrorCode.NOT_COORDINATOR)
             return True

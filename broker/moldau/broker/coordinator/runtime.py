@@ -1,7 +1,8 @@
-"""All shards of one coordinator on this node: found by key, begun and ended as leadership moves.
+"""All shards of one coordinator on this node, by partition. They start and end as leadership moves.
 
-Invariant: a shard is here exactly while this node leads its partition, in one leader epoch: one
-that lost its leadership and has it again may hold state whose records were cut off meanwhile.
+Invariant: a shard is here exactly while this node leads its partition, in one leader epoch. After
+this node loses the leadership and gets it again, the shard is loaded anew: records behind its old
+state may have been truncated meanwhile.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class CoordinatorRuntime(Generic[S]):
-    """One for each kind of coordinator, which is for each log of one."""
+    """The shards of one kind of coordinator, and so of one log."""
 
     def __init__(self, ground: Ground, replicas: Replicas, make: Callable[[], S]) -> None:
-        """`make` makes an empty shard."""
+        """`make` creates an empty shard."""
         self._ground = ground
         self._replicas = replicas
         self._make = make
@@ -31,7 +32,8 @@ class CoordinatorRuntime(Generic[S]):
         self._is_closed = False
 
     def elect(self, index: int, leader_epoch: int = 0) -> None:
-        """This node leads the partition in that epoch. May be told again."""
+        """Load the shard of a partition that this node leads in that epoch. May be called
+        repeatedly."""
         if self._is_closed:
             return
         try:
@@ -49,35 +51,37 @@ class CoordinatorRuntime(Generic[S]):
         self._shells[index] = ShardShell(self._ground, partition, self._make())
 
     def resign(self, index: int) -> None:
-        """It does not. All who are parked there hear so."""
+        """Close the shard of a partition that this node does not lead. Parked requests are answered
+        with NOT_COORDINATOR."""
         self._epochs.pop(index, None)
         known = self._shells.pop(index, None)
         if known is not None:
             known.close()
 
     def drop_unled(self) -> None:
-        """Some replicas went out of service."""
+        """Close the shards of partitions that this node no longer leads, after replicas went out of
+        service."""
         for index, shell in list(self._shells.items()):
             if not shell.partition.is_leader:
                 self.resign(index)
 
     def shell(self, index: int) -> ShardShell[S]:
-        """KafkaError NOT_COORDINATOR when it is not here."""
+        """The shard of that partition. Raises NOT_COORDINATOR if it is not here."""
         known = self._shells.get(index)
         if known is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return known
 
     def __iter__(self) -> Iterator[ShardShell[S]]:
-        """All that are here, loading ones too."""
+        """All shards on this node, also those that are loading."""
         return iter(list(self._shells.values()))
 
     def states(self) -> Iterator[State]:
-        """Of each that is here."""
+        """The state of each shard on this node."""
         return iter([shell.state for shell in self._shells.values()])
 
     def close(self) -> None:
-        """The node stops."""
+        """Stop: close all shards, and load none any more."""
         self._is_closed = True
         for index in list(self._shells):
             self.resign(index)

@@ -1,7 +1,7 @@
-"""What the runtime asks of the business logic of one partition of a coordinator's log.
+"""The interface of the runtime to the business logic of one partition of a coordinator's log.
 
-A shard is a pure core: no clock, no tasks, no files. Decisions are functions of it that the runtime
-is given (`Decide`); everything durable in it comes through `replay`.
+A shard is a pure core: no clock, no tasks, no files. A decision is a function of the shard that is
+passed to the runtime (`Decide`). Durable state changes only through `replay`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ NO_PRODUCER: int = -1
 
 
 class Shard(Protocol):
-    """One partition's state."""
+    """The state of one partition."""
 
     def replay(
         self, offset: int, producer_id: int, key: LogKey, value: LogValue | None, now_ms: int
     ) -> None:
-        """The record at `offset`; `producer_id` is that of its transaction, or NO_PRODUCER."""
+        """Apply the record at `offset`. `producer_id` is that of its transaction, or
+        NO_PRODUCER."""
         ...
 
     def replay_end(self, producer_id: int, *, is_commit: bool) -> None:
-        """The transaction of that producer is over in this partition."""
+        """Apply the end of that producer's transaction in this partition."""
         ...
 
     @property
     def is_settled(self) -> bool:
-        """Whether `settle` has nothing to do, and no deadline came nearer since it was called."""
+        """Whether `settle` has nothing to do, and no deadline has moved nearer since it was last
+        called."""
         ...
 
     def settle(self, now_ms: int) -> Outcome | None:
-        """To be called after loading and after each outcome unless `is_settled`, until it returns
-        None: tidies up, and says what else is to be done."""
+        """Tidy up and return what else must be done. Called after loading and after each outcome
+        unless `is_settled`, until it returns None."""
         ...
 
     def next_deadline_ms(self) -> int | None:
@@ -43,15 +45,17 @@ class Shard(Protocol):
         ...
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """A part of what is overdue."""
+        """Do a part of what is overdue."""
         ...
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """The partition goes elsewhere: all who are parked in it, to hear NOT_COORDINATOR."""
+        """Give back the tickets of all parked requests, because the partition moves to another
+        broker. They are answered with NOT_COORDINATOR."""
         ...
 
 
 S = TypeVar("S", bound=Shard)
 
 Decide: TypeAlias = "Callable[[S, int], Outcome]"
-"""From the shard and `now_ms`, monotonic. A KafkaError refuses, and nothing happened."""
+"""A decision about the shard at `now_ms` (monotonic). If it raises a KafkaError, nothing has
+changed."""

@@ -1,17 +1,19 @@
-"""A shard at work on its partition: loads, decides, appends, replays, parks, and ticks.
+"""The runtime of one shard and its partition: loads, decides, appends, replays, parks, and ticks.
 
 Order of one request: decide -> append the records as one batch -> replay them -> park the answers
-until the high watermark has passed everything appended so far. A refused append changes nothing:
-nothing of it was replayed. Decisions that do not depend on each other (commits of offsets) are
-gathered: those of one turn of the event loop share one batch and one write; whatever else is
-decided sees them replayed.
+until the high watermark has passed everything appended so far. A rejected append changes nothing:
+none of its records was replayed. Decisions that do not depend on each other (commits of offsets)
+are gathered: those of one turn of the event loop share one batch and one write. Before any other
+decision the gathered records are replayed.
 
-Invariants: one thing at a time is decided, and after all that was appended before is replayed; who
-is parked is answered, at the latest when the shard is unloaded; what is read while the shard is
-loaded is read off the event loop, and replayed in short runs on it.
+Invariants:
+- One decision is made at a time, after all records that were appended before are replayed.
+  (Gathered decisions do not see each other's records.)
+- Every parked request is answered, at the latest when the shard is unloaded.
+- While the shard loads, the log is read off the event loop and replayed on it in short runs.
 
-A shard whose log cannot be read, or whose replay of it fails, stays closed (NOT_COORDINATOR) until
-another leader epoch: to guess would lose offsets without a word.
+If the log of a shard cannot be read or replayed, the shard stays closed (NOT_COORDINATOR) until
+`CoordinatorRuntime.elect` loads it again: guessing would silently lose offsets.
 """
 
 from __future__ import annotations
@@ -52,13 +54,13 @@ REPLAYED_AT_ONCE: Final = 500
 GATHERED_MAX: Final = 1000
 TICKS_AT_ONCE: Final = 50
 _OF_ONE_OF_THEM: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR)
-"""Refusals of a batch that its parts need not share."""
+"""Errors of a shared batch that may be the fault of one of its outcomes only."""
 _MS: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
 
 
 class State(Enum):
-    """LOADING -> ACTIVE -> CLOSED; LOADING -> CLOSED."""
+    """The states of a shard. LOADING -> ACTIVE -> CLOSED; LOADING -> CLOSED."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -66,27 +68,27 @@ class State(Enum):
 
 
 class Terms(NamedTuple):
-    """What the settings say."""
+    """Values of the settings."""
 
     codec: Codec
     load_bytes: int
-    """How much is read at once while loading."""
+    """How many bytes one read of the log takes while loading."""
     commit_timeout_ms: int
     linger_ms: int
-    """How long decisions are gathered; for the rest of the loop's turn if it is not positive, which
-    is what adapts to the load: the more there is to do, the longer a turn takes."""
+    """How long decisions are gathered. If it is not positive, they are gathered for the rest of the
+    event loop's turn. That adapts to the load: the more there is to do, the longer a turn takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What all shards of a coordinator stand on."""
+    """What all shards of a coordinator share."""
 
     runtime: Runtime
     purgatory: Purgatory
     log: Logger
     schema: CoordinatorLog
     terms: Callable[[], Terms]
-    """As of now."""
+    """The values as of now."""
     metrics: CoordinatorMetrics
 
 
@@ -94,7 +96,7 @@ class ShardShell(Generic[S]):
     """One shard while this node leads its partition."""
 
     def __init__(self, ground: Ground, partition: Partition, shard: S) -> None:
-        """Begins to load."""
+        """Begin to load the shard."""
         self.state = State.LOADING
         self.shard = shard
         self.partition = partition
@@ -110,25 +112,25 @@ class ShardShell(Generic[S]):
         )
 
     def is_active(self) -> bool:
-        """Loaded, and not closed."""
+        """Whether the shard is loaded and not closed."""
         return self.state is State.ACTIVE
 
     def is_closed(self) -> bool:
-        """Not led from here any more, or never loaded."""
+        """Whether the shard failed to load, or this node no longer leads its partition."""
         return self.state is State.CLOSED
 
     # Requests.
 
     def check(self) -> None:
-        """KafkaError when nothing can be decided now."""
+        """Raise KafkaError if nothing can be decided now."""
         if self.state is State.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if self.state is State.CLOSED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def run(self, decide: Decide[S], on_answer: OnAnswer) -> None:
-        """Decide now. `on_answer` is the ticket of the decision, and hears the error that may be
-        raised instead of an outcome, or why nothing can be decided now."""
+        """Decide now. `on_answer` is the ticket of the decision. It also receives a KafkaError that
+        the decision raises, or the reason why nothing can be decided now."""
         if self._gathered:
             self._write_gathered()
         if self.state is not State.ACTIVE:
@@ -142,14 +144,14 @@ class ShardShell(Generic[S]):
         except KafkaError as error:
             outcome = answered(on_answer, error)
         finally:
-            if outcome is None:  # a bug, which the asker hears of; what was made for it goes
+            if outcome is None:  # a bug: the exception reaches the caller; drop what was created
                 self._settle(now_ms)
         self._do(outcome, now_ms)
         self._processed(began_ns)
 
     def gather(self, decide: Decide[S], on_answer: OnAnswer) -> None:
-        """As `run`, for a decision that does not depend on the others that are gathered: it may
-        share its batch with those of this turn of the event loop."""
+        """Decide like `run`, but independently of the other gathered decisions. The outcome may
+        share its batch with those of the same turn of the event loop."""
         if self.state is not State.ACTIVE:
             self._turn_away(on_answer)
             return
@@ -169,8 +171,8 @@ class ShardShell(Generic[S]):
             self._write_gathered()
 
     def each(self, decide: Callable[[S, int], Iterable[Outcome]]) -> None:
-        """One outcome after the other, each done before the next is asked for; nothing while the
-        shard is not active."""
+        """Do one outcome after the other: each is done before the next is requested. Does nothing
+        while the shard is not active."""
         if self._gathered:
             self._write_gathered()
         if not self.is_active():
@@ -183,7 +185,7 @@ class ShardShell(Generic[S]):
         self._settle(now_ms)
 
     def close(self) -> None:
-        """This node leads the partition no more."""
+        """Close the shard, because this node no longer leads the partition."""
         if self.state is State.CLOSED:
             return
         was_active = self.is_active()
@@ -204,7 +206,7 @@ class ShardShell(Generic[S]):
         except KafkaError as error:
             give(on_answer, error)
 
-    # Doing.
+    # Outcomes.
 
     def _write_gathered(self) -> None:
         gathered, self._gathered = self._gathered, []
@@ -246,7 +248,7 @@ class ShardShell(Generic[S]):
             self._settle(now_ms)
 
     def _append(self, outcome: Outcome, now_ms: int) -> None:
-        """Append and replay. KafkaError: neither was done."""
+        """Append and replay the records. If it raises KafkaError, neither was done."""
         records = outcome.records
         if not records:
             return
@@ -255,7 +257,7 @@ class ShardShell(Generic[S]):
         limit = partition.log.config.max_message_bytes
         try:
             batch = encode_batch(ground.schema, records, wall_ms, ground.terms().codec, limit)
-        except UnencodableMessage as error:  # a bug, which nobody beside the asker shall hear of
+        except UnencodableMessage as error:  # a bug; only the callers of this batch learn of it
             ground.log.failure("a record does not fit its schema", error, **self._facts())
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
         offset = partition.append(batch, -1, wall_ms).first_offset
@@ -285,7 +287,7 @@ class ShardShell(Generic[S]):
         self._ground.purgatory.watch(parked, (partition,), timeout_ms)
 
     def _refuse(self, outcome: Outcome, error: KafkaError, now_ms: int) -> None:
-        # A failing disk ends the shard within the append: then there is nobody to decide anew.
+        # A failing disk closes the shard within the append. Then `on_failure` cannot decide again.
         if outcome.on_failure is None or not self.is_active():
             heard = as_answer(error)
             for ticket, _ in outcome.answers:
@@ -296,7 +298,7 @@ class ShardShell(Generic[S]):
         self._park(instead)
 
     def _settle(self, now_ms: int) -> None:
-        """Let the shard tidy up, and set the timer for what it waits for."""
+        """Let the shard tidy up, and set the timer for its next deadline."""
         while self.is_active():
             more = self.shard.settle(now_ms)
             if more is None:
@@ -318,7 +320,8 @@ class ShardShell(Generic[S]):
         self._observe((self._monotonic_ns() - began_ns) / _SECOND)
 
     def _measured(self) -> Callable[[], None]:
-        """To be called when answers that are parked now are given."""
+        """A function to call when the answers that are parked now are given. It measures the
+        wait."""
         began_ns = self._monotonic_ns()
 
         def ended() -> None:
@@ -376,7 +379,7 @@ class ShardShell(Generic[S]):
         self._settle(self._now_ms())
 
     async def _replay_log(self) -> int:
-        """How many records there were."""
+        """Replay the whole log. Returns the number of records."""
         partition, ground = self.partition, self._ground
         offset, count, unknown = partition.log_start_offset, 0, 0
         while offset < partition.log_end_offset:
@@ -388,7 +391,7 @@ class ShardShell(Generic[S]):
                 self._replay(chunk)
                 await asyncio.sleep(0)
             if found.next_offset == offset:
-                break  # nothing but what compaction took away
+                break  # the rest was removed by compaction
             count += len(found.entries)
             unknown += found.unknown
             offset = found.next_offset

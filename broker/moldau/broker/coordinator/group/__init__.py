@@ -1,1 +1,1 @@
-"""Groups and their offsets: what lives in one partition of `__consumer_offsets`."""
+"""Groups and their offsets: the content of one partition of `__consumer_offsets`."""

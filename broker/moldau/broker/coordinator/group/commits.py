@@ -1,6 +1,6 @@
-"""Offsets are committed and deleted: decisions over the table.
+"""Decisions about committing and deleting offsets, over the table of groups.
 
-What is no longer a group's business is done before: topics go by names that exist.
+Checks that do not concern groups come before: the topics here have names and exist.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _VALUE_VERSION_WITH_EXPIRY: Final = 1
 def commit(
     groups: Groups, message: OffsetCommitRequest, version: int, ticket: Ticket, now_ms: int
 ) -> Outcome:
-    """OffsetCommit of a member, or of somebody who reads without a group."""
+    """OffsetCommit of a member, or of a client that reads without joining a group."""
     group = groups.get(message.group_id)
     check = _check(groups, group, message, version)
     if group is not None and group.kind is GroupKind.CLASSIC:
@@ -66,7 +66,7 @@ def commit(
             if _is_too_large(partition.committed_metadata, groups.world.settings):
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                if check is not None:  # what it raises is the whole commit's
+                if check is not None:  # an error here rejects the whole commit
                     check(topic.name, topic.topic_id, partition.partition_index)
                 records.append(_record(message, topic, partition, wall_ms))
             answered.partitions.append(
@@ -84,7 +84,7 @@ def commit(
 
 
 def commit_refusal(message: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
-    """The error at each partition: the answer has no other place for one."""
+    """A response with the error at each partition: it has no other place for an error."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -108,7 +108,7 @@ def _check(
     epoch = message.generation_id_or_member_epoch
     if group is None:
         if epoch < 0:
-            return None  # an administrator, or a consumer that assigns its partitions itself
+            return None  # an admin tool, or a consumer that assigns its partitions itself
         if version >= _GROUP_NOT_FOUND_SINCE:
             groups.existing(message.group_id)
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
@@ -118,7 +118,8 @@ def _check(
 
 
 def _is_too_large(metadata: str | None, settings: Settings) -> bool:
-    """By its length as Java counts it, whatever the setting's name says."""
+    """Whether the metadata is too long. As in Kafka the unit is a Java char, although the setting's
+    name says bytes."""
     if not metadata:
         return False
     length = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
@@ -134,7 +135,7 @@ def _record(
     retention_ms = message.retention_time_ms
     expires_ms = NO_EXPIRY
     if retention_ms != _BROKER_RETENTION:
-        expires_ms = min(wall_ms + retention_ms, _LATEST_MS)  # some say "for ever" so
+        expires_ms = min(wall_ms + retention_ms, _LATEST_MS)  # a huge value means "forever"
     return LogRecord(
         OffsetCommitKey(
             group=message.group_id, topic=topic.name, partition=partition.partition_index
@@ -152,14 +153,15 @@ def _record(
 
 
 def _of_append(error: KafkaError) -> KafkaError:
-    """A commit that the log does not take is too large, not our fault."""
+    """The error of a commit that the log rejects. A batch that is too large is the client's
+    fault."""
     if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
         return KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
     return as_answer(error)
 
 
 def delete_offsets(groups: Groups, message: OffsetDeleteRequest, ticket: Ticket) -> Outcome:
-    """OffsetDelete: for partitions that no member reads."""
+    """OffsetDelete: delete the offsets of partitions that no member reads."""
     group_id = message.group_id
     group = groups.existing(group_id)
     group.check_offset_delete()
@@ -189,7 +191,7 @@ def delete_offsets(groups: Groups, message: OffsetDeleteRequest, ticket: Ticket)
 
 
 def delete_group(groups: Groups, group_id: str, ticket: Ticket) -> Outcome:
-    """DeleteGroups, one of them: it goes with all its offsets."""
+    """Delete one group of DeleteGroups, with all its offsets."""
     group = groups.existing(group_id)
     group.check_delete()
     groups.forget_if_bare(group_id)

@@ -1,22 +1,22 @@
-"""What the table of groups asks of a group of any kind, and what a group may ask of its table.
+"""The interface between the table of groups and a group of any kind, in both directions.
 
-Life of a group: made by the table, for a request or for a record -> `on_...` and `replay_...` ->
-dropped by the table when the record that stands for it is deleted (GroupMetadata for a classic
-group, ConsumerGroupMetadata for a consumer group), or when the shard is unloaded.
+Life of a group: the table creates it, for a request or for a record -> `on_...` and `replay_...` ->
+the table drops it when the record that stands for it is deleted (GroupMetadata for a classic group,
+ConsumerGroupMetadata for a consumer group), or when the shard is unloaded.
 
 Rules:
-* `on_...` decides. It changes nothing that is in the log; it may change what is volatile (who waits
-  in a join, deadlines, tickets). A KafkaError may be raised instead of returning an answer: the
-  asker hears it, and nothing else happened. All other answers are in the outcome: one ticket is
-  answered once, now or in a later outcome.
-* `replay_...` takes what is in the log: while loading, and after each append of our own, before the
-  next call. It never fails on what another version of Kafka wrote. What is volatile survives it
-  for members that are still there.
-* A group that was made for a request stays only if that request's outcome has records, and they
-  were appended. So a group that parks its first member brings a record that founds it.
+* `on_...` decides. It changes nothing that is in the log. It may change volatile state (the members
+  that wait in a join, deadlines, tickets). It may raise a KafkaError instead of returning an
+  outcome: the caller is answered with it, and nothing else happened. All other answers are in the
+  outcome: one ticket is answered once, now or in a later outcome.
+* `replay_...` applies a record of the log: while loading, and after each append of our own, before
+  the next call. It never fails on a record that another version of Kafka wrote. The volatile state
+  of members that are still there is kept.
+* A group that was created for a request stays only if the outcome of that request has records and
+  they were appended. So a group that parks its first member returns a record that founds the group.
 * `now_ms` is monotonic. Records hold wall time: `World.wall_ms(now_ms)`.
-* `next_deadline_ms` may be earlier than needed, never later; the table asks after every call, but
-  after heartbeats and commits only if `has_nearer_deadline`.
+* `next_deadline_ms` may be earlier than needed, never later. The table asks for it after every
+  call, but after heartbeats and commits only if `has_nearer_deadline`.
 """
 
 from __future__ import annotations
@@ -49,36 +49,37 @@ if TYPE_CHECKING:
 
 
 PartitionCheck: TypeAlias = "Callable[[str, Uuid, int], None]"
-"""From a topic's name, its id (ZERO_UUID where the request had none) and a partition: raises the
-KafkaError that the commit gets which has this partition."""
+"""Checks one partition of a commit: the topic's name, its id (ZERO_UUID if the request had none)
+and the partition. Raises the KafkaError that rejects the whole commit."""
 
 
 class GroupKind(Enum):
-    """By the name that ListGroups and its filter use."""
+    """The kinds of groups, with the names that ListGroups and its filter use."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Caller(NamedTuple):
-    """Who asks."""
+    """The client that sent a request."""
 
     client_id: str
     client_host: str
-    """As Kafka shows and stores it, with the slash: `/127.0.0.1`."""
+    """As Kafka shows and stores it, with a slash: `/127.0.0.1`."""
     api_version: int
     listener: str
 
 
 class Downgrade(NamedTuple):
-    """What a classic group is told of the consumer group that it was: its record does not say it,
-    so whoever reads the log does not know."""
+    """What a classic group learns from the consumer group that it was converted from. The records
+    do not hold it, so a coordinator that reads the log does not know it."""
 
     rebalances: bool
-    """Whether it begins with a rebalance; not if a classic member only took the place of the last
-    one of the new protocol."""
+    """Whether the classic group begins with a rebalance. It does not if a classic member only took
+    the place of the last member with the new protocol."""
     offers: Mapping[str, Sequence[ClassicProtocol]]
-    """By member id the assignors that it supports; the record has the chosen one."""
+    """The assignors that each member supports, by member id. The record holds only the chosen
+    one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ class TopicFacts:
     name: str
     topic_id: Uuid
     racks: tuple[tuple[str, ...], ...]
-    """For each partition the rack of each replica that has one; as long as there are partitions."""
+    """For each partition, the racks of the replicas that have one. The length is the partition
+    count."""
 
     @property
     def partition_count(self) -> int:
@@ -100,7 +102,7 @@ class Cluster(Protocol):
 
     @property
     def version(self) -> int:
-        """The offset after the last metadata record in it."""
+        """The offset after the last metadata record that is included."""
         ...
 
     def by_name(self, name: str) -> TopicFacts | None: ...
@@ -108,16 +110,16 @@ class Cluster(Protocol):
     def by_id(self, topic_id: Uuid) -> TopicFacts | None: ...
 
     def names(self) -> Iterable[str]:
-        """All topics, internal ones too."""
+        """The names of all topics, internal ones too."""
         ...
 
 
 class World(Protocol):
-    """What a group may ask. One for all groups of a shard."""
+    """What a group may ask of its surroundings. All groups of a shard share one."""
 
     @property
     def settings(self) -> Settings:
-        """The broker's, as of now."""
+        """The broker's settings as of now."""
         ...
 
     @property
@@ -125,7 +127,7 @@ class World(Protocol):
 
     @property
     def random(self) -> Random:
-        """For member ids: `new_uuid(random)` of moldau.ids."""
+        """Randomness for member ids: `new_uuid(random)` of moldau.ids."""
         ...
 
     @property
@@ -133,24 +135,24 @@ class World(Protocol):
 
     @property
     def counts(self) -> GroupCounts:
-        """The node's."""
+        """The counts of groups and members of the node."""
         ...
 
     def group_settings(self, group_id: str) -> ResourceSettings:
-        """What the group sets over what the broker does; see `settings.group.bounded`."""
+        """The group's own settings on top of the broker's; see `settings.group.bounded`."""
         ...
 
     def wall_ms(self, now_ms: int) -> int:
-        """The wall clock's time of a `now_ms`, for records."""
+        """Convert a `now_ms` to wall clock time, for records."""
         ...
 
     def has_offsets(self, group_id: str) -> bool:
-        """Whether the group has committed offsets, or pending ones."""
+        """Whether the group has committed offsets or pending ones."""
         ...
 
 
 class Group(Protocol):
-    """What every kind of group has."""
+    """What every kind of group offers."""
 
     group_id: str
 
@@ -159,21 +161,21 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """Of ListGroups: "" where there is none."""
+        """The protocol type in ListGroups; "" if there is none."""
         ...
 
     @property
     def state_name(self) -> str:
-        """As ListGroups shows it: "Empty", "Stable", "PreparingRebalance", "Assigning" ..."""
+        """The state in ListGroups: "Empty", "Stable", "PreparingRebalance", "Assigning" ..."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """Nobody is in it."""
+        """Whether the group has no members."""
         ...
 
-    # Members of the classic protocol. A consumer group serves them while it migrates, and refuses
-    # them otherwise as Kafka does.
+    # Requests of classic members. A consumer group serves them while it migrates, and otherwise
+    # rejects them as Kafka does.
 
     def on_join_group(
         self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
@@ -192,60 +194,65 @@ class Group(Protocol):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, api_version: int, *, is_txn: bool
     ) -> PartitionCheck | None:
-        """KafkaError when that member (in that generation, or with that member epoch) may not
-        commit. `api_version` is that of OffsetCommit (of TxnOffsetCommit with `is_txn`). What is
-        returned judges each partition by itself; None: all may be committed."""
+        """Raise KafkaError if that member (in that generation, or with that member epoch) may not
+        commit. `api_version` is that of OffsetCommit (of TxnOffsetCommit with `is_txn`). The
+        returned check must then pass for each partition; None means all partitions may be
+        committed."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """KafkaError when OffsetFetch 9+ comes from who is no member, or with an old epoch."""
+        """Raise KafkaError if an OffsetFetch 9+ comes from a client that is not a member, or has an
+        old epoch."""
         ...
 
     def on_commit(self, member_id: str, now_ms: int) -> None:
-        """A commit that `check_commit` let through: in a classic group a sign of life."""
+        """Note a commit that passed `check_commit`. In a classic group it is a sign of life."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members read that topic, as far as one can tell: its offsets stay."""
+        """Whether members read that topic, as far as the group can tell. The offsets of such a
+        topic are kept."""
         ...
 
     def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
-        """Wall time from which the retention of an offset counts that was committed then; None:
-        it does not expire now. (`is_subscribed_to` is asked as well.)"""
+        """The wall time from which the retention of an offset committed at `committed_ms` counts;
+        None if it does not expire now. (The table also asks `is_subscribed_to`.)"""
         ...
 
     def check_offset_delete(self) -> None:
-        """KafkaError when OffsetDelete may not be done now: NON_EMPTY_GROUP in a classic group with
-        members that is not of type `consumer`. (`is_subscribed_to` is asked as well.)"""
+        """Raise KafkaError if OffsetDelete may not be done now: NON_EMPTY_GROUP in a classic group
+        with members that is not of type `consumer`. (The table also asks `is_subscribed_to`.)"""
         ...
 
     def check_delete(self) -> None:
-        """KafkaError (NON_EMPTY_GROUP ...) when the group may not be deleted."""
+        """Raise KafkaError (NON_EMPTY_GROUP ...) if the group may not be deleted."""
         ...
 
     def tombstones(self) -> tuple[LogRecord, ...]:
-        """What deletes all records of the group (but offsets): none where it has none."""
+        """The tombstones that delete all records of the group except offsets; none if it has no
+        records."""
         ...
 
     # Life.
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """Its records have been read, and nothing else made it: members begin a new session. Not
-        called on a group that was made for a request."""
+        """Begin a new session for each member, after the records were read and nothing else created
+        the group. Not called for a group that was created for a request."""
         ...
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """The shard goes elsewhere; gives back all who are parked, who hear NOT_COORDINATOR."""
+        """Give back the tickets of all parked requests, because the shard moves to another broker.
+        They are answered with NOT_COORDINATOR."""
         ...
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
-        """Topics of these names were created, deleted or got partitions."""
+        """React to topics of these names that were created or deleted, or that got partitions."""
         ...
 
     @property
     def has_nearer_deadline(self) -> bool:
-        """Whether `next_deadline_ms` may be earlier than when it was last asked. Signs of life move
-        deadlines on, so after nearly all of them it need not be asked."""
+        """Whether `next_deadline_ms` may be earlier than when it was last asked. A sign of life
+        moves deadlines to later times, so after nearly all of them the table need not ask."""
         ...
 
     def next_deadline_ms(self) -> int | None:
@@ -253,30 +260,32 @@ class Group(Protocol):
         ...
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """What is overdue: sessions, joins, rebalances. Called until `next_deadline_ms` has passed
-        `now_ms`, so one call need not do everything."""
+        """Do what is overdue: sessions, joins, rebalances. The table calls it until
+        `next_deadline_ms` is later than `now_ms`, so one call need not do everything."""
         ...
 
 
 class ClassicGroup(Group, Protocol):
-    """G2: `group/classic`. `ClassicGroup(group_id, world)` makes an empty one in generation 0
-    without a protocol type, which is also the "simple" group that only has offsets."""
+    """A group with the classic protocol: `group/classic`. `ClassicGroup(group_id, world)` creates
+    an empty one in generation 0 without a protocol type. This is also the "simple" group that only
+    has offsets."""
 
     def replay_group_metadata(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """The group as of that record: while loading, or after our own append. What is volatile
-        of members that stay is kept."""
+        """Replace the group's state by that of the record, while loading or after an append of our
+        own. The volatile state of members that stay is kept."""
         ...
 
     def on_downgraded(self, downgrade: Downgrade, now_ms: int) -> Outcome:
-        """Instead of `on_loaded`, when one outcome's records deleted a consumer group of this id
-        and made this group of its members."""
+        """Called instead of `on_loaded` when the records of one outcome deleted a consumer group
+        with this id and created this group from its members."""
         ...
 
     def describe(self) -> DescribedClassic: ...
 
 
 class ConsumerGroup(Group, Protocol):
-    """G3: `group/consumer`. `ConsumerGroup(group_id, world)` makes an empty one in epoch 0."""
+    """A group with the consumer protocol: `group/consumer`. `ConsumerGroup(group_id, world)`
+    creates an empty one with its first epoch."""
 
     def on_consumer_group_heartbeat(
         self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
@@ -290,26 +299,27 @@ class ConsumerGroup(Group, Protocol):
         ticket: Ticket,
         now_ms: int,
     ) -> Outcome:
-        """The first heartbeat that comes to a classic group. Called on a new and empty consumer
-        group, which takes its place if the outcome's records begin with the tombstone of
-        GroupMetadata. What waits in the classic group is answered by this outcome."""
+        """Decide about the first heartbeat that reaches a classic group. Called on a new and empty
+        consumer group. This group replaces the classic one if the records of the outcome begin with
+        the tombstone of GroupMetadata. The outcome also answers the requests that wait in the
+        classic group."""
         ...
 
     def describe(self) -> DescribedConsumer: ...
 
     @property
     def downgrade(self) -> Downgrade:
-        """For the classic group that its last records make."""
+        """What the classic group learns that the last records of this group create."""
         ...
 
     def replay(self, key: LogKey, value: LogValue | None) -> None:
-        """One of its records, which the key's class tells; a tombstone without a value. The table
-        drops the group after that of ConsumerGroupMetadata."""
+        """Apply one record of the group. The class of the key tells which one; without a value it
+        is a tombstone. The table drops the group after the tombstone of ConsumerGroupMetadata."""
         ...
 
 
 class GroupMakers(Protocol):
-    """Makes empty groups; the door for kinds to come."""
+    """Creates empty groups. New kinds of groups are added here."""
 
     def classic(self, group_id: str, world: World) -> ClassicGroup: ...
 

@@ -1,8 +1,8 @@
-"""The group coordinator of a node: finds the shard of a group, and lets it decide.
+"""The group coordinator of a node: finds the shard of a group, and passes decisions to it.
 
-A group belongs to the partition of `__consumer_offsets` that its id hashes to; the node that leads
-the partition coordinates the group. How many partitions there are is what the topic has: it must
-not grow, in Kafka either.
+A group belongs to the partition of `__consumer_offsets` that its id hashes to. The node that leads
+the partition coordinates the group. The number of partitions is that of the topic; it must not
+grow, in Kafka either.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DecideGroup: TypeAlias = "Decide[Groups]"
 
 
 class GroupCoordinator:
-    """One for a node."""
+    """The group coordinator. There is one on each node."""
 
     def __init__(
         self, runtime: Runtime, replicas: Replicas, home: Home, makers: GroupMakers
@@ -64,7 +64,8 @@ class GroupCoordinator:
         return Groups(ShardWorld(self.home, offsets), self._makers, offsets)
 
     def _terms(self) -> Terms:
-        """Looked up anew when the settings are other ones: every commit asks."""
+        """The values of the settings. Cached until the settings change, because every commit
+        asks."""
         now, known = self.home.settings, self._known_terms
         if known is None or known[0] is not now:
             terms = Terms(
@@ -76,16 +77,16 @@ class GroupCoordinator:
             known = self._known_terms = now, terms
         return known[1]
 
-    # Asked by handlers.
+    # Called by handlers.
 
     def partition_of(self, group_id: str) -> int | None:
-        """Where the group belongs; None while there is no topic."""
+        """The partition of the group; None while the topic does not exist."""
         count = self.home.partition_count(OFFSETS_TOPIC)
         return coordinator_partition(group_id, count) if count else None
 
     def submit(self, group_id: str, decide: DecideGroup, on_answer: OnAnswer) -> None:
-        """Let the group's shard decide. `on_answer` is called once, perhaps before this returns;
-        it is the ticket of the decision."""
+        """Let the group's shard decide. `on_answer` is called once, perhaps before this returns; it
+        is the ticket of the decision."""
         try:
             shell = self._shell_of(group_id)
         except KafkaError as error:
@@ -94,7 +95,8 @@ class GroupCoordinator:
         shell.run(decide, on_answer)
 
     def gather(self, group_id: str, decide: DecideGroup, on_answer: OnAnswer) -> None:
-        """As `submit`, for what may share a batch with others (`ShardShell.gather`)."""
+        """Decide like `submit`, but the outcome may share a batch with others
+        (`ShardShell.gather`)."""
         try:
             shell = self._shell_of(group_id)
         except KafkaError as error:
@@ -103,15 +105,15 @@ class GroupCoordinator:
         shell.gather(decide, on_answer)
 
     def tables(self) -> Iterator[Groups]:
-        """Those of all shards that are here. KafkaError when one is still loading; one that could
-        not be loaded has no groups."""
+        """The tables of all shards on this node. Raises KafkaError if one is still loading. A shard
+        that could not be loaded has no groups and is left out."""
         for shell in self._runtime:
             if not shell.is_closed():
                 shell.check()
                 yield shell.shard
 
     def loaded(self) -> Iterator[tuple[int, Groups]]:
-        """The shards that are here and ready, by partition."""
+        """The loaded shards on this node, by partition."""
         for shell in self._runtime:
             if shell.is_active():
                 yield shell.partition.index, shell.shard
@@ -122,25 +124,26 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return self._runtime.shell(index)
 
-    # Told by the server.
+    # Called by the server.
 
     def elect(self, index: int, leader_epoch: int = 0) -> None:
-        """This node leads that partition of the topic. May be told again."""
+        """Note that this node leads that partition of the topic. May be called repeatedly."""
         self._runtime.elect(index, leader_epoch)
 
     def resign(self, index: int) -> None:
-        """It does not, or not any more."""
+        """Note that this node does not lead the partition, or no longer."""
         self._runtime.resign(index)
 
     def drop_unled(self) -> None:
-        """A directory failed."""
+        """Drop shards that are no longer led, after a directory failed."""
         self._runtime.drop_unled()
 
     def on_topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
-        """Topics came, went or got partitions; `deleted` are among `changed`."""
+        """React to topics that were created, deleted or that got partitions. `deleted` are among
+        `changed`."""
         for shell in self._runtime:
             shell.each(lambda groups, now_ms: groups.on_topics_changed(changed, deleted, now_ms))
 
     def close(self) -> None:
-        """The node stops: who is parked hears NOT_COORDINATOR."""
+        """Stop the coordinator. Parked requests are answered with NOT_COORDINATOR."""
         self._runtime.close()

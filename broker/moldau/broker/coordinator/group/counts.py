@@ -1,9 +1,8 @@
-"""What groups count as they decide: offsets that were committed, deleted, expired, and how often
-members were made to share anew.
+"""Counters of groups: offsets that were committed, deleted and expired, and rebalances.
 
-One for a node, shared by all its shards: a counter of the node's does not begin anew when a shard
-moves. Kafka's metrics of the same meaning stand in the comments; their rates are for whoever reads
-the counters over time.
+A node has one set of counters for all its shards, so they do not start again when a shard moves.
+The comments name Kafka's metrics of the same meaning. Kafka's rates can be computed from the
+counters over time.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _PREFIX = "moldau.coordinator.group"
 
 
 class GroupCounts:
-    """Counted in place, as everything in `moldau.metrics`."""
+    """The counters. Decisions increment them in place, as everything in `moldau.metrics`."""
 
     __slots__ = (
         "classic_rebalances",

@@ -1,11 +1,12 @@
-"""Offsets that are too old go, and groups that are empty and have none left.
+"""Delete offsets that are too old, and empty groups without offsets.
 
-When an offset's time begins is the group's to say (`offset_age_since_ms`): for a classic group when
-it became empty, for a consumer group and for who commits without a group at each commit (KIP-211).
-Offsets of topics that members read, and those that an open transaction may change, stay.
+The group determines when the age of an offset begins (`offset_age_since_ms`): for a classic group
+when it became empty; for a consumer group, and for a client that commits without joining a group,
+at each commit (KIP-211). Offsets of topics that members read are kept, and those that an open
+transaction may change.
 
-A search goes over all groups of the shard at every `offsets.retention.check.interval.ms`, a few at
-a time.
+A search goes over all groups of the shard at every `offsets.retention.check.interval.ms`, a few
+groups at a time.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ class Expiry:
         self._left: list[str] = []
 
     def begin(self, now_ms: int) -> None:
-        """The shard is loaded; the first search comes after one interval."""
+        """Schedule the first search one interval after the shard was loaded. Later calls do
+        nothing."""
         if self.next_ms is None:
             self.next_ms = now_ms + self._interval_ms()
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """Look at some groups, up to the first that has something to delete."""
+        """Check some groups, up to the first one with something to delete."""
         if not self._left:
             self._left = [group.group_id for group in self._groups]
         for _ in range(min(GROUPS_AT_ONCE, len(self._left))):
@@ -65,8 +67,8 @@ class Expiry:
         return self._groups.world.settings[settings.offsets_retention_check_interval_ms]
 
     def expired(self, group_id: str, now_ms: int) -> tuple[tuple[LogRecord, ...], bool]:
-        """What deletes the group's old offsets, and the group when nothing is left of it; and
-        whether that is all."""
+        """The tombstones of the group's expired offsets, and of the group if nothing is left of it.
+        The flag is false if more remain to be deleted."""
         group = self._groups.get(group_id)
         if group is None:
             return (), True

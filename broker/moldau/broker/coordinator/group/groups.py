@@ -1,18 +1,21 @@
 """All groups of one partition of `__consumer_offsets`, of every kind, and their offsets.
 
 Invariants:
-* A group id names one group. What kind it is, the log says; a group that nobody has joined and that
-  only has offsets is a classic one without records of its own.
-* A group made for a request is gone again unless a record of it was replayed before `settle`.
-* Every group that waits for something stands in the heap of deadlines, at its deadline or before.
-* Offsets of a topic that is gone go: when it goes, or when the shard is loaded next, if it was not
-  at that time. A shard is loaded where the metadata say so, and they are as new as any offset in
-  its log: whoever stored one had its topic's id from metadata in which another led the shard. What
-  the log refuses to delete is deleted a moment later, unless somebody has committed there for a
-  new topic of that name meanwhile. What is too large for a batch goes in smaller parts, at once.
+* A group id names one group. The log determines its kind. A group without members that only has
+  offsets is a classic one without records of its own.
+* A group that was created for a request is dropped unless one of its records was replayed before
+  `settle`.
+* Every group with a deadline is in the heap of deadlines, at its deadline or before.
+* The offsets of a deleted topic are deleted: when the topic is deleted or, if the shard was not
+  loaded then, when it is loaded next. A broker loads a shard when its metadata says that it leads
+  the partition. This metadata is at least as new as any offset in the log: each offset was stored
+  with a topic id from metadata in which another broker led the shard. If the log rejects a
+  deletion, it is tried again a moment later, unless a client has meanwhile committed there for a
+  new topic of that name. A deletion that is too large for a batch is tried again at once in smaller
+  parts.
 
-The table routes and keeps; what a group does is in its class (`contract`), what offsets say in
-`offsets`. Requests about offsets are in `commits` and `fetches`, expiry in `expiry`.
+The table routes and stores. A group's behaviour is in its class (`contract`), the state of offsets
+in `offsets`. Requests about offsets are in `commits` and `fetches`, expiry in `expiry`.
 """
 
 from __future__ import annotations
@@ -67,29 +70,31 @@ class Groups:
         self._makers = makers
         self._groups: dict[str, Group] = {}
         self._asked: dict[str, Group] = {}
-        """Made for the request that is being decided; in the table once a record says so."""
+        """Groups created for the request that is being decided. A group enters the table when one
+        of its records is replayed."""
         self._made: dict[str, Downgrade | None] = {}
-        """By replay, and not told yet; with what there is to be told in place of a consumer
-        group."""
+        """Groups that replay created and that have not been started yet. The value is set for a
+        group that replaces a consumer group: what that group leaves to it."""
         self._touched: dict[str, None] = {}
         self._due: list[tuple[int, str]] = []
         self._due_of: dict[str, int] = {}
-        """Where each group stands in the heap; other entries of it are stale."""
+        """The deadline of each group in the heap. Other entries of the heap are stale."""
         self._forgotten: dict[str, None] = {}
-        """To be left out of the table, if nothing is left of them."""
+        """Groups to drop from the table if nothing is left of them."""
         self._former: list[tuple[str, Place]] | None = None
-        """Offsets of topics that are gone, which went while nobody watched, or whose deletion the
-        log has refused; None before the shard is loaded. Taken from the end."""
+        """Offsets of topics that were deleted while the shard was not loaded, or whose deletion the
+        log has rejected. None before the shard is loaded. Taken from the end."""
         self._former_at_once = TOMBSTONES_AT_ONCE
-        """Less after a batch that was too large, until none of them is left."""
+        """How many of them one batch deletes. Less after a batch that was too large, until none are
+        left."""
         self._retry_ms: int | None = None
-        """After a refusal: until when they stay."""
+        """The time of the next attempt after the log rejected a deletion."""
         self.expiry = Expiry(self)
 
-    # Looking up.
+    # Lookup.
 
     def get(self, group_id: str) -> Group | None:
-        """The group, of whatever kind."""
+        """The group of that id, of any kind, or None."""
         return self._groups.get(group_id)
 
     def __iter__(self) -> Iterator[Group]:
@@ -99,14 +104,14 @@ class Groups:
         return len(self._groups)
 
     def existing(self, group_id: str) -> Group:
-        """KafkaError GROUP_ID_NOT_FOUND when there is none."""
+        """The group of that id. Raises GROUP_ID_NOT_FOUND if there is none."""
         group = self._groups.get(group_id)
         if group is None:
             raise not_found(group_id)
         return group
 
     def classic(self, group_id: str) -> ClassicGroup:
-        """As `existing`, and of that kind."""
+        """The classic group of that id. Raises GROUP_ID_NOT_FOUND if there is none."""
         group = self.existing(group_id)
         if group.kind is not GroupKind.CLASSIC:
             text = f"Group {group_id} is not a classic group."
@@ -114,7 +119,7 @@ class Groups:
         return cast("ClassicGroup", group)
 
     def consumer(self, group_id: str) -> ConsumerGroup:
-        """As `existing`, and of that kind."""
+        """The consumer group of that id. Raises GROUP_ID_NOT_FOUND if there is none."""
         group = self.existing(group_id)
         if group.kind is not GroupKind.CONSUMER:
             text = f"Group {group_id} is not a consumer group."
@@ -122,16 +127,18 @@ class Groups:
         return cast("ConsumerGroup", group)
 
     def touch(self, group_id: str) -> None:
-        """Something of the group was called, so its deadline may be another."""
+        """Note a call of the group, which may have changed its deadline."""
         self._touched[group_id] = None
 
     def touch_if_nearer(self, group: Group) -> None:
-        """As `touch`, after a sign of life: nearly all of them only move a deadline on."""
+        """Like `touch`, after a sign of life. Nearly all of those only move a deadline to a later
+        time."""
         if group.has_nearer_deadline:
             self.touch(group.group_id)
 
     def forget_if_bare(self, group_id: str) -> None:
-        """Its offsets go, and it may have no record that could be deleted."""
+        """Drop the group at the next `settle` if nothing is left of it. Its offsets are being
+        deleted, and it may have no record that could be deleted."""
         self._forgotten[group_id] = None
 
     # Members.
@@ -139,13 +146,13 @@ class Groups:
     def on_join_group(
         self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """Who has no member id yet may found a group."""
+        """Handle a JoinGroup request. A member without an id may found a group."""
         group_id = message.group_id
         group = self._groups.get(group_id)
         self.touch(group_id)
         if group is not None and not _is_replaced(group, GroupKind.CLASSIC):
             return group.on_join_group(message, caller, ticket, now_ms)
-        if message.member_id:  # of an empty consumer group nobody is a member either
+        if message.member_id:  # an empty consumer group has no such member either
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         fresh = self._asked[group_id] = self._makers.classic(group_id, self.world)
         return _instead_of(group, fresh.on_join_group(message, caller, ticket, now_ms))
@@ -170,7 +177,8 @@ class Groups:
     def on_consumer_group_heartbeat(
         self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """Who joins (member epoch 0) may found a group, or turn a classic one."""
+        """Handle a heartbeat. A joining member (epoch 0) may found a group or convert a classic
+        one."""
         group_id = message.group_id
         group = self._groups.get(group_id)
         if group is not None and group.kind is GroupKind.CONSUMER:
@@ -204,8 +212,8 @@ class Groups:
     def on_topics_changed(
         self, changed: Collection[str], deleted: Iterable[str], now_ms: int
     ) -> Iterator[Outcome]:
-        """What the groups make of other topics: one outcome after the other, each to be done
-        before the next is asked for. Offsets of deleted topics go."""
+        """The outcomes of changed topics: one after the other, each to be done before the next is
+        requested. The offsets of deleted topics are deleted."""
         for group_id, group in list(self._groups.items()):
             if self._groups.get(group_id) is group:
                 self.touch(group_id)
@@ -218,17 +226,17 @@ class Groups:
             yield self._deleted(part)
 
     def _deleted(self, places: Sequence[tuple[str, Place]]) -> Outcome:
-        """Offsets of topics that are gone go, now or later."""
+        """Delete offsets of deleted topics. A rejected deletion is tried again later."""
 
         def keep(error: KafkaError, failed_ms: int) -> Outcome:
             assert self._former is not None
             if error.code not in _TOO_LARGE:
                 self._retry_ms = failed_ms + RETRY_MS
             elif len(places) == 1:
-                return NOTHING  # no batch is smaller: it stays until the shard is loaded next
+                return NOTHING  # no smaller batch exists: keep it until the shard is loaded again
             else:
                 self._former_at_once = min(self._former_at_once, len(places) // 2)
-            self._former[:0] = places  # others come first
+            self._former[:0] = places  # the others come first: they are taken from the end
             return NOTHING
 
         records = tuple(tombstone(group_id, *place) for group_id, place in places)
@@ -239,7 +247,7 @@ class Groups:
     def replay(
         self, offset: int, producer_id: int, key: LogKey, value: LogValue | None, now_ms: int
     ) -> None:
-        """What the log says."""
+        """Apply one record of the log."""
         if type(key) is OffsetCommitKey:
             assert value is None or isinstance(value, OffsetCommitValue)
             self._replay_offset(offset, producer_id, key, value)
@@ -255,7 +263,7 @@ class Groups:
             replay_consumer_record(self, key, value)
 
     def replay_end(self, producer_id: int, *, is_commit: bool) -> None:
-        """Pending offsets become committed, or vanish."""
+        """End a transaction: its pending offsets become committed or are dropped."""
         for group_id in self.offsets.replay_end(producer_id, is_commit=is_commit):
             self._with_offsets(group_id)
 
@@ -267,7 +275,7 @@ class Groups:
             self._with_offsets(key.group)
 
     def _with_offsets(self, group_id: str) -> None:
-        """There is a group wherever there are offsets."""
+        """Create a classic group for offsets whose group is not in the table."""
         if group_id not in self._groups and self.offsets.has_any(group_id):
             self._groups[group_id] = self._makers.classic(group_id, self.world)
             self._made.setdefault(group_id, None)
@@ -281,13 +289,14 @@ class Groups:
             return
         is_later = group is not None and group.kind is GroupKind.CLASSIC and not _is_bare(group)
         if group_id in self._made and (is_later or not value.members):
-            self._made[group_id] = None  # what a consumer group left to be done has been done
+            self._made[group_id] = None  # the work that a consumer group left is done
         if group is None or group.kind is not GroupKind.CLASSIC or group_id in self._asked:
             group = self._take(group_id, GroupKind.CLASSIC)
         cast("ClassicGroup", group).replay_group_metadata(value, now_ms)
 
     def consumer_of_record(self, group_id: str, *, is_deleted: bool) -> ConsumerGroup | None:
-        """Whose record it is; made when a record with a value is the first of it."""
+        """The consumer group of a record. It is created if a record with a value is its first
+        one."""
         group = self._groups.get(group_id)
         self.touch(group_id)
         if group is not None and group.kind is GroupKind.CONSUMER:
@@ -297,12 +306,13 @@ class Groups:
         return cast("ConsumerGroup", self._take(group_id, GroupKind.CONSUMER))
 
     def drop_consumer(self, group: ConsumerGroup) -> None:
-        """Its tombstone was replayed."""
+        """Drop the group after its tombstone was replayed."""
         self._drop(group.group_id)
         self._made[group.group_id] = group.downgrade
 
     def _take(self, group_id: str, kind: GroupKind) -> Group:
-        """The group that records speak of: the one that was made for the request, or a new one."""
+        """The group that records refer to: the one that was created for the request, or a new
+        one."""
         asked = self._asked.get(group_id)
         if asked is not None and asked.kind is kind:
             self._groups[group_id] = asked
@@ -326,12 +336,12 @@ class Groups:
 
     @property
     def is_settled(self) -> bool:
-        """As after most heartbeats and commits, which are most of what there is to do. (Whatever
-        is asked for touches its group.)"""
+        """Whether `settle` has nothing to do. This holds after most heartbeats and commits, which
+        are most of the requests. (Any other request touches its group.)"""
         return not (self._touched or self._made or self._forgotten or self._former)
 
     def settle(self, now_ms: int) -> Outcome | None:
-        """Groups that records made begin to live; those made in vain are forgotten."""
+        """Start the groups that records created, and forget those that were created in vain."""
         self._asked.clear()
         former = self._take_former(now_ms)
         if former:
@@ -357,7 +367,8 @@ class Groups:
         return None
 
     def _take_former(self, now_ms: int) -> list[tuple[str, Place]]:
-        """Some of them. Without a topic of the log that this is made of no metadata are known."""
+        """The next offsets of deleted topics to delete. If the metadata does not hold
+        `__consumer_offsets`, no metadata is known yet, and no topic counts as deleted."""
         if self._former is None:
             self._former = []
             if self.world.cluster.by_name(GROUP_LOG.topic) is not None:
@@ -383,7 +394,7 @@ class Groups:
         due_ms = None if group is None else group.next_deadline_ms()
         known_ms = self._due_of.get(group_id)
         if due_ms is None:
-            return  # an entry that is in the heap finds so when its time comes
+            return  # an entry in the heap is checked when its time comes
         if known_ms is None or due_ms < known_ms:
             self._due_of[group_id] = due_ms
             heappush(self._due, (due_ms, group_id))
@@ -391,8 +402,8 @@ class Groups:
     # Time.
 
     def next_deadline_ms(self) -> int | None:
-        """That of the first group, of the search for offsets that are too old, or of another try to
-        delete what the log has kept."""
+        """The earliest of: the first deadline of a group, the next search for expired offsets, and
+        the next attempt to delete what the log refused to delete."""
         due_ms, retry_ms = self.expiry.next_ms, self._retry_ms
         if self._due and (due_ms is None or self._due[0][0] < due_ms):
             due_ms = self._due[0][0]
@@ -401,12 +412,12 @@ class Groups:
         return due_ms
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """The next group that is due, or a part of the search. What the log has kept is deleted by
-        `settle`, which follows."""
+        """Handle the next group that is due, or a part of the search for expired offsets. `settle`,
+        which follows, tries rejected deletions again."""
         while self._due and self._due[0][0] <= now_ms:
             entry_ms, group_id = heappop(self._due)
             if self._due_of.get(group_id) != entry_ms:
-                continue  # it stands elsewhere in the heap
+                continue  # a stale entry
             del self._due_of[group_id]
             group = self._groups.get(group_id)
             if group is None:
@@ -422,7 +433,7 @@ class Groups:
         return NOTHING
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """All who are parked in a group."""
+        """Give back the tickets that are parked in any group."""
         waiting: list[Ticket] = []
         for group in self._groups.values():
             waiting.extend(group.on_unloaded())
@@ -430,22 +441,22 @@ class Groups:
 
 
 def not_found(group_id: str) -> KafkaError:
-    """As Kafka says it."""
+    """The error for a group that does not exist, with Kafka's message."""
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
 def _is_bare(group: Group) -> bool:
-    """Only offsets are left of it."""
+    """Whether only offsets can be left of the group."""
     return group.kind is GroupKind.CLASSIC and group.is_empty and not group.protocol_type
 
 
 def _is_replaced(group: Group, wanted: GroupKind) -> bool:
-    """Whether a request of the other protocol puts another group in the place of this one."""
+    """Whether a request of the other protocol replaces this group by a new one."""
     return group.kind is not wanted and group.is_empty
 
 
 def _instead_of(old: Group | None, outcome: Outcome) -> Outcome:
-    """The old group's end comes before the new one's records."""
+    """Put the tombstones of the old group before the records of the new one."""
     if old is None or not outcome.records:
         return outcome
     return outcome._replace(records=(*old.tombstones(), *outcome.records))

@@ -1,4 +1,5 @@
-"""The kinds of groups that are served. Each is imported when the first group of it is made."""
+"""The kinds of groups that are served. Consumer groups are imported when the first one is
+created."""
 
 from __future__ import annotations
 

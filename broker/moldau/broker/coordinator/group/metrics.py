@@ -1,6 +1,6 @@
-"""How many groups and offsets there are, read when somebody asks.
+"""The numbers of groups and offsets, counted when the metrics are read.
 
-Kafka's metrics of the same meaning stand in the comments.
+The comments name Kafka's metrics of the same meaning.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _PREFIX: Final = "moldau.coordinator.group"
 
 CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable")
-"""Those of `consumer.state.GroupState`, which is imported with the first group of that kind."""
+"""The states of `consumer.state.GroupState`, which is imported with the first consumer group."""
 
 
 def declare(registry: Registry, coordinator: GroupCoordinator) -> None:
-    """Once for a node."""
+    """Declare the metrics, once for a node."""
     gauge = registry.read_gauge
     gauge(
         f"{_PREFIX}.offsets",  # NumOffsets
@@ -60,5 +60,5 @@ def _count(coordinator: GroupCoordinator, kind: GroupKind, state: str | None = N
 
 
 def _snake(name: str) -> str:
-    """`PreparingRebalance` as metrics write it."""
+    """A state's name in metrics: `preparing_rebalance` for `PreparingRebalance`."""
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")

@@ -1,8 +1,8 @@
-"""Committed offsets of all groups of a shard: what the log says of them, and no rule about groups.
+"""Committed offsets of all groups of a shard: the state of the log, without any rule about groups.
 
-Invariants: only `replay...` changes anything; no empty dictionary stays behind. Offsets of a
-transaction that is open are pending: they stand beside the committed ones, and become committed or
-vanish with its marker. A pending offset never takes the place of one that was written after it.
+Invariants: only `replay...` changes anything, and no empty dictionary is kept. The offsets of an
+open transaction are pending: they are kept beside the committed ones, and its end marker commits or
+drops them. A pending offset never replaces an offset that was written after it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Place: TypeAlias = tuple[str, int]
 
 
 class Committed(NamedTuple):
-    """What was committed for one partition."""
+    """The committed offset of one partition."""
 
     offset: int
     leader_epoch: int
     metadata: str
     committed_ms: int
     expires_ms: int
-    """NO_EXPIRY unless the commit itself brought a retention (versions 2 to 4 of OffsetCommit)."""
+    """NO_EXPIRY unless the commit itself had a retention time (versions 2 to 4 of OffsetCommit)."""
     topic_id: Uuid
     written_at: int
     """The offset of its record in the log."""
@@ -44,43 +44,43 @@ _Topics: TypeAlias = dict[str, dict[int, Committed]]
 
 
 class Offsets:
-    """By group, topic and partition."""
+    """Committed and pending offsets, by group, topic and partition."""
 
     __slots__ = ("_groups", "_pending")
 
     def __init__(self) -> None:
         self._groups: dict[str, _Topics] = {}
         self._pending: dict[int, dict[str, _Topics]] = {}
-        """By producer, then as `_groups`."""
+        """By producer id, then as in `_groups`."""
 
-    # Asked.
+    # Questions.
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
-        """The committed offset."""
+        """The committed offset, or None."""
         topics = self._groups.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, Committed]]:
-        """All that the group has committed."""
+        """All committed offsets of the group."""
         return self._groups.get(group_id, {})
 
     def groups(self) -> Iterable[str]:
-        """The groups that have committed something."""
+        """The groups with committed offsets."""
         return self._groups.keys()
 
     def count(self) -> int:
-        """How many offsets are committed."""
+        """The number of committed offsets."""
         return sum(
             len(partitions) for topics in self._groups.values() for partitions in topics.values()
         )
 
     def has_any(self, group_id: str) -> bool:
-        """Whether the group has offsets, or pending ones."""
+        """Whether the group has committed or pending offsets."""
         return group_id in self._groups or self.is_in_transaction(group_id)
 
     def is_in_transaction(self, group_id: str) -> bool:
-        """Whether some transaction with offsets of the group is open."""
+        """Whether an open transaction has offsets of the group."""
         return any(group_id in groups for groups in self._pending.values())
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
@@ -90,12 +90,12 @@ class Offsets:
             for groups in self._pending.values()
         )
 
-    # What the log says.
+    # Replay.
 
     def replay(
         self, at: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
     ) -> None:
-        """The record that was written `at`."""
+        """Apply the record at offset `at` of the log."""
         if value is None:
             self._remove(key)
             return
@@ -120,7 +120,7 @@ class Offsets:
         partitions[key.partition] = committed
 
     def replay_end(self, producer_id: int, *, is_commit: bool) -> Iterable[str]:
-        """The transaction is over; the groups whose offsets it held."""
+        """Apply the end of a transaction. Returns the groups whose offsets it held."""
         pending = self._pending.pop(producer_id, {})
         if is_commit:
             for group_id, topics in pending.items():
@@ -136,7 +136,8 @@ class Offsets:
             partitions[partition] = committed
 
     def _remove(self, key: OffsetCommitKey) -> None:
-        """Kafka writes tombstones outside of transactions; they end pending offsets as well."""
+        """Remove an offset. Kafka writes tombstones outside of transactions; they end pending
+        offsets as well."""
         for groups in (self._groups, *self._pending.values()):
             topics = groups.get(key.group)
             partitions = None if topics is None else topics.get(key.topic)
@@ -153,7 +154,7 @@ class Offsets:
     # Records.
 
     def tombstones(self, group_id: str) -> Iterator[LogRecord]:
-        """What deletes all offsets of the group, pending ones too."""
+        """The tombstones that delete all offsets of the group, pending ones too."""
         places: dict[Place, None] = {}
         for groups in (self._groups, *self._pending.values()):
             for topic, partitions in groups.get(group_id, {}).items():
@@ -175,8 +176,9 @@ class Offsets:
     def places_of_former_topics(
         self, id_of: Callable[[str], Uuid | None]
     ) -> list[tuple[str, Place]]:
-        """All groups and partitions whose offsets are all of a topic that is not the one of that
-        name, whose id is `id_of` it. An offset without an id may be of any."""
+        """All groups and partitions whose offsets all belong to a former topic: the topic that has
+        the name now has another id, or there is none. `id_of` returns the id of a name. An offset
+        without an id may belong to any topic."""
         every = (self._groups, *self._pending.values())
         found: dict[tuple[str, Place], None] = {}
         for groups in every:
@@ -189,7 +191,7 @@ class Offsets:
         return [each for each in found if self.are_former(*each, id_of)]
 
     def are_former(self, group_id: str, place: Place, id_of: Callable[[str], Uuid | None]) -> bool:
-        """Whether offsets are there, and all of a topic that is not the one of that name."""
+        """Whether there are offsets, and all of them belong to a former topic of that name."""
         topic, partition = place
         known = [
             committed
@@ -201,12 +203,12 @@ class Offsets:
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> LogRecord:
-    """Deletes one offset."""
+    """The record that deletes one offset."""
     return LogRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
 
 
 def from_legacy(value: LegacyOffsetCommitValue) -> OffsetCommitValue:
-    """The oldest form of the record, in today's."""
+    """Convert the oldest form of the record to today's."""
     return OffsetCommitValue(
         offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
     )

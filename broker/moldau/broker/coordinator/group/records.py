@@ -1,4 +1,4 @@
-"""Which records are of a consumer group (KIP-848), and what they do to the table."""
+"""The records of consumer groups (KIP-848), and how they change the table of groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _CONSUMER_KEYS = (
 
 
 def replay_consumer_record(groups: Groups, key: LogKey, value: LogValue | None) -> None:
-    """Records of kinds that are not served here (share groups, streams groups) stay in the log."""
+    """Apply a record of a consumer group. Records of other kinds (share groups, streams groups) are
+    ignored; they stay in the log."""
     if not isinstance(key, _CONSUMER_KEYS):
         return
     group = groups.consumer_of_record(key.group_id, is_deleted=value is None)

@@ -1,4 +1,4 @@
-"""What groups may ask of the node that they are on."""
+"""What groups may ask of their node."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Home(Protocol):
     def group_settings(self, group_id: str) -> ResourceSettings: ...
 
     def partition_count(self, topic: str) -> int:
-        """0 where there is no such topic."""
+        """The number of partitions; 0 if there is no such topic."""
         ...
 
 
 class ShardWorld:
-    """The `World` of one shard's groups."""
+    """The `World` of the groups of one shard."""
 
     def __init__(self, home: Home, offsets: Offsets) -> None:
         self._home = home
@@ -79,7 +79,8 @@ class ShardWorld:
         return self._home.group_settings(group_id)
 
     def wall_ms(self, now_ms: int) -> int:
-        """Both clocks are read now: a wall clock that was set counts from the next record on."""
+        """Convert `now_ms` to wall time. Reads both clocks now, so a changed wall clock takes
+        effect from the next record on."""
         clock = self._home.clock
         return clock.wall_ms() - clock.monotonic_ns() // 1_000_000 + now_ms
 

@@ -1,7 +1,7 @@
-"""Groups of the classic protocol: members join, their leader assigns, all of them sync.
+"""Groups of the classic protocol: members join, the leader assigns, all members sync.
 
-`group` is what the table of groups sees. Under it one state, `membership`, and a module for each
-family of events: `join`, `sync`, `rebalance` (from the first news of a change to the next
-generation), `liveness` (heartbeats, sessions, leaving), `offsets` (who may commit, what expires).
-`states` has the states and the one table of transitions.
+`group` is the interface to the table of groups. Below it there is one state, `membership`, and a
+module for each family of events: `join`, `sync`, `rebalance` (from a change to the next
+generation), `liveness` (heartbeats, sessions, leaving), `offsets` (which commits are accepted, what
+expires). `states` has the states and the only table of transitions.
 """

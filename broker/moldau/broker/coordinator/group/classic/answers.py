@@ -1,7 +1,7 @@
-"""The answers that a classic group gives, filled in from its state.
+"""The responses of a classic group, filled in from its state.
 
-A protocol name that is missing is None here, in all versions: who encodes for a version below 7 of
-JoinGroup puts the empty text in its place, for a parked ticket does not say its version.
+A missing protocol name is None here in all versions. The encoding of JoinGroup below version 7
+replaces it by an empty string, because a parked ticket does not hold its version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ NO_MEMBER_ID: Final = ""
 
 
 def joined(group: Membership, member_id: str, members: Iterable[Member] = ()) -> JoinGroupResponse:
-    """The member is in the present generation; only the leader is told which `members` are."""
+    """Answer that the member is in the present generation. Only the leader's response lists
+    `members`."""
     return JoinGroupResponse(
         error_code=0,
         generation_id=group.generation_id,
@@ -35,14 +36,14 @@ def joined(group: Membership, member_id: str, members: Iterable[Member] = ()) ->
 
 
 def refused_join(code: ErrorCode, member_id: str = NO_MEMBER_ID) -> JoinGroupResponse:
-    """The member does not come in, and what it should call itself next time."""
+    """Reject a join. `member_id` is the id to use in the next attempt."""
     return JoinGroupResponse(
         error_code=code, protocol_name=None, leader=NO_LEADER, member_id=member_id, members=[]
     )
 
 
 def assigned(group: Membership, assignment: bytes) -> SyncGroupResponse:
-    """A member's share."""
+    """Answer with a member's assignment."""
     return SyncGroupResponse(
         error_code=0,
         protocol_type=group.protocol_type,
@@ -52,7 +53,7 @@ def assigned(group: Membership, assignment: bytes) -> SyncGroupResponse:
 
 
 def refused_sync(code: ErrorCode) -> SyncGroupResponse:
-    """No share this time."""
+    """Reject a sync, without an assignment."""
     return SyncGroupResponse(error_code=code, assignment=b"")
 
 

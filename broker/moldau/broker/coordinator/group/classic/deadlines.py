@@ -1,8 +1,9 @@
-"""What is due when, made for deadlines that are moved on far more often than they are met.
+"""Deadlines by key, optimized for deadlines that are moved to later times far more often than they
+are met.
 
-A heartbeat moves a session's deadline: that is one write into a dict. The heap keeps the entry for
-the earlier time; when that time comes the entry is moved to where it belongs by then. So a heap
-entry is never later than its deadline, and each key has one live entry at most.
+A heartbeat moves the deadline of a session: that is one write into a dict. The heap keeps the entry
+for the earlier time. When that time comes, the entry is moved to the present deadline. So a heap
+entry is never later than its deadline, and each key has at most one live entry.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _SLACK = 64
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key; those of one time come up in the order in which they were queued."""
+    """Deadlines by key. Those with the same time are returned in the order in which they were
+    queued."""
 
     def __init__(self) -> None:
         self._due: dict[K, int] = {}
@@ -25,7 +27,7 @@ class Deadlines(Generic[K]):
         self._heap: list[tuple[int, int, K]] = []
         self._sequence = 0
         self.has_news = False
-        """Whether the earliest may be nearer than `next_ms` said last."""
+        """Whether the earliest deadline may be nearer than the last result of `next_ms`."""
 
     def __contains__(self, key: K) -> bool:
         return key in self._due
@@ -37,25 +39,25 @@ class Deadlines(Generic[K]):
         return iter(self._due)
 
     def set(self, key: K, at_ms: int) -> None:
-        """The deadline of `key` is then, whatever it was."""
+        """Set or replace the deadline of `key`."""
         self._due[key] = at_ms
         queued = self._queued.get(key)
         if queued is None or at_ms < queued[0]:
             self._queue(key, at_ms)
 
     def cancel(self, key: K) -> None:
-        """No deadline for `key`. Fine if there is none."""
+        """Cancel the deadline of `key`, if it has one."""
         if self._due.pop(key, None) is not None:
             del self._queued[key]
 
     def clear(self) -> None:
-        """No deadlines at all."""
+        """Cancel all deadlines."""
         self._due.clear()
         self._queued.clear()
         self._heap.clear()
 
     def next_ms(self) -> int | None:
-        """Not later than the earliest deadline; None if there is none."""
+        """A time not later than the earliest deadline; None if there is none."""
         self.has_news = False
         heap = self._heap
         while heap and not self._is_live(heap[0]):
@@ -63,8 +65,8 @@ class Deadlines(Generic[K]):
         return heap[0][0] if heap else None
 
     def pop_due(self, now_ms: int) -> K | None:
-        """A key whose deadline has come; its deadline is gone with that. None when nothing else
-        is due at `now_ms`, and then `next_ms` is later."""
+        """Remove a deadline that has come and return its key. Returns None if no other is due at
+        `now_ms`; then `next_ms` is later."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             entry = heappop(heap)
@@ -91,7 +93,7 @@ class Deadlines(Generic[K]):
             self._compact()
 
     def _compact(self) -> None:
-        """Entries of keys that were cancelled or moved forward are dropped, so that churn cannot
-        grow the heap beyond a multiple of what is live."""
+        """Drop the entries of keys that were cancelled or moved to an earlier time. So churn cannot
+        grow the heap beyond a multiple of its live entries."""
         self._heap = [entry for entry in self._heap if self._is_live(entry)]
         heapify(self._heap)

@@ -3,19 +3,22 @@
     decide                                    the log                   replay
     on_... -> Outcome(records, answers) -> append, all or nothing -> replay_group_metadata
 
-Invariants (`Membership.check`, and a state machine in the tests): one leader, a member; the
-generation only grows; each ticket is answered exactly once; an assignment is only given for the
-generation that it was made for; a static id is one member's.
+Invariants (`Membership.check`, and a state machine in the tests): there is one leader, and it is a
+member. The generation only grows. Each ticket is answered exactly once. An assignment is only given
+for the generation that it was made for. A static id belongs to one member.
 
 Almost all of a classic group is volatile: members that join and wait, sessions, the generation
-until its leader has synced. A record holds the whole group as of a sync (or as Empty), so replay
-has two cases. A record of our own: what its event decided comes true (the assignment is set, the
-static member replaced), and nothing else is touched. A record from the log (while loading, or made
-of a consumer group that is no more): the group becomes what the record says; `on_downgraded` brings
-what a consumer group that was here knew beyond it.
+until its leader has synced. A record holds the whole group as of a sync (or as Empty). So replay
+has two cases:
 
-Kafka keeps all this in one class of many thousand lines; here each family of events has a module
-of functions over `Membership`, and this class only knows who is asked for what.
+- A record of our own: the effect that its event decided takes place (the assignment is set, the
+  static member is replaced), and nothing else changes.
+- A record from the log (while loading, or created from a consumer group that no longer exists): the
+  group becomes what the record says. `on_downgraded` adds what the consumer group knew beyond the
+  record.
+
+Kafka keeps all this in one class of many thousand lines. Here each family of events has a module of
+functions over `Membership`, and this class only routes calls to them.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Nobody has joined; ids may have been handed out."""
+        """Whether no member has joined. Member ids may have been handed out."""
         return self._group.state is State.EMPTY
 
     @property
@@ -103,7 +106,7 @@ class ClassicGroup:
 
     @property
     def members(self) -> Mapping[str, Member]:
-        """By member id. To be read only."""
+        """The members by member id; read-only."""
         return self._group.members
 
     # Members.
@@ -111,7 +114,7 @@ class ClassicGroup:
     def on_join_group(
         self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """`validation.check_join` has been asked before."""
+        """Handle a JoinGroup request that has passed `validation.check_join`."""
         step = self._begin(now_ms)
         on_join_group(self._group, step, Join.of(message, caller, ticket))
         if not self._is_recorded and step.pending is None:
@@ -119,7 +122,7 @@ class ClassicGroup:
         return self._end(step)
 
     def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
-        """`validation.check_sync` has been asked before."""
+        """Handle a SyncGroup request that has passed `validation.check_sync`."""
         step = self._begin(now_ms)
         on_sync_group(self._group, step, message, ticket)
         return self._end(step)
@@ -138,15 +141,15 @@ class ClassicGroup:
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, api_version: int, *, is_txn: bool
     ) -> None:
-        """KafkaError when that member may not commit in that generation."""
+        """Raise KafkaError if that member may not commit in that generation."""
         self._check_alive()
         offsets.check_commit(self._group, member_id, instance_id, epoch, is_txn=is_txn)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anybody may read the offsets of a classic group."""
+        """Allow every fetch: any client may read the offsets of a classic group."""
 
     def on_commit(self, member_id: str, now_ms: int) -> None:
-        """A member has committed."""
+        """Note a member's commit."""
         offsets.on_commit(self._group, member_id, now_ms)
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -156,12 +159,12 @@ class ClassicGroup:
         return offsets.offset_age_since_ms(self._group, committed_ms)
 
     def check_offset_delete(self) -> None:
-        """KafkaError when no offset of the group may be deleted; `is_subscribed_to` says so of
-        single topics."""
+        """Raise KafkaError if no offset of the group may be deleted. `is_subscribed_to` decides
+        about single topics."""
         offsets.check_offset_delete(self._group)
 
     def check_delete(self) -> None:
-        """KafkaError when the group may not be deleted."""
+        """Raise KafkaError if the group may not be deleted."""
         offsets.check_delete(self._group)
 
     def tombstones(self) -> tuple[LogRecord, ...]:
@@ -170,7 +173,8 @@ class ClassicGroup:
     # Life.
 
     def replay_group_metadata(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """That record is in the log: see above."""
+        """Apply a record of the log: the effect of our own pending record, or a whole group; see
+        the module."""
         pending, self._pending = self._pending, None
         self._is_recorded = True
         if pending is not None and (pending.record.value is value or pending.record.value == value):
@@ -193,8 +197,8 @@ class ClassicGroup:
         group.recount_topics()
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """Sessions begin. A group that is over `group.max.size` by now rebalances, so that its
-        members can commit before some are turned away."""
+        """Begin the sessions. A group that is now above `group.max.size` rebalances, so that its
+        members can commit before some of them are rejected."""
         step = self._begin(now_ms)
         self._begin_sessions(now_ms)
         if (
@@ -205,8 +209,8 @@ class ClassicGroup:
         return self._end(step)
 
     def on_downgraded(self, downgrade: Downgrade, now_ms: int) -> Outcome:
-        """It was a consumer group; its members shall agree on who reads what by themselves, and
-        with whoever joins meanwhile."""
+        """Take over the members of a consumer group. They rebalance to agree on an assignment
+        themselves, together with members that join meanwhile."""
         step = self._begin(now_ms)
         for member in self._group.members.values():
             offers = downgrade.offers.get(member.member_id)
@@ -224,7 +228,8 @@ class ClassicGroup:
                 self._group.restart_session(member, now_ms)
 
     def on_upgraded(self) -> tuple[Answer, ...]:
-        """A consumer group takes over: what they hear who wait in this one."""
+        """The answers for the requests that wait in this group, when a consumer group replaces
+        it."""
         step = Step(self._world, 0)
         code = ErrorCode.REBALANCE_IN_PROGRESS
         for member in self._group.members.values():
@@ -234,7 +239,7 @@ class ClassicGroup:
         return step.outcome().answers
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """The group goes elsewhere; who waits in it is given back."""
+        """End the group on this node and give back the tickets of the waiting requests."""
         group = self._group
         tickets = [
             ticket
@@ -247,7 +252,7 @@ class ClassicGroup:
         return tuple(tickets)
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
-        """Of no concern: the members look for themselves."""
+        """Do nothing: classic members watch the topics themselves."""
         return NOTHING
 
     @property
@@ -258,7 +263,7 @@ class ClassicGroup:
         return self._group.deadlines.next_ms()
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """One deadline that has come."""
+        """Handle one deadline that has come."""
         step = self._begin(now_ms)
         key = self._group.deadlines.pop_due(now_ms)
         if key is Timer.JOIN:
@@ -270,7 +275,7 @@ class ClassicGroup:
         return self._end(step)
 
     def describe(self) -> DescribedGroup:
-        """For DescribeGroups. Subscriptions are shown when there is a settled generation."""
+        """The group for DescribeGroups. Subscriptions are shown only in the state Stable."""
         group = self._group
         is_stable = group.state is State.STABLE
         return DescribedGroup(
@@ -293,7 +298,7 @@ class ClassicGroup:
         )
 
     def check(self) -> None:
-        """The invariants: for tests."""
+        """Assert the invariants; for tests."""
         self._group.check()
 
     def _begin(self, now_ms: int) -> Step:
@@ -301,7 +306,7 @@ class ClassicGroup:
         return Step(self._world, now_ms)
 
     def _awake(self, now_ms: int) -> None:
-        """An event: the life of a group that no record tells of counts from its first one."""
+        """Note an event. The age of a group without a record counts from its first event."""
         self._check_alive()
         if self._group.state_since_ms is None and not self._is_recorded:
             self._group.state_since_ms = self._world.wall_ms(now_ms)

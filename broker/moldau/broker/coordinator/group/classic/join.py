@@ -1,17 +1,18 @@
-"""JoinGroup: a member comes in, comes back, or says that it wants something else.
+"""JoinGroup: a member joins, comes back, or changes its subscription.
 
-* KIP-394: a dynamic member that has no id yet is given one and told to join with it (version 4 and
-  newer). Until it does its id is pending, and holds up the join phase: it is about to come.
-* KIP-345: a static member that comes back without its member id takes its place again under a new
-  id, and who holds the old one is fenced. In a stable group, if the assignor stays the same, that
-  needs no rebalance: the new id is recorded, and the member syncs for the assignment it had. If it
-  is the leader it is told to assign nothing (KIP-814, version 9 and newer; older leaders are given
-  the old leader's id, so that they take themselves for followers).
-* A member that joins again with what it said before is answered at once while there is nothing to
-  do; the leader never in a stable group: it joins when topics have changed.
+* KIP-394: a dynamic member without an id is given one and told to join with it (version 4 and
+  newer). Until then the id is pending. The join phase waits for it, because the member is expected
+  to join soon.
+* KIP-345: a static member that comes back without its member id takes its place again with a new
+  id, and a client with the old id is fenced. In a stable group no rebalance is needed if the
+  assignor stays the same: the new id is recorded, and the member syncs to get its former
+  assignment. If the member is the leader, it is told to skip the assignment (KIP-814, version 9 and
+  newer). An older leader is given the old leader's id, so that it acts as a follower.
+* A member that joins again with unchanged metadata is answered at once if there is nothing to do.
+  This never applies to the leader of a stable group: it joins when topics have changed.
 
-A ticket that waits in a join is answered when the generation begins; when the member joins again
-before (its connection broke) the older ticket hears REBALANCE_IN_PROGRESS.
+A ticket that waits in a join is answered when the generation begins. If the member joins again
+before (its connection broke), the older ticket is answered with REBALANCE_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""For how long a new member may wait in its first join: its client may be gone, and a parked
-connection does not tell."""
+"""How long a new member may wait in its first join. Its client may be gone, and a parked connection
+does not show that."""
 
 _REASON_LENGTH_MAX: Final = 255
 _REBALANCE_TIMEOUT_SINCE: Final = 1
@@ -46,7 +47,7 @@ _SKIP_ASSIGNMENT_SINCE: Final = 9
 
 
 class Join(NamedTuple):
-    """A JoinGroup request with who sent it."""
+    """A JoinGroup request with its caller and ticket."""
 
     message: JoinGroupRequest
     caller: Caller
@@ -59,18 +60,18 @@ class Join(NamedTuple):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Version 0 has one timeout for both."""
+        """The rebalance timeout. Version 0 has one timeout for session and rebalance."""
         if self.caller.api_version < _REBALANCE_TIMEOUT_SINCE:
             return self.message.session_timeout_ms
         return self.message.rebalance_timeout_ms
 
 
 def on_join_group(group: Membership, step: Step, join: Join) -> None:
-    """A member joins; whoever it is, it is answered now or when the generation begins."""
+    """Handle a JoinGroup request. It is answered now or when the generation begins."""
     message = join.message
     names = [each.name for each in join.protocols]
     if not _accepts(group, step, message.member_id):
-        # if it was in, or about to be, it has come too late for the room that was left
+        # A present or pending member that joins too late, when the group is full, must leave.
         expel(group, step, message.member_id)
         _refuse(step, join, ErrorCode.GROUP_MAX_SIZE_REACHED, answers.NO_MEMBER_ID)
     elif not group.supports(message.protocol_type, names):
@@ -79,7 +80,7 @@ def on_join_group(group: Membership, step: Step, join: Join) -> None:
         _join_newly(group, step, join)
     elif message.member_id in group.pending_joins:
         if message.group_instance_id is not None:
-            # only dynamic members are given ids beforehand
+            # Only dynamic members are given ids in advance.
             _refuse(step, join, ErrorCode.UNKNOWN_SERVER_ERROR, answers.NO_MEMBER_ID)
         else:
             _add(group, step, join, message.member_id)
@@ -88,7 +89,8 @@ def on_join_group(group: Membership, step: Step, join: Join) -> None:
 
 
 def found(group: Membership, step: Step) -> None:
-    """The group enters the log with its first join; if it cannot, nobody is in it."""
+    """Append the group's first record with its first join. If the append is rejected, the group is
+    empty again."""
 
     def on_refused(code: ErrorCode, step: Step) -> None:
         for member in group.members.values():
@@ -99,8 +101,8 @@ def found(group: Membership, step: Step) -> None:
 
 
 def _accepts(group: Membership, step: Step, member_id: str) -> bool:
-    """Whether `group.max.size` leaves room. While members join, those who have joined count, so
-    that the last ones are turned away; after that who is in stays in."""
+    """Whether `group.max.size` leaves room. During a rebalance only members that have joined count,
+    so the last ones are rejected. At other times a present member stays."""
     most = step.world.settings[coordinator.group_max_size]
     member = group.members.get(member_id)
     if group.state is State.EMPTY:
@@ -129,7 +131,8 @@ def _join_newly(group: Membership, step: Step, join: Join) -> None:
 
 
 def _new_member_id(step: Step, prefix: str) -> str:
-    """The prefix and a random UUID, as Java writes it. KafkaError when no answer can hold that."""
+    """The prefix and a random UUID, as Java writes it. Raises KafkaError if the id is too long for
+    a response."""
     raw = bytearray(step.world.random.randbytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -141,7 +144,7 @@ def _new_member_id(step: Step, prefix: str) -> str:
 
 
 def _add(group: Membership, step: Step, join: Join, member_id: str) -> None:
-    """A member that was not there comes in and waits for the next generation."""
+    """Add a new member, which waits for the next generation."""
     message, caller = join.message, join.caller
     member = Member(
         member_id=member_id,
@@ -162,7 +165,7 @@ def _add(group: Membership, step: Step, join: Join, member_id: str) -> None:
 
 
 def _join_again(group: Membership, step: Step, join: Join) -> None:
-    """A member that is in the group joins, under the id it was given."""
+    """Handle a join that has the id of a present member."""
     message = join.message
     try:
         member = group.check_member(message.member_id, message.group_instance_id)
@@ -172,7 +175,7 @@ def _join_again(group: Membership, step: Step, join: Join) -> None:
     is_same = member.protocols == join.protocols
     is_leader = member.member_id == group.leader_id
     if group.state is State.COMPLETING_REBALANCE and is_same:
-        # it may not have got the answer to its join
+        # The member may not have received the response to its join.
         told = group.members.values() if is_leader else ()
         step.answer(join.ticket, answers.joined(group, member.member_id, told))
     elif group.state is State.STABLE and is_same and not is_leader:
@@ -183,7 +186,7 @@ def _join_again(group: Membership, step: Step, join: Join) -> None:
 
 
 def _renew(group: Membership, step: Step, join: Join, member: Member) -> None:
-    """The member says anew what it wants, and waits."""
+    """Replace the member's protocols and timeouts, and park its ticket."""
     group.renew(member, join.protocols)
     member.session_timeout_ms = join.message.session_timeout_ms
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
@@ -191,13 +194,14 @@ def _renew(group: Membership, step: Step, join: Join, member: Member) -> None:
 
 
 def _park(group: Membership, step: Step, join: Join, member: Member) -> None:
-    """The ticket of a member that joins; the group is about to be, or is, PreparingRebalance."""
+    """Park the ticket of a joining member. The group is in PreparingRebalance, or is about to enter
+    it."""
     before = group.set_join_ticket(member, join.ticket)
     step.answer(before, answers.refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
 
 
 def _come_back(group: Membership, step: Step, join: Join, old: Member, new_id: str) -> None:
-    """A static member has lost its member id, most likely by a restart."""
+    """Replace a static member that lost its member id, most likely by a restart."""
     message = join.message
     new = old.reborn(new_id, join.protocols, message.session_timeout_ms, join.rebalance_timeout_ms)
     if group.state is State.STABLE and _selected_with(group, old, new) == group.protocol_name:
@@ -213,7 +217,7 @@ def _come_back(group: Membership, step: Step, join: Join, old: Member, new_id: s
 
 
 def _record_come_back(group: Membership, step: Step, join: Join, old: Member, new: Member) -> None:
-    """No rebalance: the new id takes the old one's place when the log has it."""
+    """Replace the old id by the new one without a rebalance, once the record is in the log."""
     members = _members_with(group, old, new)
     was_leader_id = group.leader_id
     is_leader = was_leader_id == old.member_id
@@ -246,12 +250,12 @@ def _members_with(group: Membership, old: Member, new: Member) -> list[Member]:
 
 
 def _selected_with(group: Membership, old: Member, new: Member) -> str | None:
-    """The assignor that the members would agree on if `new` stood in for `old`."""
+    """The assignor that the members would select if `new` replaced `old`."""
     return select_protocol(_members_with(group, old, new))
 
 
 def _fence(group: Membership, step: Step, old: Member) -> None:
-    """Whoever still waits under the old id is a duplicate."""
+    """Answer the requests that wait with the old id: they come from a duplicate."""
     code = ErrorCode.FENCED_INSTANCE_ID
     step.answer(group.set_join_ticket(old, None), answers.refused_join(code, old.member_id))
     step.answer(old.take_sync(), answers.refused_sync(code))
@@ -262,6 +266,6 @@ def _refuse(step: Step, join: Join, code: ErrorCode, member_id: str) -> None:
 
 
 def _reason(what: str, message: JoinGroupRequest) -> str:
-    """For the log, with the client's own reason (KIP-800)."""
+    """The reason of a rebalance for the log, with the client's own reason (KIP-800)."""
     told = (message.reason or "not provided")[:_REASON_LENGTH_MAX]
     return f"{what}; client reason: {told}"

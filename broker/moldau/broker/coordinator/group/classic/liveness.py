@@ -1,9 +1,9 @@
-"""Who is alive: heartbeats, sessions that end, members that leave.
+"""Liveness of members: heartbeats, sessions that end, members that leave.
 
-A session ends when the member has been silent for its session timeout. While it waits for an
-answer of ours it is not silent, unless it is new: then it knows no id yet with which to leave, and
-`NEW_MEMBER_TIMEOUT_MS` bounds its wait. A session that ends in vain (its member waits) starts anew
-when the wait ends.
+A session ends after the member has been silent for its session timeout. A member that waits for a
+response is not silent, unless it is new: it knows no member id yet with which it could leave, and
+`NEW_MEMBER_TIMEOUT_MS` limits its wait. If a session ends while its member waits, it has no effect,
+and a new session starts when the wait ends.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def on_heartbeat(group: Membership, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse:
-    """A sign of life; the answer says whether to join again. Nothing else comes of it, so it needs
-    no `Step`."""
+    """Handle a heartbeat. The response says whether to join again. A heartbeat has no other effect,
+    so it needs no `Step`."""
     member = group.check_member(message.member_id, message.group_instance_id)
     if message.generation_id != group.generation_id:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
@@ -46,7 +46,7 @@ def on_heartbeat(group: Membership, message: HeartbeatRequest, now_ms: int) -> H
 
 
 def on_session_end(group: Membership, step: Step, member_id: str) -> None:
-    """A member, or who was given an id and never joined with it, has been silent too long."""
+    """Remove a member, or an id that was handed out and never joined, after the session timeout."""
     member = group.members.get(member_id)
     if member is not None and member.keeps_its_session:
         return
@@ -62,9 +62,9 @@ def on_session_end(group: Membership, step: Step, member_id: str) -> None:
 def on_leave_group(
     group: Membership, step: Step, message: LeaveGroupRequest, ticket: Ticket
 ) -> None:
-    """Members leave by themselves, or an admin removes static ones by their instance ids. Requests
-    and answers of versions below 3, with one member, are translated by who reads and writes them.
-    """
+    """Remove members that leave, or static members that an admin removes by their instance ids.
+    Versions below 3, with one member, are translated when the request is read and the response is
+    written."""
     results = [_left(group, step, each) for each in message.members]
     count = sum(each.error_code == 0 for each in results)
     if count and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
@@ -92,7 +92,7 @@ def _left(group: Membership, step: Step, identity: MemberIdentity) -> MemberResp
 
 
 def _leaving_id(group: Membership, identity: MemberIdentity) -> str:
-    """The id of who leaves; KafkaError if there is nobody by that name."""
+    """The id of the leaving member. Raises KafkaError if there is no such member."""
     if identity.member_id in group.pending_joins:
         return identity.member_id
     if identity.member_id:

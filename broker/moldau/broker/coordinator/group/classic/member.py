@@ -1,7 +1,8 @@
-"""A member of a classic group: what it told when it joined, its assignment, and what it waits for.
+"""A member of a classic group: its metadata from JoinGroup, its assignment, and its waiting
+requests.
 
-Invariant: a ticket stands in at most one place. Taking it out of the member (`take_join`,
-`take_sync`) is a promise to answer it.
+Invariant: a ticket is in at most one place. A caller that takes it out of the member (`take_join`,
+`take_sync`) must answer it.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class MemberProtocol(NamedTuple):
-    """An assignor that the member knows, and its subscription for it, as the client encoded it."""
+    """An assignor that the member supports, with its subscription as the client encoded it."""
 
     name: str
     metadata: bytes
 
 
 def protocols_of(message: JoinGroupRequest) -> tuple[MemberProtocol, ...]:
-    """What a member offers, in its order of preference."""
+    """The protocols that a member offers, in its order of preference."""
     return tuple(MemberProtocol(each.name, each.metadata) for each in message.protocols)
 
 
 @dataclass(slots=True)
 class Member:
-    """One member. `is_new` until its first join is answered: it knows no member id before, so it
-    cannot send heartbeats, and other rules hold for its session."""
+    """One member. It is new (`is_new`) until its first join is answered. Before that it knows no
+    member id and cannot send heartbeats, so other rules apply to its session."""
 
     member_id: str
     instance_id: str | None
@@ -47,18 +48,19 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """KIP-345: it keeps its place over a restart."""
+        """Whether the member keeps its place over a restart (KIP-345)."""
         return self.instance_id is not None
 
     @property
     def is_joining(self) -> bool:
-        """It waits for the next generation."""
+        """Whether the member waits for the next generation."""
         return self.join_ticket is not None
 
     @property
     def keeps_its_session(self) -> bool:
-        """Whether silence is fine: who waits for an answer sends no heartbeats. A new member may
-        be forgotten all the same, for the client may be gone and nobody would know."""
+        """Whether the session stays valid without heartbeats. A member that waits for a response
+        sends none. A new member may be dropped all the same, because its client may be gone
+        unnoticed."""
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 
     @property
@@ -66,23 +68,23 @@ class Member:
         return frozenset(each.name for each in self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Its subscription for that assignor; empty if it does not know it."""
+        """The member's subscription for that assignor; empty if the member does not support it."""
         for each in self.protocols:
             if each.name == protocol_name:
                 return each.metadata
         return b""
 
     def vote(self, candidates: Collection[str]) -> str | None:
-        """The first of its protocols that everybody knows."""
+        """The member's first protocol among those that all members support."""
         return next((each.name for each in self.protocols if each.name in candidates), None)
 
     def take_join(self) -> Ticket | None:
-        """The ticket that waits for a join, which no longer waits here."""
+        """Take out the ticket that waits for a join."""
         ticket, self.join_ticket = self.join_ticket, None
         return ticket
 
     def take_sync(self) -> Ticket | None:
-        """The ticket that waits for a sync, which no longer waits here."""
+        """Take out the ticket that waits for a sync."""
         ticket, self.sync_ticket = self.sync_ticket, None
         return ticket
 
@@ -93,8 +95,8 @@ class Member:
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
     ) -> Member:
-        """A static member that came back under a new id: same place, same assignment. As in Kafka
-        it keeps the client id and host of its first life."""
+        """The static member after it came back with a new id: same place, same assignment. As in
+        Kafka, it keeps its original client id and host."""
         return replace(
             self,
             member_id=member_id,

@@ -1,17 +1,17 @@
-"""The state of a classic group: who is in it, who waits, which generation.
+"""The state of a classic group: its members, its waiting requests, and its generation.
 
 Invariants (`check` asserts them):
-* the leader is a member; where there are members of a generation there is a leader;
-* a static id belongs to one member, and that member has it;
-* who waits in a join waits in PreparingRebalance, who waits in a sync in CompletingRebalance, so
-  nobody waits for what will not come;
-* the generation only grows;
-* counts that are kept (who joins, who knows which protocol) are what a recount gives;
-* a session runs only for who is in, or was given an id to come in with.
+* The leader is a member. A generation with members has a leader.
+* A static id belongs to one member, and that member has it.
+* A member waits in a join only in PreparingRebalance, and in a sync only in CompletingRebalance. So
+  no member waits for an answer that will not come.
+* The generation only grows.
+* Stored counts (joining members, members that support each protocol) equal a recount.
+* A session runs only for a member, or for a member id that was handed out for a join.
 
-Everything here is volatile as far as the log is concerned: the log has a generation when its
-leader has synced, so after a failover the group is as of the last sync, and members that have a
-newer generation are told so and join again.
+All of this is volatile with respect to the log, which holds a generation only after its leader has
+synced. So after a failover the group is as of the last sync. Members with a newer generation are
+rejected and join again.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 class Timer(Enum):
-    """What a group waits for as a whole."""
+    """The timers of a group as a whole."""
 
     JOIN = "join"
     SYNC = "sync"
 
 
 DeadlineKey: TypeAlias = "Timer | str"
-"""A timer of the group, or the id of a member, whose session it is."""
+"""A timer of the group, or a member id for the session of that member."""
 
 
 @dataclass(slots=True)
 class InitialDelay:
-    """An empty group waits for more members before its first generation, again and again while
-    new ones come, for `left_ms` more at most."""
+    """The delay of the first generation of an empty group. The delay starts again when new members
+    join, for at most `left_ms` more in total."""
 
     delay_ms: int
     left_ms: int
@@ -54,12 +54,12 @@ class InitialDelay:
 
 @dataclass(slots=True)
 class Membership:
-    """One group. Changed only by its methods and by the modules of the event families."""
+    """One group. Only its methods and the modules of the event families change it."""
 
     group_id: str
     state: State = State.EMPTY
     state_since_ms: int | None = None
-    """Wall time; None where an old record did not say."""
+    """Wall time; None if an old record did not hold it."""
     generation_id: int = 0
     protocol_type: str = ""
     protocol_name: str | None = None
@@ -67,20 +67,20 @@ class Membership:
     members: dict[str, Member] = field(default_factory=dict)
     static_ids: dict[str, str] = field(default_factory=dict)
     pending_joins: set[str] = field(default_factory=set)
-    """KIP-394: ids that were handed out and have not joined yet."""
+    """KIP-394: member ids that were handed out and have not joined yet."""
     pending_syncs: set[str] = field(default_factory=set)
     """Members of this generation that have not asked for their assignment yet."""
     topics: frozenset[str] | None = None
     initial_delay: InitialDelay | None = None
-    """In the rebalance that follows Empty."""
+    """Set in the rebalance that follows Empty."""
     deadlines: Deadlines[DeadlineKey] = field(default_factory=Deadlines)
     joining_count: int = 0
     supported: Counter[str] = field(default_factory=Counter)
 
-    # Who is in.
+    # Members.
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """A member comes in, maybe with a ticket that waits for the next generation."""
+        """Add a member, perhaps with a ticket that waits for the next generation."""
         assert member.member_id not in self.members
         if not self.members:
             self.protocol_type = protocol_type
@@ -96,8 +96,8 @@ class Membership:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """A member, or who was about to be one, is out, and its session with it. The tickets of
-        the member that is given back are the caller's to answer."""
+        """Remove a member or a pending member id, and its session. The caller answers the tickets
+        of the returned member."""
         self.deadlines.cancel(member_id)
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
@@ -112,7 +112,8 @@ class Membership:
         return member
 
     def replace(self, old: Member, new: Member) -> None:
-        """A static member has come back under a new id. The tickets of `old` are the caller's."""
+        """Replace a static member that came back with a new id. The caller answers the tickets of
+        `old`."""
         assert old.instance_id is not None
         assert old.instance_id == new.instance_id
         del self.members[old.member_id]
@@ -127,21 +128,21 @@ class Membership:
         self.joining_count += new.is_joining
 
     def renew(self, member: Member, protocols: tuple[MemberProtocol, ...]) -> None:
-        """A member says anew which protocols it knows."""
+        """Replace the protocols that a member supports."""
         self._forget_protocols(member)
         member.protocols = protocols
         self.supported.update(member.protocol_names)
 
     def set_join_ticket(self, member: Member, ticket: object | None) -> object | None:
-        """Parks a ticket with a member until the next generation; gives back the one before."""
+        """Park a ticket with a member until the next generation. Returns the previous ticket."""
         before = member.take_join()
         member.join_ticket = ticket
         self.joining_count += (ticket is not None) - (before is not None)
         return before
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member of that id; KafkaError if it is unknown, or if another one has taken over
-        its static id."""
+        """The member of that id. Raises KafkaError if it is unknown, or if another member has taken
+        over its static id."""
         if instance_id is not None:
             holder = self.static_ids.get(instance_id)
             if holder is not None and holder != member_id:
@@ -153,7 +154,7 @@ class Membership:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
-    # What holds for all.
+    # The group as a whole.
 
     @property
     def have_all_joined(self) -> bool:
@@ -161,11 +162,11 @@ class Membership:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The most patient member decides."""
+        """The longest rebalance timeout of any member."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether somebody who offers this can be a member beside the present ones."""
+        """Whether a member with these protocols can join the present members."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(
@@ -173,19 +174,19 @@ class Membership:
         )
 
     def restart_session(self, member: Member, now_ms: int) -> None:
-        """The member has been heard from."""
+        """Restart the session after a sign of life of the member."""
         self.deadlines.set(member.member_id, now_ms + member.session_timeout_ms)
 
-    # Where it stands.
+    # State and generation.
 
     def enter(self, state: State, wall_ms: int) -> None:
-        """The group goes over to that state."""
+        """Change to that state. Asserts that the transition is allowed."""
         assert state in TRANSITIONS[self.state], f"{self.state} cannot become {state}"
         self.state = state
         self.state_since_ms = wall_ms
 
     def elect_joined_leader(self) -> bool:
-        """Makes sure that the leader is among those who have joined; False if nobody has."""
+        """Make sure that the leader is a member that has joined. Returns False if no member has."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is not None and leader.is_joining:
             return True
@@ -196,7 +197,8 @@ class Membership:
         return False
 
     def begin_generation(self, wall_ms: int) -> None:
-        """The next generation of the members that are left; Empty if there are none."""
+        """Begin the next generation with the remaining members. The state becomes Empty if there
+        are none."""
         self.generation_id += 1
         self.pending_syncs.clear()
         if self.members:
@@ -208,19 +210,20 @@ class Membership:
         self.recount_topics()
 
     def begin_anew(self) -> None:
-        """As it was made: nobody has ever joined. Tickets are the caller's to answer."""
+        """Reset to a new, empty group that no member has ever joined. The caller answers the
+        tickets."""
         fresh = Membership(self.group_id, state_since_ms=self.state_since_ms)
         for each in fields(self):
             setattr(self, each.name, getattr(fresh, each.name))
 
     def recount_topics(self) -> None:
-        """Reads anew what the members of this generation subscribe to."""
+        """Compute the topics that the members of this generation subscribe to."""
         self.topics = subscribed_topics(
             self.protocol_type, self.protocol_name, self.members.values()
         )
 
     def check(self) -> None:
-        """The invariants, counted anew: for tests."""
+        """Assert the invariants from a recount; for tests."""
         joining = [each for each in self.members.values() if each.is_joining]
         syncing = [each for each in self.members.values() if each.sync_ticket is not None]
         known = Counter(name for each in self.members.values() for name in each.protocol_names)

@@ -1,9 +1,9 @@
-"""What a classic group means for its committed offsets: who may commit, what may be deleted, when
-they expire.
+"""The rules of a classic group for its offsets: which commits and deletions are allowed, and when
+offsets expire.
 
-Only members of the present generation commit, and not while the leader works out who reads what.
-An empty group takes commits from anybody who claims no generation: admin tools, and consumers that
-assign their partitions themselves.
+Only members of the present generation may commit, and not while the leader computes the assignment.
+An empty group accepts commits without a generation from any client: from admin tools, and from
+consumers that assign their partitions themselves.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def check_commit(
     *,
     is_txn: bool,
 ) -> None:
-    """KafkaError when that member in that generation may not commit. Transactions of old clients
-    name no member; they are fenced by their producer alone."""
+    """Raise KafkaError if that member in that generation may not commit. Transactions of old
+    clients name no member; only their producer epoch fences them."""
     if generation_id < 0 and group.state is State.EMPTY:
         return
     if generation_id >= 0 or member_id or instance_id is not None:
@@ -43,36 +43,39 @@ def check_commit(
 
 
 def on_commit(group: Membership, member_id: str, now_ms: int) -> None:
-    """A commit is a sign of life, but not while the leader assigns."""
+    """Restart the member's session, because a commit is a sign of life. Not while the leader
+    assigns."""
     member = group.members.get(member_id)
     if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
         group.restart_session(member, now_ms)
 
 
 def check_delete(group: Membership) -> None:
-    """Only a group without members may be deleted."""
+    """Raise NON_EMPTY_GROUP if the group has members."""
     if group.state in _OCCUPIED:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
 
 def check_offset_delete(group: Membership) -> None:
-    """Offsets of a group whose members' subscriptions nobody here can read stay while it has
-    members."""
+    """Raise NON_EMPTY_GROUP for a group with members whose subscriptions the broker cannot read."""
     if group.state in _OCCUPIED and group.protocol_type != CONSUMER:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
 
 def is_subscribed_to(group: Membership, topic: str) -> bool:
-    """Whether members read the topic; if one cannot tell, consumers may and others do not."""
+    """Whether members read the topic. If the subscriptions are unknown, a group of consumers may
+    read it, and other groups do not."""
     if group.topics is None:
         return group.protocol_type == CONSUMER
     return topic in group.topics
 
 
 def offset_age_since_ms(group: Membership, committed_ms: int) -> int | None:
-    """From when the retention of an offset counts (wall time); None: it does not expire now."""
+    """The wall time from which the retention of an offset counts; None if it does not expire
+    now."""
     if not group.protocol_type:
-        # nobody has ever joined: offsets of a consumer that assigns its partitions itself
+        # No member has ever joined: these are offsets of a consumer that assigns its partitions
+        # itself.
         return committed_ms
     if group.state is State.EMPTY:
         return committed_ms if group.state_since_ms is None else group.state_since_ms

@@ -1,8 +1,8 @@
-"""Which assignor a generation uses, and which topics its members read.
+"""Select the assignor of a generation, and read the topics of its members.
 
-Each member votes for the first of its protocols that all members know; the most votes win. Between
-equals Kafka takes the one that comes first in a Java hash table. So do we: members of both kinds of
-broker must see the same choice in a rolling upgrade of assignors.
+Each member votes for the first of its protocols that all members support; the most votes win. Among
+equals Kafka takes the first one in a Java hash table. This code does the same: members of both
+kinds of broker must see the same choice in a rolling upgrade of assignors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def select_protocol(members: Collection[Member]) -> str | None:
 
 
 def in_java_order(names: Iterable[str]) -> list[str]:
-    """In the order in which a `java.util.HashMap` that got them in this order lists them."""
+    """The names in the iteration order of a `java.util.HashMap` that got them in this order."""
     names = list(names)
     size = _TABLE_SIZE_MIN
     while len(names) * 4 > size * 3:
@@ -46,15 +46,15 @@ def in_java_order(names: Iterable[str]) -> list[str]:
 def subscribed_topics(
     protocol_type: str, protocol_name: str | None, members: Collection[Member]
 ) -> frozenset[str] | None:
-    """The topics that members read; None where one cannot tell: no consumers, no generation yet,
-    or a subscription that does not follow the schema."""
+    """The topics that members read. None if they are unknown: the members are not consumers, there
+    is no generation yet, or a subscription does not follow the schema."""
     if protocol_type != CONSUMER:
         return None
     if not members:
         return frozenset()
     if protocol_name is None:
         return None
-    # members of one kind mostly send the same bytes
+    # A set, because members of one application mostly send the same bytes.
     subscriptions = {member.metadata(protocol_name) for member in members}
     try:
         return frozenset(topic for each in subscriptions for topic in _topics(each))
@@ -63,7 +63,8 @@ def subscribed_topics(
 
 
 def _topics(subscription: bytes) -> list[str]:
-    """Version 0 is how all versions begin, so that newer clients are understood."""
+    """The topics of a subscription. All versions begin like version 0, so newer clients are
+    understood."""
     if len(subscription) < _VERSION_BYTES:
         raise MalformedMessage("a subscription without its version", size=len(subscription))
     found, _end = ConsumerProtocolSubscription.decode_from(subscription, _VERSION_BYTES, 0)

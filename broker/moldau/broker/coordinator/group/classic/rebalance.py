@@ -1,13 +1,13 @@
-"""A rebalance, from the first news of a change to the next generation.
+"""A rebalance, from the first change to the next generation.
 
-Whatever changes who is in the group, or what they want, ends here: `rebalance` sends everybody
-back to the start (PreparingRebalance), and the join phase ends when all have joined or the time is
-up. An empty group's first rebalance is different: its members come one by one (a deployment), so
-it waits for `group.initial.rebalance.delay.ms`, and again for as long as new ones come, but no
-longer than the rebalance timeout.
+Every change of the members or their subscriptions ends here. `rebalance` starts the join phase
+(PreparingRebalance). The phase ends when all members have joined or the time is up. The first
+rebalance of an empty group is different, because its members come one by one (a deployment). It
+waits for `group.initial.rebalance.delay.ms`, and again as long as new members come, but no longer
+than the rebalance timeout.
 
-Dynamic members that did not join are out. Static ones stay, for they are expected back, until
-their session or the sync phase ends.
+Dynamic members that did not join are removed. Static members stay, because they are expected back,
+until their session or the sync phase ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def rebalance_or_go_on(group: Membership, step: Step, reason: str) -> None:
-    """Something changed: a rebalance begins, or the one that is under way may have all it needs."""
+    """React to a change: begin a rebalance, or end the join phase of the current one if all have
+    joined."""
     if State.PREPARING_REBALANCE in TRANSITIONS[group.state]:
         rebalance(group, step, reason)
     else:
@@ -34,7 +35,7 @@ def rebalance_or_go_on(group: Membership, step: Step, reason: str) -> None:
 
 
 def rebalance(group: Membership, step: Step, reason: str) -> None:
-    """All members are to join again."""
+    """Begin a rebalance: all members must join again."""
     if group.state is State.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
@@ -62,7 +63,8 @@ def _delay_the_first(group: Membership, step: Step) -> None:
 
 
 def end_joins_if_all_are_there(group: Membership, step: Step) -> None:
-    """The first rebalance after Empty ends by its delay alone: who comes next is not known yet."""
+    """End the join phase if all members have joined. The first rebalance after Empty ends only by
+    its delay, because further members may come."""
     if (
         group.state is State.PREPARING_REBALANCE
         and group.initial_delay is None
@@ -72,8 +74,9 @@ def end_joins_if_all_are_there(group: Membership, step: Step) -> None:
 
 
 def on_join_deadline(group: Membership, step: Step) -> None:
-    """The time to join is up; in a first rebalance, if nobody has come since it was last up (with
-    no time left the next time is at once, and then nobody has)."""
+    """End the join phase when its time is up. A first rebalance continues if new members have come
+    since its last deadline. (With no time left the next deadline is immediate, and then no member
+    has.)"""
     delay = group.initial_delay
     if delay is None or not delay.has_newcomer:
         end_joins(group, step)
@@ -85,13 +88,13 @@ def on_join_deadline(group: Membership, step: Step) -> None:
 
 
 def end_joins(group: Membership, step: Step) -> None:
-    """The next generation begins with those who have joined, and is Empty if nobody is left."""
+    """Begin the next generation with the members that have joined. It is Empty if none are left."""
     assert group.state is State.PREPARING_REBALANCE
     late = [each for each in group.members.values() if not (each.is_joining or each.is_static)]
     for member in late:
         group.remove(member.member_id)
     if group.members and not group.elect_joined_leader():
-        # only static members are left, and none of them has come back: their sessions decide
+        # Only static members are left and none of them has come back: their sessions decide.
         patience_ms = max(group.rebalance_timeout_ms, 1)
         group.initial_delay = None
         group.deadlines.set(Timer.JOIN, step.now_ms + patience_ms)
@@ -125,8 +128,8 @@ def _answer_joins(group: Membership, step: Step) -> None:
 
 
 def _append_empty(group: Membership, step: Step) -> None:
-    """The log need not have it: a generation without members that is lost with a failover brings
-    back the members before it, whose sessions then end as they did here."""
+    """Append the empty group, best effort. If a failover loses a generation without members, the
+    previous members are back, and their sessions then end as they did here."""
 
     def on_refused(code: ErrorCode, step: Step) -> None:
         step.world.log.warn("empty group not recorded", group=group.group_id, error=code.name)
@@ -135,8 +138,8 @@ def _append_empty(group: Membership, step: Step) -> None:
 
 
 def on_sync_deadline(group: Membership, step: Step) -> None:
-    """Members that never asked for their assignment are out, and the others start again. Fine if
-    all have asked."""
+    """Remove members that never asked for their assignment, and rebalance the others. Does nothing
+    if all have asked."""
     missing = [each for each in group.members if each in group.pending_syncs]
     if missing:
         for member_id in missing:
@@ -145,8 +148,8 @@ def on_sync_deadline(group: Membership, step: Step) -> None:
 
 
 def refuse_syncs(group: Membership, step: Step, code: ErrorCode) -> None:
-    """Whoever waits for an assignment hears why there is none; sessions start anew, as nobody
-    sends heartbeats while waiting."""
+    """Answer all members that wait for an assignment with this error. Their sessions start again,
+    because a waiting member sends no heartbeats."""
     for member in group.members.values():
         ticket = member.take_sync()
         if ticket is not None:
@@ -155,7 +158,8 @@ def refuse_syncs(group: Membership, step: Step, code: ErrorCode) -> None:
 
 
 def expel(group: Membership, step: Step, member_id: str) -> None:
-    """Somebody is out, and hears so where it waits: if it is still alive it joins anew."""
+    """Remove a member and answer its waiting requests with UNKNOWN_MEMBER_ID. If it is still alive,
+    it joins as a new member."""
     member = group.members.get(member_id)
     if member is not None:
         code = ErrorCode.UNKNOWN_MEMBER_ID

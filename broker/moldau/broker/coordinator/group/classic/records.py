@@ -1,7 +1,7 @@
 """A classic group as a record of `__consumer_offsets`, and back.
 
 Version 3, as Kafka 4.3.1 writes it. The record holds the assignor of the generation and each
-member's subscription for that one; what else a member offers is known again when it joins again.
+member's subscription for it. The other protocols of a member are known again after it joins again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def group_metadata(
     leader_id: str | None = None,
     assignment: Callable[[Member], bytes] = lambda member: member.assignment,
 ) -> LogRecord:
-    """The group as it is; or with other members (and then their leader), or other assignments."""
+    """The record of the group as it is, or with other members (and then their leader), or with
+    other assignments."""
     if members is None:
         members, leader_id = group.members.values(), group.leader_id
     return recorded(
@@ -46,7 +47,7 @@ def group_metadata(
 
 
 def founding_metadata(group: Membership) -> LogRecord:
-    """A group that has had no generation."""
+    """The record of a group that has had no generation."""
     return recorded(
         group.group_id,
         GroupMetadataValue(
@@ -61,12 +62,12 @@ def founding_metadata(group: Membership) -> LogRecord:
 
 
 def tombstone(group_id: str) -> LogRecord:
-    """The group is gone."""
+    """The tombstone of the group."""
     return LogRecord(GroupMetadataKey(group=group_id))
 
 
 def loaded_members(value: GroupMetadataValue) -> list[Member]:
-    """The members as that record knows them."""
+    """The members in that record."""
     return [
         Member(
             member_id=each.member_id,
@@ -74,7 +75,7 @@ def loaded_members(value: GroupMetadataValue) -> list[Member]:
             client_id=each.client_id,
             client_host=each.client_host,
             session_timeout_ms=each.session_timeout,
-            # version 0 had one timeout for both
+            # Version 0 had one timeout for session and rebalance.
             rebalance_timeout_ms=(
                 each.session_timeout
                 if each.rebalance_timeout == _UNKNOWN
@@ -88,12 +89,12 @@ def loaded_members(value: GroupMetadataValue) -> list[Member]:
 
 
 def recorded(group_id: str, value: GroupMetadataValue) -> LogRecord:
-    """The group is as that value says."""
+    """The record of the group with that value."""
     return LogRecord(GroupMetadataKey(group=group_id), value, _VERSION)
 
 
 def member_metadata(member: Member, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
-    """A member as the record of its group knows it."""
+    """A member as the record of its group holds it."""
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

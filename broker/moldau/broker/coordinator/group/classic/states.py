@@ -1,15 +1,16 @@
-"""The states of a classic group, and the one table that says which follows which.
+"""The states of a classic group, and the only table of their transitions.
 
-A group is born Empty. The first member that joins, and later whoever comes, goes, or changes what
-it subscribes to, makes it PreparingRebalance: all members are to join. When they have, or their
-time is up, the next generation begins: CompletingRebalance while the leader works out the
-assignment, Stable when the assignment is in the log; Empty if nobody joined. Dead is the end: the
-group is deleted, or its partition of `__consumer_offsets` is led elsewhere.
+A group starts Empty. The first member that joins makes it PreparingRebalance, and so does any later
+member that joins, leaves, or changes its subscription: all members must join again. After they have
+joined or the rebalance timeout is over, the next generation begins. It is CompletingRebalance while
+the leader computes the assignment, and Stable after the assignment is in the log. If no member
+joined, it is Empty. Dead is final: the group is deleted, or another broker leads its partition of
+`__consumer_offsets`.
 
     Empty --------> PreparingRebalance <------------------+
       ^               |         |    ^                    |
       +---------------+         v    |                    |
-       nobody joined  CompletingRebalance --------> Stable
+        none joined   CompletingRebalance --------> Stable
                                           leader's sync
 """
 
@@ -21,7 +22,7 @@ from typing import Final
 
 
 class State(Enum):
-    """By the names that DescribeGroups and ListGroups show."""
+    """The states, with the names that DescribeGroups and ListGroups show."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -37,4 +38,4 @@ TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
     State.STABLE: frozenset((State.PREPARING_REBALANCE, State.DEAD)),
     State.DEAD: frozenset(),
 }
-"""From each state, where it may go."""
+"""The states that may follow each state."""

@@ -1,9 +1,9 @@
-"""One event on its way through a group: what time it is, what is answered, what is appended.
+"""One event of a group while it is handled: its time, its answers and its record.
 
-Invariants: one event appends one record at most, a GroupMetadata with the whole group. What hangs
-on that record happens when it is replayed (`on_replayed`) or when its append is refused
-(`on_refused`), one of the two and once. Answers that hang on it say what they become if it is
-refused; the others are given either way.
+Invariants: one event appends at most one record, a GroupMetadata with the whole group. The effects
+of the record happen when it is replayed (`on_replayed`) or when its append is rejected
+(`on_refused`): exactly one of the two, once. An answer that depends on the record states what it
+becomes after a rejection; other answers are given in either case.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ IfRefused: TypeAlias = "Callable[[ErrorCode], Response]"
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A record on its way into the log, and what follows when it is there."""
+    """A record that is being appended, and the effect of its replay."""
 
     record: LogRecord
     on_replayed: Replayed
 
 
 class Step:
-    """Gathers what one event leads to; `outcome` is the end of it."""
+    """Collects the effects of one event; `outcome` completes it."""
 
     def __init__(self, world: World, now_ms: int) -> None:
         self.world = world
@@ -54,12 +54,12 @@ class Step:
         *,
         if_refused: IfRefused | None = None,
     ) -> None:
-        """What that ticket hears; nobody where there is no ticket."""
+        """Answer that ticket. Does nothing without a ticket."""
         if ticket is not None:
             self._answers.append((ticket, response, if_refused))
 
     def append(self, record: LogRecord, on_replayed: Replayed, on_refused: Refused) -> None:
-        """The one record of this event."""
+        """Set the only record of this event."""
         assert self.pending is None, "one event, one record"
         self.pending = Pending(record, on_replayed)
         self._on_refused = on_refused
@@ -72,7 +72,7 @@ class Step:
         return Outcome((self.pending.record,), answers, self._refused)
 
     def _refused(self, error: KafkaError, now_ms: int) -> Outcome:
-        """The other end of this event: the log did not take its record."""
+        """The outcome of this event after the log rejected its record."""
         code = as_answer(error).code
         step = Step(self.world, now_ms)
         for ticket, response, if_refused in self._answers:

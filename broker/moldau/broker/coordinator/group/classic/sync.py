@@ -1,12 +1,13 @@
-"""SyncGroup: the leader brings the assignment, everybody else waits for it.
+"""SyncGroup: the leader sends the assignment, and all other members wait for it.
 
-The assignment goes into the log before any member has it; so a generation that members work in
-survives a failover. Who syncs later, in a stable group, has its share at once. If the log refuses
-the record, all who wait hear why and the group rebalances.
+The assignment is in the log before any member receives it, so a generation in which members work
+survives a failover. A member that syncs later, in a stable group, gets its assignment at once. If
+the log rejects the record, all waiting members are answered with the error, and the group
+rebalances.
 
-A ticket that waits here is answered when the assignment is in the log, or when something makes the
-generation void; when its member syncs again before (its connection broke) the older ticket hears
-REBALANCE_IN_PROGRESS.
+A waiting ticket is answered when the assignment is in the log, or when an event ends the
+generation. If its member syncs again before (its connection broke), the older ticket is answered
+with REBALANCE_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def on_sync_group(group: Membership, step: Step, message: SyncGroupRequest, ticket: Ticket) -> None:
-    """A member wants its share; KafkaError if it is not of this generation."""
+    """Handle a member's sync. Raises KafkaError if the member is not in this generation."""
     member = group.check_member(message.member_id, message.group_instance_id)
     if message.generation_id != group.generation_id:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
@@ -53,7 +54,7 @@ def _differs(told: str | None, known: str | None) -> bool:
 
 
 def _assign(group: Membership, step: Step, given: dict[str, bytes]) -> None:
-    """The leader has spoken; members that it forgot get nothing."""
+    """Append the leader's assignment. Members that it leaves out get an empty assignment."""
     waiting = [
         (member, ticket)
         for member in group.members.values()

@@ -1,4 +1,4 @@
-"""What is wrong with a request whatever its group is: asked before any group is looked up."""
+"""Checks of a request that do not depend on its group. They come before the group is looked up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SYNC_NAMES_PROTOCOL_SINCE: Final = 5
 
 
 def check_join(message: JoinGroupRequest, settings: Settings) -> JoinGroupResponse | None:
-    """Why it is refused. The broker bounds how long a member may be silent."""
+    """The rejection of a join, or None. The broker limits how long a member may be silent."""
     least = settings[coordinator.group_min_session_timeout_ms]
     most = settings[coordinator.group_max_session_timeout_ms]
     if least <= message.session_timeout_ms <= most:
@@ -26,7 +26,7 @@ def check_join(message: JoinGroupRequest, settings: Settings) -> JoinGroupRespon
 
 
 def check_sync(message: SyncGroupRequest, api_version: int) -> SyncGroupResponse | None:
-    """Why it is refused. KIP-559: members say in which protocol they believe themselves to be."""
+    """The rejection of a sync, or None. Since KIP-559 members send the protocol that they use."""
     if api_version < _SYNC_NAMES_PROTOCOL_SINCE:
         return None
     if message.protocol_type is not None and message.protocol_name is not None:

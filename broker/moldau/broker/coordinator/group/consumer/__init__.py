@@ -1,1 +1,2 @@
-"""Consumer groups (KIP-848): members that the broker assigns partitions to. Begin with `group`."""
+"""Consumer groups (KIP-848), whose members get their assignment from the broker. Begin with
+`group`."""

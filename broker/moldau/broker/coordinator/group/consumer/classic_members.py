@@ -1,12 +1,17 @@
 """Classic members inside a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Such a member gets its assignment from the broker, over the requests that it knows: JoinGroup takes
-it one step towards its target (what it says it still owns is in its subscription), its generation
-is its member epoch, SyncGroup brings the partitions, and Heartbeat says REBALANCE_IN_PROGRESS when
-another step is due. Nobody waits for anybody: each answer is given at once.
+Such a member gets its assignment from the broker, through the requests that it knows:
 
-Invariant: whoever was told to join again does so within its rebalance timeout, and whoever joined
-syncs within it, or is removed.
+- JoinGroup takes it one step towards its target. The subscription in it lists the partitions that
+  the member still owns.
+- The generation is the member epoch.
+- SyncGroup returns the partitions.
+- Heartbeat returns REBALANCE_IN_PROGRESS when another step is due.
+
+No member waits for another one: each request is answered at once.
+
+Invariant: a member that was told to join again does so within its rebalance timeout, and a member
+that joined syncs within it. Otherwise it is removed.
 """
 
 from __future__ import annotations
@@ -65,7 +70,7 @@ _MEMBER_ID_REQUIRED_SINCE: Final = 4
 def on_join_group(
     state: State, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
 ) -> Outcome:
-    """A classic member takes its next step. Who is refused is called by no id, as in Kafka."""
+    """Take a classic member one step further. A rejection has an empty member id, as in Kafka."""
     try:
         return _join(state, message, caller, ticket, now_ms)
     except KafkaError as refused:
@@ -113,7 +118,7 @@ def _join(
 
 
 def on_sync_group(state: State, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
-    """A classic member asks for what its last JoinGroup gave it."""
+    """Return the assignment that the member's last JoinGroup produced."""
     member = _classic_member(state, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
     offered = member.classic_protocols[0]
@@ -138,7 +143,7 @@ def on_sync_group(state: State, message: SyncGroupRequest, ticket: Ticket, now_m
 
 
 def on_heartbeat(state: State, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
-    """A classic member is there; it is told when it has to join again."""
+    """Handle a sign of life. The response tells the member when it must join again."""
     member = _classic_member(state, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
     _begin_session(state, member, now_ms)
@@ -150,7 +155,7 @@ def on_heartbeat(state: State, message: HeartbeatRequest, ticket: Ticket, now_ms
 
 
 def on_leave_group(state: State, message: LeaveGroupRequest, ticket: Ticket) -> Outcome:
-    """Members leave, or an administrator removes them: of either protocol."""
+    """Remove members that leave or that an administrator removes, of either protocol."""
     gone: dict[str, Member] = {}
     answered_members = []
     for identity in message.members:
@@ -172,7 +177,7 @@ def on_leave_group(state: State, message: LeaveGroupRequest, ticket: Ticket) -> 
 
 
 def begin_sessions(state: State, now_ms: int, session_ms: int) -> None:
-    """Every member has a full session from now on: nobody knows when it was last heard of."""
+    """Start a full session for every member, because the time of its last request is unknown."""
     for member in state.members.values():
         classic = member.profile.classic
         own_ms = session_ms if classic is None else classic.session_timeout_ms
@@ -191,8 +196,9 @@ def _downgrade(
     now_ms: int,
     records: list[LogRecord],
 ) -> Outcome:
-    """A classic member takes the place of the last one of the new protocol. Its answer carries the
-    generation of the classic group, which rebalances if there is anything new to be assigned."""
+    """Turn the group into a classic one when a classic member replaces the last member of the new
+    protocol. The response has the generation of the classic group. That group rebalances if there
+    is anything new to assign."""
     replaced = state.static_member(after.profile.instance_id)
     assert replaced is not None
     change = apply_profile(state, before, after, now_ms, records)
@@ -214,7 +220,7 @@ def _renewed(
     subscription: ConsumerProtocolSubscription,
     caller: Caller,
 ) -> Profile:
-    # Version 0 has one timeout for both.
+    # Version 0 has one timeout for session and rebalance.
     timeout_ms = message.rebalance_timeout_ms
     if timeout_ms == -1:
         timeout_ms = message.session_timeout_ms
@@ -235,7 +241,7 @@ def _renewed(
 
 
 def _check_protocols(state: State, message: JoinGroupRequest) -> None:
-    """The member must share an assignor with all classic ones, so that the group can turn back."""
+    """Require an assignor that all classic members share, so that a downgrade stays possible."""
     names = [each.name for each in message.protocols]
     shares = not state.members or any(
         state.classic_protocols[name] == state.classic_count for name in names
@@ -257,7 +263,7 @@ def _classic_member(state: State, member_id: str, instance_id: str | None) -> Me
 
 
 def _leaving(state: State, identity: MemberIdentity) -> Member:
-    """An administrator names a static member by its instance id alone."""
+    """The leaving member. An administrator names a static member by its instance id alone."""
     instance_id = identity.group_instance_id
     if instance_id is None:
         return state.member(identity.member_id)
@@ -275,7 +281,8 @@ def _check_generation(member: Member, generation_id: int) -> None:
 
 
 def _has_a_step_to_make(state: State, member: Member) -> bool:
-    """The target is a new one, or there is something to give up, or all it waited for is free."""
+    """Whether the member must join again: the target is new, it has partitions to revoke, or all
+    the partitions that it waits for are free."""
     progress = member.progress
     if progress.epoch < state.target_epoch or progress.state is MemberState.UNREVOKED_PARTITIONS:
         return True

@@ -1,9 +1,9 @@
 """Whether a member may commit and fetch offsets.
 
-A member commits with its epoch. One that has not heard of its new epoch yet may still commit what
-it was assigned in the epoch that it knows, or before (KIP-1251): those partitions are its own under
-either epoch. Anything else from an old epoch is refused, for the partition may have a new owner who
-is further on.
+A member commits with its epoch. A member that does not know its new epoch yet may still commit
+partitions that were assigned to it in the epoch that it sends, or before (KIP-1251): it owns them
+in both epochs. Any other commit with an old epoch is rejected, because the partition may have a new
+owner with a higher offset.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 
 _MEMBER_EPOCHS_SINCE: Final = 9
-"""OffsetCommit of older versions does not know member epochs."""
+"""Older versions of OffsetCommit do not know member epochs."""
 
 
 def check_commit(
@@ -29,11 +29,11 @@ def check_commit(
     *,
     is_txn: bool,
 ) -> PartitionCheck | None:
-    """Who may commit what: see `Group.check_commit`."""
+    """Check whether a member may commit, and which partitions: see `Group.check_commit`."""
     if epoch < 0 and not state.members:
-        return None  # an administrator, or a consumer that assigns its partitions itself
+        return None  # an admin tool, or a consumer that assigns its partitions itself
     if is_txn and epoch == -1 and not member_id and instance_id is None:
-        return None  # a transaction of who is in no group
+        return None  # a transaction of a producer that is in no group
     member = state.member(member_id)
     if not is_txn and not member.speaks_classic and api_version < _MEMBER_EPOCHS_SINCE:
         raise KafkaError(
@@ -62,8 +62,8 @@ def check_commit(
 
 
 def check_fetch(state: State, member_id: str | None, member_epoch: int) -> None:
-    """UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION; anybody may ask who does not
-    say to be a member."""
+    """Raise UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION. A client that sends
+    neither a member id nor an epoch may always fetch."""
     if member_id is None and member_epoch < 0:
         return
     member = state.member(member_id or "")

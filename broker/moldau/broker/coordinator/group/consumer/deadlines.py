@@ -1,8 +1,8 @@
-"""When what is due of which member.
+"""The deadlines of a group's members.
 
-A deadline that moves on (every heartbeat moves the session's) only changes a dictionary; its entry
-in the heap stays where it was, and is put right when it comes up. So a heartbeat costs no heap
-operation, and `next_ms` may be early but is never late.
+Moving a deadline to a later time (every heartbeat does this for the session) only changes a
+dictionary. Its heap entry stays where it was and is corrected when it comes up. So a heartbeat
+costs no heap operation, and `next_ms` may be early but is never late.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TypeAlias
 
 
 class Due(StrEnum):
-    """What a deadline is for. Text, because that is hashed without a call of Python's."""
+    """What a deadline is for. A string, because its hash needs no call of Python code."""
 
-    SESSION = "session"  # to hear from the member at all
-    REBALANCE = "rebalance"  # to give up partitions
-    JOIN = "join"  # for a classic member to join again
-    SYNC = "sync"  # for a classic member to fetch its assignment
+    SESSION = "session"  # any sign of life
+    REBALANCE = "rebalance"  # the revocation of partitions
+    JOIN = "join"  # the next join of a classic member
+    SYNC = "sync"  # the sync of a classic member
 
 
 Key: TypeAlias = tuple[Due, str]
 
 
 class Deadlines:
-    """The deadlines of one group's members, at most one of a kind for each."""
+    """The deadlines of one group's members, at most one of each kind for each member."""
 
     __slots__ = ("_at", "_heap", "_queued", "has_news")
 
@@ -34,10 +34,10 @@ class Deadlines:
         self._heap: list[tuple[int, Key]] = []
         self._queued: dict[Key, int] = {}
         self.has_news = False
-        """Whether the earliest may be nearer than `next_ms` said last."""
+        """Whether the earliest deadline may be nearer than the last result of `next_ms`."""
 
     def set(self, due: Due, member_id: str, at_ms: int) -> None:
-        """Begin it, or move it."""
+        """Set or move a deadline."""
         key = due, member_id
         self._at[key] = at_ms
         queued = self._queued.get(key)
@@ -47,26 +47,26 @@ class Deadlines:
             heappush(self._heap, (at_ms, key))
 
     def has(self, due: Due, member_id: str) -> bool:
-        """Whether it runs."""
+        """Whether this deadline is set."""
         return (due, member_id) in self._at
 
     def cancel(self, due: Due, member_id: str) -> None:
-        """Stop it, if it runs."""
+        """Cancel a deadline, if it is set."""
         self._at.pop((due, member_id), None)
 
     def forget(self, member_id: str) -> None:
-        """Stop all of the member's."""
+        """Cancel all deadlines of the member."""
         for due in Due:
             self.cancel(due, member_id)
 
     def next_ms(self) -> int | None:
-        """The earliest."""
+        """The earliest deadline, or None."""
         self.has_news = False
         while self._heap:
             queued, key = self._heap[0]
             at_ms = self._at.get(key)
             if self._queued.get(key) != queued:
-                heappop(self._heap)  # a later call put an earlier entry for it
+                heappop(self._heap)  # an earlier entry replaced this one
             elif at_ms is None:
                 heappop(self._heap)
                 del self._queued[key]
@@ -78,7 +78,7 @@ class Deadlines:
         return None
 
     def take_due(self, now_ms: int) -> list[tuple[Due, str]]:
-        """What is over by now; it runs no longer."""
+        """Remove the deadlines that have come, and return them."""
         taken: list[Key] = []
         while (at_ms := self.next_ms()) is not None and at_ms <= now_ms:
             _, key = heappop(self._heap)

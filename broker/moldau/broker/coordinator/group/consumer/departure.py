@@ -1,7 +1,7 @@
-"""Members that go: by their own will, for a while (static ones), or because nobody hears of them.
+"""Members that leave: for good, for a while (static members), or because they are silent too long.
 
-When the last member of the new protocol goes and classic ones stay, the group becomes a classic one
-again, if `group.consumer.migration.policy` allows it (see `downgrade`).
+When the last member of the new protocol leaves and classic members stay, the group becomes a
+classic one again, if `group.consumer.migration.policy` allows it (see `downgrade`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 )
 
 RETRY_MS: Final = 500
-"""After a removal that could not be written."""
+"""The delay before the next attempt after a removal could not be written."""
 
 
 def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> Outcome:
-    """Epoch -1: the member is gone. Epoch -2: a static member will be back before its session ends,
-    and nobody gets its partitions meanwhile."""
+    """Remove a member (epoch -1), or mark a static member as absent (epoch -2). An absent member is
+    expected back before its session ends. Its partitions stay assigned to it meanwhile."""
     if message.instance_id is None:
         member = state.member(message.member_id)
     else:
@@ -52,7 +52,8 @@ def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticke
     )
     if message.instance_id is None or message.member_epoch != STATIC_LEAVING_EPOCH:
         return Outcome(records_without(state, (member,)), ((ticket, response),))
-    # Whoever comes back under another member id has had them since before any epoch.
+    # Assignment epoch 0: if it comes back with another member id, it may commit these partitions in
+    # any epoch.
     away = replace(
         member.progress,
         epoch=STATIC_LEAVING_EPOCH,
@@ -64,7 +65,7 @@ def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticke
 
 
 def records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, ...]:
-    """What takes these members out of the group, in one epoch."""
+    """The records that remove these members from the group, with one new group epoch."""
     if not gone:
         return ()
     if may_downgrade(state, gone):
@@ -85,7 +86,7 @@ def records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, 
 
 
 def on_overdue(state: State, now_ms: int) -> Outcome:
-    """Remove all whose time is over, together."""
+    """Remove all members with a deadline that has passed, together."""
     due = state.volatile.deadlines.take_due(now_ms)
     gone: dict[str, Member] = {}
     for what, member_id in due:
@@ -107,8 +108,9 @@ def on_overdue(state: State, now_ms: int) -> Outcome:
 
 
 def _counts(what: Due, member: Member) -> bool:
-    """A member that has moved on since has no partitions to give up any more; nor has a static one
-    that is away, which its session alone ends."""
+    """Whether the deadline still applies. A rebalance deadline does not if the member has revoked
+    its partitions meanwhile, or if it is an absent static member, which only its session
+    removes."""
     is_here = member.epoch != STATIC_LEAVING_EPOCH
     still_owes = is_here and member.progress.state is MemberState.UNREVOKED_PARTITIONS
     return what is not Due.REBALANCE or still_owes

@@ -40,7 +40,7 @@ def described(state: State) -> DescribedGroup:
 
 def _described(state: State, member: Member) -> DescribedMember:
     profile, progress, cluster = member.profile, member.progress, state.world.cluster
-    # What it has yet to give up it may still be reading.
+    # The member may still be reading the partitions that it has yet to revoke.
     held = without_epochs(union(progress.assigned, progress.revoking))
     return DescribedMember(
         member_id=member.member_id,
@@ -58,7 +58,8 @@ def _described(state: State, member: Member) -> DescribedMember:
 
 
 def _assignment(partitions: Partitions, cluster: Cluster) -> Assignment:
-    """Topics that are gone have no name to show."""
+    """The partitions with topic names. Deleted topics are left out, because they have no name to
+    show."""
     topics = []
     for topic_id in sorted(partitions):
         topic = cluster.by_id(topic_id)

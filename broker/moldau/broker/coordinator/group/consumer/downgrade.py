@@ -1,7 +1,7 @@
-"""From a consumer group back to a classic one, when only classic members are left.
+"""Convert a consumer group back to a classic one, when only classic members are left.
 
-All records of the group are deleted and one GroupMetadata takes their place, with each member's
-target as its assignment. The classic group then rebalances, so its members choose an assignor among
+All records of the group are deleted and one GroupMetadata replaces them, with each member's target
+as its assignment. The classic group then rebalances, so that its members select an assignor
 themselves again.
 """
 
@@ -39,8 +39,8 @@ _ALLOWING: Final = ("DOWNGRADE", "BIDIRECTIONAL")
 
 
 def may_downgrade(state: State, gone: Collection[Member], *, come: int = 0) -> bool:
-    """Whether the group shall be a classic one once these have gone, and `come` classic members
-    have taken the place of some of them."""
+    """Whether the group becomes a classic one after the members `gone` have left and `come` classic
+    members have replaced some of them."""
     classic = state.classic_count - sum(each.speaks_classic for each in gone) + come
     left = len(state.members) - len(gone) + come
     settings = state.world.settings
@@ -52,8 +52,8 @@ def may_downgrade(state: State, gone: Collection[Member], *, come: int = 0) -> b
 
 
 def tombstones(state: State, member_ids: Iterable[str] | None = None) -> tuple[LogRecord, ...]:
-    """What deletes the group, in the order that readers rely on. `member_ids`: whose records there
-    will be by then, if not those of the members now."""
+    """The tombstones that delete the group, in the order that readers rely on. `member_ids`: the
+    members that have records by then, if they are not the present ones."""
     group_id = state.group_id
     ids = sorted(state.members if member_ids is None else member_ids)
     return (
@@ -68,14 +68,15 @@ def tombstones(state: State, member_ids: Iterable[str] | None = None) -> tuple[L
 
 
 def remember(state: State, stay: Collection[Member], *, rebalances: bool) -> None:
-    """What the record of the classic group will not say: the assignors that these offer beside the
-    chosen one, so that a newcomer that shares another one is let in, as in Kafka."""
+    """Remember what the record of the classic group does not hold: the assignors that the members
+    offer besides the selected one. So a new member that shares another assignor is accepted, as in
+    Kafka."""
     offers = {each.member_id: each.classic_protocols for each in stay}
     state.volatile.downgrade = Downgrade(rebalances, offers)
 
 
 def downgraded(state: State, stay: Collection[Member]) -> tuple[LogRecord, ...]:
-    """The records that make it a classic group of these members."""
+    """The records that convert the group to a classic one with these members."""
     return (
         *tombstones(state),
         classic_record(state, [(each, state.target_of(each)) for each in stay]),
@@ -83,7 +84,7 @@ def downgraded(state: State, stay: Collection[Member]) -> tuple[LogRecord, ...]:
 
 
 def classic_record(state: State, stay: Collection[tuple[Member, Partitions]]) -> LogRecord:
-    """GroupMetadata of classic members and what they have."""
+    """The GroupMetadata record of classic members and their partitions."""
     members = [_classic(state, member, partitions) for member, partitions in stay]
     protocol = select_protocol(members)
     return recorded(

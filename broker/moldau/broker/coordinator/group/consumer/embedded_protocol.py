@@ -1,7 +1,8 @@
-"""What classic consumers put inside JoinGroup and get inside SyncGroup, for members of ours.
+"""The bytes that classic consumers put into JoinGroup and get from SyncGroup.
 
-The broker otherwise passes these bytes on unread. A classic member of a consumer group is assigned
-by the broker, so here they are read and written, in the version that the member itself speaks.
+Normally the broker passes these bytes on unread. But it assigns partitions to the classic members
+of a consumer group, so it reads and writes these bytes for them, in the version that the member
+uses.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _NEWEST: Final = ConsumerProtocolAssignment.spec.versions.last
 
 
 def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription:
-    """What a member wants. MalformedMessage."""
+    """Decode a member's subscription. Raises MalformedMessage."""
     return decode_as_known(ConsumerProtocolSubscription, metadata)
 
 
 def assignment_of(data: bytes, cluster: Cluster) -> tuple[Partitions, bool]:
-    """What a member was given (nothing, if it never was), topics that are gone left out; and
-    whether its assignor added something of its own that only that assignor could keep."""
+    """Decode a member's assignment (empty if it never had one), without deleted topics. The flag is
+    true if the assignor added user data, which only that assignor could preserve."""
     if not data:
         return {}, False
     assignment = decode_as_known(ConsumerProtocolAssignment, data)
@@ -41,7 +42,7 @@ def assignment_of(data: bytes, cluster: Cluster) -> tuple[Partitions, bool]:
 
 
 def assignment_bytes(partitions: Partitions, metadata: bytes, cluster: Cluster) -> bytes:
-    """What a member is given, in the version of its subscription `metadata`."""
+    """Encode a member's assignment, in the version of its subscription `metadata`."""
     named = []
     for topic_id in sorted(partitions):
         topic = cluster.by_id(topic_id)
@@ -54,7 +55,7 @@ def assignment_bytes(partitions: Partitions, metadata: bytes, cluster: Cluster) 
 
 
 def by_id(topics: Iterable[TopicPartition], cluster: Cluster) -> Partitions:
-    """Partitions of topics by name, as those of the topics that have these names now."""
+    """Convert partitions by topic name to partitions of the topics that have these names now."""
     found = {}
     for each in topics:
         topic = cluster.by_name(each.topic)

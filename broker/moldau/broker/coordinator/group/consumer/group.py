@@ -1,20 +1,25 @@
-"""A consumer group (KIP-848): the broker assigns, members follow one step at a time.
+"""A consumer group (KIP-848): the broker assigns partitions, and members follow step by step.
 
-Life of a rebalance: a member joins or wants other topics -> the group's epoch grows -> the next
-heartbeat (of whomever, once `group.consumer.assignment.interval.ms` is over) makes a new target ->
-each member, with its own heartbeats, gives up what is no longer its own, moves to the new epoch,
-and takes what is free. Nobody ever waits for everybody.
+Life of a rebalance:
+
+1. A member joins or changes its subscription, and the group epoch grows.
+2. The next heartbeat of any member after `group.consumer.assignment.interval.ms` computes a new
+   target assignment.
+3. With its own heartbeats each member revokes the partitions that it loses, moves to the new epoch,
+   and takes the partitions that are free.
+
+There is never a barrier at which all members wait.
 
 Invariants:
 - A partition is owned by one member at a time: see `reconciliation`.
-- member epoch <= target epoch <= group epoch; the group's never falls.
-- The target has every partition of every topic that exists and that a member wants, once.
-- When nothing changes any more and members send heartbeats, each reaches its target.
+- member epoch <= target epoch <= group epoch, and the group epoch never falls.
+- The target has every partition of every existing topic with a subscriber exactly once.
+- When nothing changes any more and members send heartbeats, each member reaches its target.
 
-Split by families of events around one `State`: `heartbeat` (with `steps`, which classic members
-share), `departure`, `subscription`, `classic_members`, `upgrade` and `downgrade`, `commit_checks`,
-`description`. `reconciliation`, `assignors` and `deadlines` know nothing of consumer groups:
-streams groups (KIP-1071) and share groups are to be built on them.
+The code is split by families of events around one `State`: `heartbeat` (with `steps`, which classic
+members share), `departure`, `subscription`, `classic_members`, `upgrade` and `downgrade`,
+`commit_checks`, `description`. `reconciliation`, `assignors` and `deadlines` know nothing of
+consumer groups: streams groups (KIP-1071) and share groups can be built on them.
 """
 
 from __future__ import annotations
@@ -62,13 +67,15 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroup:
-    """One group, as its table sees it: see `contract.ConsumerGroup` for what each call promises."""
+    """One group, as its table sees it: see `contract.ConsumerGroup` for the contract of each
+    call."""
 
     def __init__(self, group_id: str, world: World) -> None:
-        """An empty group without records."""
+        """Create an empty group without records."""
         self.group_id = group_id
         self.state = State(group_id, world)
-        # Expressions resolved in a former life are looked at anew, once members are heard of.
+        # Expressions that were resolved before the group was loaded are resolved again after the
+        # first heartbeat.
         self.state.volatile.topics_version = world.cluster.version
 
     @property
@@ -108,8 +115,8 @@ class ConsumerGroup:
     ) -> Outcome:
         check_upgrade(classic, self.state.world)
         records = list(upgrade_records(classic, self.state.world))
-        # The newcomer joins the group as it will be once these are replayed. Deadlines and the like
-        # are this group's own already.
+        # The new member joins the group as it will be after these records are replayed. The
+        # volatile state is shared with this group from the start.
         future = State(self.group_id, self.state.world, self.state.volatile)
         for record in records[1:]:
             replay(future, record.key, record.value)
@@ -144,13 +151,14 @@ class ConsumerGroup:
         commit_checks.check_fetch(self.state, member_id, member_epoch)
 
     def on_commit(self, member_id: str, now_ms: int) -> None:
-        """Only heartbeats keep a member alive."""
+        """Do nothing: only heartbeats keep a member alive."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         return self.state.is_subscribed_to(topic)
 
     def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
-        """An offset of a topic that nobody reads ages from its commit on."""
+        """The age of an offset counts from its commit. (Offsets of topics that members read do not
+        expire.)"""
         return committed_ms
 
     def check_delete(self) -> None:
@@ -158,7 +166,7 @@ class ConsumerGroup:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_offset_delete(self) -> None:
-        """Of topics that nobody reads any offset may go."""
+        """Allow the deletion: offsets of topics that no member reads may be deleted."""
 
     def tombstones(self) -> tuple[LogRecord, ...]:
         return tombstones(self.state)
@@ -173,11 +181,11 @@ class ConsumerGroup:
         return NOTHING
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """Nobody is ever parked."""
+        """Give back nothing: requests of a consumer group are never parked."""
         return ()
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
-        """The next heartbeat looks at them, whoever sends it."""
+        """Note the change. The next heartbeat of any member compares the topics."""
         volatile = self.state.volatile
         volatile.topics_version = self.state.world.cluster.version
         if any(self.state.is_subscribed_to(topic) for topic in topics):

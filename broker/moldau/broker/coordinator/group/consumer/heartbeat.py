@@ -1,4 +1,5 @@
-"""ConsumerGroupHeartbeat: the one request by which a member joins, stays, owns and leaves.
+"""ConsumerGroupHeartbeat: the only request of a member, to join, stay, report its partitions and
+leave.
 
 A heartbeat that changes nothing, as nearly all are, costs a few comparisons and no record.
 """
@@ -43,7 +44,7 @@ def on_heartbeat(
     ticket: Ticket,
     now_ms: int,
 ) -> Outcome:
-    """Serve a heartbeat that makes sense by itself (see `validation`)."""
+    """Handle a heartbeat that has passed `validation`."""
     if message.member_epoch < 0:
         return on_leave(state, message, ticket)
     records: list[LogRecord] = []
@@ -58,7 +59,7 @@ def stay(
     now_ms: int,
     records: list[LogRecord],
 ) -> ConsumerGroupHeartbeatResponse:
-    """A member joins, or stays: adds to `records` and gives the answer."""
+    """Handle a member that joins or stays. Adds to `records` and returns the response."""
     check_room(state, message.member_id)
     reported = None if message.topic_partitions is None else partitions_of(message.topic_partitions)
     before = _member(state, message, reported, records)
@@ -79,8 +80,8 @@ def stay(
 
 
 def _terms(state: State) -> tuple[int, int]:
-    """How long a member may be silent, and how often it shall speak: looked up anew only when the
-    settings are other ones."""
+    """The session timeout and the heartbeat interval. Computed only when the settings have
+    changed."""
     settings = state.world.group_settings(state.group_id)
     known = state.volatile.terms
     if known is None or known[0] is not settings:
@@ -111,7 +112,7 @@ def _member(
 
 
 def _renewed(known: Profile, message: ConsumerGroupHeartbeatRequest, caller: Caller) -> Profile:
-    """What is null or -1 in the message has not changed."""
+    """The profile after the request. Fields of the request that are null or -1 have not changed."""
     names = message.subscribed_topic_names
     regex = message.subscribed_topic_regex
     timeout_ms = message.rebalance_timeout_ms
@@ -147,8 +148,8 @@ def _with_profile(member: Member, profile: Profile) -> Member:
 
 
 def _is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says everything, as it does after it joined and after any fault: then it
-    is told everything as well."""
+    """Whether the request has all fields, as after a join and after any error. Then the response
+    includes the assignment."""
     return message.member_epoch == 0 or (
         message.rebalance_timeout_ms != -1
         and not (message.subscribed_topic_names is None and message.subscribed_topic_regex is None)

@@ -1,7 +1,7 @@
-"""One member of a consumer group: who it is, what it wants, and where it stands.
+"""One member of a consumer group: its identity, its subscription, and its progress.
 
-A member never changes; a change makes a new one. `Profile` is what record 5 holds and `Progress`
-(see `reconciliation`) what record 8 holds, so a record is due when that part differs.
+A member never changes; a change creates a new one. `Profile` is the content of record 5 and
+`Progress` (see `reconciliation`) that of record 8, so a record is due when that part differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.protocol.schemas.consumer_group_log import ClassicMemberMetadata, Cl
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Who a member is and what it wants."""
+    """A member's identity and subscription."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -23,15 +23,16 @@ class Profile:
     client_host: str = ""
     topic_names: frozenset[str] = frozenset()
     topic_regex: str = ""
-    """Empty: none."""
+    """The subscribed regular expression; empty if there is none."""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
-    """Of a member that still speaks the classic protocol."""
+    """Set for a member that still uses the classic protocol."""
 
     @property
     def subscription(self) -> tuple[frozenset[str], str]:
-        """Which topics it wants; equal for members that want the same."""
+        """The subscribed topics and regular expression; equal for members with the same
+        subscription."""
         return self.topic_names, self.topic_regex
 
 
@@ -45,12 +46,13 @@ class Member:
 
     @property
     def epoch(self) -> int:
-        """What the member must send; a classic member knows it as its generation."""
+        """The member epoch that the member must send. A classic member knows it as its
+        generation."""
         return self.progress.epoch
 
     @property
     def speaks_classic(self) -> bool:
-        """Whether it uses JoinGroup and SyncGroup."""
+        """Whether the member uses JoinGroup and SyncGroup."""
         return self.profile.classic is not None
 
     @property

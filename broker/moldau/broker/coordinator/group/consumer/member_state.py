@@ -1,8 +1,8 @@
-"""How far a member is on the way to its target assignment, and which way it may go.
+"""The state of a member on the way to its target assignment, and the allowed transitions.
 
-A member first gives up what is no longer its own (UNREVOKED_PARTITIONS), and only then moves to
-the new epoch. There it may have to wait for partitions that others still hold
-(UNRELEASED_PARTITIONS). Nothing leads from waiting to owning but the release by the other.
+A member first revokes the partitions that it loses (UNREVOKED_PARTITIONS), and only then moves to
+the new epoch. There it may have to wait for partitions that other members still hold
+(UNRELEASED_PARTITIONS). It gets such a partition only after the other member has released it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 
 class MemberState(Enum):
-    """The numbers stand in the log (record 8)."""
+    """The states, with their numbers in the log (record 8)."""
 
     STABLE = 0  # it owns its target
-    UNREVOKED_PARTITIONS = 1  # it has yet to say that it gave partitions up
+    UNREVOKED_PARTITIONS = 1  # it has not yet confirmed a revocation
     UNRELEASED_PARTITIONS = 2  # it waits for partitions that other members still hold
     UNKNOWN = 127  # written by a newer version than this one
 
@@ -28,7 +28,7 @@ class MemberState(Enum):
 
 _BY_NUMBER: Final = {state.value: state for state in MemberState}
 
-# Which state may follow which; a member may also stay where it is.
+# Which state may follow which. A member may also stay in its state.
 TRANSITIONS: Final[Mapping[MemberState, frozenset[MemberState]]] = {
     MemberState.STABLE: frozenset(
         (MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
@@ -39,11 +39,11 @@ TRANSITIONS: Final[Mapping[MemberState, frozenset[MemberState]]] = {
     MemberState.UNRELEASED_PARTITIONS: frozenset(
         (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS)
     ),
-    # It has abandoned everything and starts anew.
+    # The member has given up everything and starts anew.
     MemberState.UNKNOWN: frozenset((MemberState.STABLE, MemberState.UNRELEASED_PARTITIONS)),
 }
 
 
 def may_follow(before: MemberState, after: MemberState) -> bool:
-    """Whether a member in the one state may be in the other next."""
+    """Whether a member may change from one state to the other."""
     return before is after or after in TRANSITIONS[before]

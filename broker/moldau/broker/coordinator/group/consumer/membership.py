@@ -1,8 +1,8 @@
-"""Which member a request is from, and whether that member may speak.
+"""Find the member that sent a request, and check that its request is valid.
 
-A member proves itself by its epoch. The epoch before the last one is good as well, if the member
-owns nothing but what it was given: the answer with the new epoch may have been lost on the way. Any
-other epoch means that the member was away for too long: it must give up everything and join again.
+A member proves its identity by its epoch. Its previous epoch is valid as well, if the member owns
+only partitions that are assigned to it: the response with the new epoch may have been lost. Any
+other epoch means that the member was away too long: it must give up all partitions and join again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 
 
 def check_room(state: State, member_id: str) -> None:
-    """GROUP_MAX_SIZE_REACHED for who would be one too many."""
+    """Raise GROUP_MAX_SIZE_REACHED for a new member if the group is full."""
     if member_id in state.members:
         return
     if len(state.members) >= state.world.settings[group_consumer_max_size]:
@@ -35,14 +35,15 @@ def check_room(state: State, member_id: str) -> None:
 
 
 def dynamic_member(state: State, member_id: str, *, joins: bool) -> Member:
-    """The member of that id; who joins and is unknown is a new one."""
+    """The member of that id. An unknown id that joins becomes a new member."""
     if joins and member_id not in state.members:
         return Member(member_id)
     return state.member(member_id)
 
 
 def known_static_member(state: State, member_id: str, instance_id: str) -> Member:
-    """Who has that instance id, if it is who asks."""
+    """The member with that instance id. Raises KafkaError if it is unknown or has another member
+    id."""
     member = state.static_member(instance_id)
     if member is None:
         raise KafkaError(
@@ -53,7 +54,7 @@ def known_static_member(state: State, member_id: str, instance_id: str) -> Membe
 
 
 def check_instance(member: Member, member_id: str) -> None:
-    """FENCED_INSTANCE_ID when another member took the instance id over."""
+    """Raise FENCED_INSTANCE_ID if another member has taken over the instance id."""
     if member.member_id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
@@ -66,11 +67,12 @@ def check_instance(member: Member, member_id: str) -> None:
 def joining_static_member(
     state: State, member_id: str, instance_id: str, records: list[LogRecord], *, by_classic: bool
 ) -> Member:
-    """A new member, or the one that had the instance id, under its new id.
+    """A new member, or the static member of that instance id with its new member id.
 
-    A member of the new protocol must have left (epoch -2) before another takes its place; whoever
-    still sends heartbeats cannot be thrown out by a misconfigured twin. Where either is classic,
-    the newcomer wins, as in classic groups."""
+    A member of the new protocol must have left (epoch -2) before another takes its place: a
+    misconfigured second client must not replace a member that still sends heartbeats. If either of
+    the two is classic, the new one replaces the old one, as in classic groups.
+    """
     before = state.static_member(instance_id)
     if before is None:
         return dynamic_member(state, member_id, joins=True)
@@ -94,8 +96,9 @@ def joining_static_member(
 
 
 def check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
-    """FENCED_MEMBER_EPOCH unless the epoch is the member's, or the one before and nothing else
-    speaks against it. Epoch 0 is always good: it joins, also again."""
+    """Raise FENCED_MEMBER_EPOCH unless the epoch is valid: it is the member's, or its previous one
+    and the response with the new one may have been lost. Epoch 0 is always valid: the member joins,
+    perhaps again."""
     known = member.progress
     if epoch in (0, known.epoch):
         return

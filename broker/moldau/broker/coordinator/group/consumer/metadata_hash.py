@@ -1,11 +1,12 @@
-"""A number that changes when topics of a group change (KIP-1101): what record 3 keeps.
+"""A hash that changes when topics of a group change (KIP-1101). Record 3 stores it.
 
-Bit for bit Kafka's: XXH3-64 over a fixed form of each topic, and over these numbers in the order of
-the topics' names. So a log may go from Kafka to us and back without a needless rebalance.
+It equals Kafka's bit by bit: XXH3-64 over a fixed form of each topic, and over these hashes in the
+order of the topics' names. So a log may move from Kafka to this broker and back without a needless
+rebalance.
 
-A topic's form: a version byte, id, name, how many partitions, and for each of them the sorted racks
-of its replicas, so that assignors that look at racks hear of those, too. Numbers are little-endian;
-text is UTF-16 with its length behind it.
+A topic's form: a version byte, id, name, partition count, and for each partition the sorted racks
+of its replicas. So rack-aware assignors notice changed racks too. Numbers are little-endian. Text
+is UTF-16, followed by its length.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _UNSIGNED_LONG: Final = struct.Struct("<Q")
 
 
 class MetadataHashes:
-    """Hashes of the topics of one group, each computed once as long as the topic stays the same."""
+    """Hashes of the topics of one group. Each is computed once as long as the topic stays the
+    same."""
 
     __slots__ = ("_known",)
 
@@ -34,7 +36,7 @@ class MetadataHashes:
         self._known: dict[str, tuple[TopicFacts, int]] = {}
 
     def of(self, names: Iterable[str], cluster: Cluster) -> int:
-        """Of those of the topics that exist."""
+        """The hash of those of the topics that exist."""
         known = self._known
         self._known = {}
         hashes = []
@@ -49,7 +51,7 @@ class MetadataHashes:
 
 
 def topic_hash(topic: TopicFacts) -> int:
-    """Of one topic."""
+    """The hash of one topic."""
     parts = [
         _FORM_VERSION,
         topic.topic_id[7::-1],

@@ -1,6 +1,6 @@
 """Sets of partitions by topic, and partitions with the epochs in which a member got them.
 
-Invariants: neither form holds a topic without partitions, so that equal sets are equal maps; the
+Invariants: neither form holds a topic without partitions, so that equal sets are equal maps. The
 values are never changed, only replaced.
 """
 
@@ -13,30 +13,30 @@ from typing import Final, Protocol, TypeAlias
 from moldau.ids import Uuid
 
 Partitions: TypeAlias = Mapping[Uuid, frozenset[int]]
-"""Which partitions, by topic id."""
+"""Sets of partitions, by topic id."""
 
 Owned: TypeAlias = Mapping[Uuid, Mapping[int, int]]
-"""Which partitions, by topic id, and for each the member epoch that it was assigned in."""
+"""Partitions by topic id, each with the member epoch in which it was assigned."""
 
 NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
 NOTHING_OWNED: Final[Owned] = MappingProxyType({})
 
 
 class TopicPartitionsLike(Protocol):
-    """What requests, answers and records call partitions of a topic."""
+    """The partitions of one topic in a request, a response or a record."""
 
     topic_id: Uuid
     partitions: list[int]
 
 
 class EpochsLike(TopicPartitionsLike, Protocol):
-    """The same with an epoch for each partition, as in record 8."""
+    """The partitions of one topic with an epoch for each, as in record 8."""
 
     assignment_epochs: list[int] | None
 
 
 def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
-    """The partitions that a message names; a topic named twice counts once."""
+    """The partitions in a message. A topic that is named twice is merged."""
     found: dict[Uuid, frozenset[int]] = {}
     for topic in topics:
         if topic.partitions:
@@ -46,18 +46,19 @@ def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
 
 
 def without_epochs(owned: Owned) -> Partitions:
-    """Which partitions are owned."""
+    """The owned partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
 
 def in_epoch(partitions: Partitions, epoch: int) -> Owned:
-    """The partitions as if all of them had been assigned in that epoch."""
+    """The partitions, each with this epoch as the one in which it was assigned."""
     return {topic_id: dict.fromkeys(sorted(held), epoch) for topic_id, held in partitions.items()}
 
 
 def owned_of(topics: Iterable[EpochsLike], default_epoch: int) -> Owned:
-    """What a record says is owned. Logs from before Kafka 4.3 have no epoch a partition: all of
-    them then count as assigned in the member's, which for an absent static member is negative."""
+    """The owned partitions of a record. Logs from before Kafka 4.3 have no epoch for each
+    partition. Then all of them count as assigned in the member's epoch. This epoch is negative for
+    an absent static member and counts as 0."""
     owned = {}
     for topic in topics:
         epochs = topic.assignment_epochs
@@ -69,7 +70,7 @@ def owned_of(topics: Iterable[EpochsLike], default_epoch: int) -> Owned:
 
 
 def union(one: Owned, other: Owned) -> Owned:
-    """What is in either; where both have a partition, the epoch of the second."""
+    """The partitions of both. If both have a partition, the epoch of `other` counts."""
     if not one or not other:
         return one or other
     merged = {topic_id: dict(partitions) for topic_id, partitions in one.items()}
@@ -79,7 +80,7 @@ def union(one: Owned, other: Owned) -> Owned:
 
 
 def have_in_common(partitions: Partitions, owned: Owned) -> bool:
-    """Whether some partition is in both."""
+    """Whether at least one partition is in both."""
     return any(
         not held.isdisjoint(owned.get(topic_id, ())) for topic_id, held in partitions.items()
     )
@@ -91,5 +92,5 @@ def is_within(partitions: Partitions, owned: Owned) -> bool:
 
 
 def count(partitions: Partitions | Owned) -> int:
-    """How many partitions there are."""
+    """The number of partitions."""
     return sum(map(len, partitions.values()))

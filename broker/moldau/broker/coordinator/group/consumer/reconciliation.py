@@ -1,16 +1,19 @@
 """The next step of one member towards its target assignment.
 
 Invariants:
-- A member moves to a new epoch only after it said that it no longer owns what it has to give up.
-- It gets a partition only when no other member holds it: `is_free` looks at everything that any
-  member owns or has yet to give up.
-So a partition has one owner at a time, whatever order heartbeats come in.
+- A member moves to a new epoch only after it reported that it no longer owns the partitions that it
+  must revoke.
+- It gets a partition only when no other member holds it: `is_free` considers every partition that
+  any member owns or has yet to revoke.
 
-Revoke first, then move, then take: with one step a heartbeat a member never has to be told two
-things at once, and what it says it owns is enough to know where it stands (KIP-848).
+So a partition has one owner at a time, whatever the order of heartbeats.
 
-Nothing here knows consumer groups: partitions may as well be tasks of a streams group, which has
-the same three steps.
+The order is: revoke, then move to the epoch, then take. With one step for each heartbeat a member
+never gets two instructions at once, and the partitions that it reports are enough to know its
+progress (KIP-848).
+
+This module does not depend on consumer groups: partitions could also be tasks of a streams group,
+which has the same three steps.
 """
 
 from __future__ import annotations
@@ -31,22 +34,22 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 
 LEAVING_EPOCH: Final = -1
-"""The epoch of a member that leaves, or has left."""
+"""The epoch of a member that leaves or has left."""
 
 STATIC_LEAVING_EPOCH: Final = -2
-"""The epoch of a static member that left and will be back."""
+"""The epoch of a static member that left and is expected back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a member stands: what record 8 holds."""
+    """The progress of a member: the content of record 8."""
 
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Owned = field(default_factory=lambda: NOTHING_OWNED)
     revoking: Owned = field(default_factory=lambda: NOTHING_OWNED)
-    """What it may still own until it says otherwise."""
+    """Partitions that the member may own until it reports otherwise."""
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         """Whether it owns all of the target of that epoch."""
@@ -55,23 +58,25 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the member shall come, and what stands in its way."""
+    """The target of a member, and the conditions for reaching it."""
 
     epoch: int
     partitions: Partitions
     subscribed: Container[Uuid]
-    """Topics of the target that the member no longer wants are not given to it."""
+    """Topics of the target that are not in here are not given to the member: it no longer wants
+    them."""
 
     is_free: Callable[[Uuid, int], bool]
-    """Whether no member owns that partition or has yet to give it up."""
+    """Whether no member owns that partition or has yet to revoke it."""
 
     has_subscription_changed: bool = False
 
 
 def next_step(now: Progress, target: Target, reported: Partitions | None) -> Progress:
-    """Where the member stands after this heartbeat; the same object when nothing changes.
+    """The progress of the member after this heartbeat; the same object if nothing changes.
 
-    `reported` is what it says it owns, None if it does not say."""
+    `reported` holds the partitions that the member reports as owned, None if it reports nothing.
+    """
     after = _next_step(now, target, reported)
     assert may_follow(now.state, after.state), f"{now.state} cannot become {after.state}"
     return after
@@ -104,12 +109,13 @@ def _next_step(now: Progress, target: Target, reported: Partitions | None) -> Pr
 
 
 def _still_owns(reported: Partitions | None, revoking: Owned) -> bool:
-    """A member that does not say what it owns is taken to own everything still."""
+    """Whether the member still owns some of `revoking`. Without a report it is assumed to own all
+    of it."""
     return reported is None or have_in_common(reported, revoking)
 
 
 def _advance(now: Progress, target: Target, reported: Partitions | None, epoch: int) -> Progress:
-    """Sort what there is into kept, to be given up, to be had now, and to be waited for."""
+    """Sort the partitions: to keep, to revoke, to take now, and to wait for."""
     assigned: dict[Uuid, dict[int, int]] = {}
     revoking: dict[Uuid, dict[int, int]] = {}
     gained: list[tuple[Uuid, int]] = []
@@ -140,7 +146,7 @@ def _advance(now: Progress, target: Target, reported: Partitions | None, epoch: 
 
 
 def _drop_unsubscribed(now: Progress, target: Target, reported: Partitions | None) -> Progress:
-    """Without a new target yet: the member gives up topics that it no longer wants."""
+    """Revoke topics that the member no longer wants, before there is a new target."""
     dropped = {
         topic_id: held
         for topic_id, held in now.assigned.items()

@@ -1,7 +1,7 @@
-"""The records of a consumer group, made from what they stand for, and deleted.
+"""The records of a consumer group, and their tombstones.
 
-All are in version 0. Topics and partitions stand in order, so that the same state always gives the
-same bytes.
+All are in version 0. Topics and partitions are sorted, so that the same state always gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSION: Final = 0
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
-    """Record 3: the group's epoch, and of which metadata."""
+    """Record 3: the group epoch and the metadata hash."""
     return LogRecord(
         ConsumerGroupMetadataKey(group_id=group_id),
         ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
@@ -44,17 +44,17 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
 
 
 def group_deleted(group_id: str) -> LogRecord:
-    """Record 3 is gone: the group is."""
+    """The tombstone of record 3, which deletes the group."""
     return LogRecord(ConsumerGroupMetadataKey(group_id=group_id))
 
 
 def partition_metadata_deleted(group_id: str) -> LogRecord:
-    """Record 4, which Kafka wrote before 4.1, is gone."""
+    """The tombstone of record 4, which Kafka wrote before 4.1."""
     return LogRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
 def member_profile(group_id: str, member_id: str, profile: Profile) -> LogRecord:
-    """Record 5: who a member is and what it wants."""
+    """Record 5: a member's identity and subscription."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=profile.instance_id,
         rack_id=profile.rack_id,
@@ -71,7 +71,7 @@ def member_profile(group_id: str, member_id: str, profile: Profile) -> LogRecord
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> LogRecord:
-    """Record 6: of which group epoch the target assignment is, and from when."""
+    """Record 6: the epoch of the target assignment, and its time."""
     return LogRecord(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         ConsumerGroupTargetAssignmentMetadataValue(
@@ -82,7 +82,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> LogRecord:
 
 
 def target_epoch_deleted(group_id: str) -> LogRecord:
-    """Record 6 is gone."""
+    """The tombstone of record 6."""
     return LogRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
 
 
@@ -100,12 +100,12 @@ def target_of_member(group_id: str, member_id: str, partitions: Partitions) -> L
 
 
 def target_of_member_deleted(group_id: str, member_id: str) -> LogRecord:
-    """Record 7 is gone."""
+    """The tombstone of record 7."""
     return LogRecord(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id))
 
 
 def member_progress(group_id: str, member_id: str, progress: Progress) -> LogRecord:
-    """Record 8: where a member stands."""
+    """Record 8: a member's progress."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=progress.epoch,
         previous_member_epoch=progress.previous_epoch,
@@ -118,7 +118,7 @@ def member_progress(group_id: str, member_id: str, progress: Progress) -> LogRec
 
 
 def member_deleted(group_id: str, member_id: str) -> tuple[LogRecord, LogRecord, LogRecord]:
-    """Records 8, 7 and 5 are gone, in the order that readers rely on."""
+    """The tombstones of records 8, 7 and 5, in the order that readers rely on."""
     return (
         member_progress_deleted(group_id, member_id),
         target_of_member_deleted(group_id, member_id),
@@ -127,19 +127,19 @@ def member_deleted(group_id: str, member_id: str) -> tuple[LogRecord, LogRecord,
 
 
 def member_progress_deleted(group_id: str, member_id: str) -> LogRecord:
-    """Record 8 is gone: the member owns nothing."""
+    """The tombstone of record 8: the member owns nothing."""
     return LogRecord(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     )
 
 
 def member_profile_deleted(group_id: str, member_id: str) -> LogRecord:
-    """Record 5 is gone: the member is."""
+    """The tombstone of record 5, which deletes the member."""
     return LogRecord(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
 
 
 def regex_resolved(group_id: str, regex: str, resolved: ResolvedRegex) -> LogRecord:
-    """Record 16: what an expression matches."""
+    """Record 16: the topics that an expression matches."""
     return LogRecord(
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex),
         ConsumerGroupRegularExpressionValue(
@@ -152,7 +152,7 @@ def regex_resolved(group_id: str, regex: str, resolved: ResolvedRegex) -> LogRec
 
 
 def regex_deleted(group_id: str, regex: str) -> LogRecord:
-    """Record 16 is gone: nobody subscribes with the expression any more."""
+    """The tombstone of record 16: no member subscribes with the expression any more."""
     return LogRecord(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
 
 

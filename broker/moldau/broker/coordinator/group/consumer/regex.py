@@ -1,12 +1,12 @@
-"""Subscriptions by regular expression: RE2's language, matched in bounded slices.
+"""Subscriptions by regular expression: RE2 syntax, matched in limited slices.
 
-Members choose the expressions and the broker runs them, so they must be of a kind that cannot run
-away: RE2 matches in time linear in the topic's name, and refuses what it cannot match so. Kafka has
-RE2/J, the same language: both take no look-around and no back-references. (The wheel `google-re2`
-is RE2 itself with its own Python module.)
+Members choose the expressions and the broker runs them, so the cost of an expression must be
+bounded. RE2 matches in time linear in the length of the topic's name, and rejects expressions that
+it cannot match so. Kafka uses RE2/J, which has the same syntax: both reject look-around and
+back-references. (The wheel `google-re2` is RE2 itself with its own Python module.)
 
-A group with many expressions in a cluster with many topics still needs a while. `RegexSearch` is
-that work, to be done a slice at a time between other events, never inside a heartbeat.
+A group with many expressions in a cluster with many topics still takes a while. `RegexSearch` does
+that work one slice at a time between other events, never inside a heartbeat.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ SLICE_MATCHES: Final = 2_000
 """Matches in one slice: about two milliseconds."""
 
 REGEX_LENGTH_MAX: Final = 8_192
-"""Longer expressions are refused; topic names have 249 letters at most."""
+"""Longer expressions are rejected; topic names have at most 249 characters."""
 
 _MEMORY_MAX: Final = 1 << 20
-"""Bytes that one compiled expression may need."""
+"""Bytes of memory that one compiled expression may need."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """What an expression has matched: what record 16 holds."""
+    """The matches of an expression: the content of record 16."""
 
     topics: frozenset[str]
     version: int
-    """Of the metadata that was searched."""
+    """The version of the metadata that was searched."""
     timestamp_ms: int
     """Wall time at which the search began."""
 
 
 def check_regex(regex: str) -> None:
-    """Raises INVALID_REGULAR_EXPRESSION for what RE2 does not take."""
+    """Raise INVALID_REGULAR_EXPRESSION for an expression that RE2 rejects."""
     _compiled(regex)
 
 
 class RegexSearch:
-    """A search of all topics for some expressions, begun and not yet at its end."""
+    """A search of all topics for some expressions that is not finished."""
 
     def __init__(
         self, regexes: Iterable[str], topics: Iterable[str], version: int, timestamp_ms: int
@@ -57,7 +57,7 @@ class RegexSearch:
         self._matches = self._all_matches(list(topics))
 
     def advance(self) -> Mapping[str, ResolvedRegex] | None:
-        """Do one slice; the result when that was the last one."""
+        """Do one slice. Returns the result after the last slice, else None."""
         done = sum(1 for _ in islice(self._matches, SLICE_MATCHES))
         if done == SLICE_MATCHES:
             return None
@@ -71,7 +71,7 @@ class RegexSearch:
             try:
                 match = _compiled(regex).fullmatch
             except KafkaError:
-                continue  # another version took it, and wrote it into the log: it matches nothing
+                continue  # another version accepted it and wrote it to the log: it matches nothing
             for topic in topics:
                 if match(topic):
                     found.add(topic)
@@ -79,7 +79,7 @@ class RegexSearch:
 
 
 def _compiled(regex: str) -> Any:
-    # Not before a group wants it: most brokers never see such a subscription.
+    # Imported only when a group needs it: most brokers never see such a subscription.
     import re2  # type: ignore[import-untyped]
 
     if len(regex) > REGEX_LENGTH_MAX:

@@ -1,4 +1,4 @@
-"""Which change of the state a record of a consumer group is."""
+"""Apply the records of a consumer group to its state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from moldau.protocol.schemas.consumer_group_log import (
 
 
 def replay(state: State, key: LogKey, value: LogValue | None) -> None:
-    """Apply it."""
-    # The value's class is that of the key's type: the log was read, or written, by it.
+    """Apply one record."""
+    # The value's class belongs to the key's class: the log was read, or written, with that key.
     given = cast("Any", value)
     match key:
         case ConsumerGroupMetadataKey():

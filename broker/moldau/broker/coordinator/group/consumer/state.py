@@ -1,15 +1,15 @@
 """The state of one consumer group: the fold of its records, and what follows from them.
 
 Invariants:
-- `replay_...` alone changes what is durable, and the same records give the same state, live or read
-  from the log. Nothing in a record can make replay fail: a log that was compacted shows states that
-  never were, and they pass.
-- A partition has one owner (`owners`): who owns it, or has yet to give it up. Where a compacted log
-  shows two, the later record counts.
-- No member's epoch is above the group's; the target's epoch is not either.
+- Only `replay_...` changes durable state. The same records give the same state, live or read from
+  the log. Nothing in a record can make replay fail: a compacted log shows temporary states that
+  never existed.
+- A partition has one owner (`owners`): the member that owns it or has yet to revoke it. If a
+  compacted log shows two, the later record counts.
+- No member epoch and no target epoch is above the group epoch.
 
-The indices (subscriptions by topic, owners, static members, ...) are kept with each change, so that
-no request costs a walk over all members but the one that makes a new target.
+The indices (subscriptions by topic, owners, static members, ...) are updated with each change. So
+only a request that computes a new target assignment walks over all members.
 """
 
 from __future__ import annotations
@@ -48,52 +48,54 @@ from moldau.protocol.schemas.consumer_group_log import (
 )
 
 FIRST_EPOCH: Final = 1
-"""Of a group without records, and of its empty target. Its first member makes it 2."""
+"""The epoch of a group without records and of its empty target. Its first member makes it 2."""
 
 NO_TARGET_EPOCH: Final = -1
-"""Of a target that was deleted."""
+"""The epoch of a target assignment that was deleted."""
 
 _UNKNOWN_DOWNGRADE: Final = Downgrade(rebalances=True, offers={})
-"""Of a group that the log shows to have become a classic one. Whoever led before may not have come
-to the end of the rebalance."""
+"""Used for a group that became a classic one in the log. The coordinator before this one may not
+have finished the rebalance."""
 
 
 class GroupState(Enum):
-    """By the names that ListGroups and ConsumerGroupDescribe show."""
+    """The states of a group, with the names that ListGroups and ConsumerGroupDescribe show."""
 
     EMPTY = "Empty"
-    ASSIGNING = "Assigning"  # the target is of an older epoch than the group
+    ASSIGNING = "Assigning"  # the target's epoch is older than the group's
     RECONCILING = "Reconciling"  # some member has not reached its target
     STABLE = "Stable"
 
 
 @dataclass(slots=True)
 class Volatile:
-    """What is not in the log: whoever leads the partition next begins it anew."""
+    """State that is not in the log. The next coordinator of the group starts it anew."""
 
     deadlines: Deadlines = field(default_factory=Deadlines)
     hashes: MetadataHashes = field(default_factory=MetadataHashes)
 
     checked_epoch: int | None = None
-    """The epoch of the group in which its topics were last compared with the metadata; None: they
-    are to be compared. An epoch that was never reached does not count."""
+    """The group epoch in which its topics were last compared with the metadata. None means that
+    they must be compared. A value above the current epoch does not count: that epoch was never
+    reached."""
 
     topics_version: int = 0
-    """Of the metadata in which topics last came or went."""
+    """The version of the metadata in which topics last appeared or disappeared."""
 
     downgrade: Downgrade = _UNKNOWN_DOWNGRADE
-    """What the classic group that comes after this one is told."""
+    """What the classic group learns that replaces this group."""
 
     search: RegexSearch | None = None
     search_due_ms: int = 0
 
     terms: tuple[ResourceSettings, int, int] | None = None
-    """The session timeout and the interval of heartbeats that these settings give."""
+    """The settings of the group, with the session timeout and the heartbeat interval that they
+    give."""
 
 
 @dataclass(slots=True)
 class State:
-    """One group."""
+    """The durable and volatile state of one group."""
 
     group_id: str
     world: World
@@ -107,9 +109,9 @@ class State:
     target: dict[str, Partitions] = field(default_factory=dict)
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     has_partition_metadata: bool = False
-    """Kafka before 4.1 wrote record 4; it is deleted with the next change."""
+    """Whether record 4 of Kafka before 4.1 is in the log. It is deleted with the next change."""
 
-    # What follows from the members.
+    # Derived from the members.
     static: dict[str, str] = field(default_factory=dict)
     owners: dict[Uuid, dict[int, str]] = field(default_factory=dict)
     names: Counter[str] = field(default_factory=Counter)
@@ -121,7 +123,7 @@ class State:
     # Questions
 
     def member(self, member_id: str) -> Member:
-        """UNKNOWN_MEMBER_ID when nobody has that id."""
+        """The member with that id. Raises UNKNOWN_MEMBER_ID if there is none."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -133,19 +135,19 @@ class State:
         return member
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """Who has that instance id now."""
+        """The member that has this instance id now, or None."""
         if instance_id is None:
             return None
         member_id = self.static.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def is_free(self, topic_id: Uuid, partition: int) -> bool:
-        """Whether nobody owns the partition, or has yet to give it up."""
+        """Whether no member owns the partition or has yet to revoke it."""
         return partition not in self.owners.get(topic_id, ())
 
     def target_of(self, member: Member) -> Partitions:
-        """What the member shall own; a static member that is back has the target of its last
-        incarnation."""
+        """The target assignment of the member. A static member that came back has the target of its
+        previous member id."""
         previous = self.static.get(member.profile.instance_id or "", member.member_id)
         return self.target.get(previous, NO_PARTITIONS)
 
@@ -162,11 +164,12 @@ class State:
         return GroupState.STABLE if reached else GroupState.RECONCILING
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether some member wants the topic, by name or through an expression."""
+        """Whether some member subscribes to the topic, by name or by a regular expression."""
         return topic in self.names or any(topic in each.topics for each in self.resolved.values())
 
     def topic_names(self, gone: Iterable[Member] = (), come: Member | None = None) -> set[str]:
-        """The topics that the group wants; as if those members had left and that one were there."""
+        """The topics that the group subscribes to, as if the members `gone` had left and `come` had
+        joined."""
         names, regexes = self.names, self.regexes
         if gone or come is not None:
             names, regexes = names.copy(), regexes.copy()
@@ -181,26 +184,26 @@ class State:
         return wanted
 
     def has_metadata_expired(self) -> bool:
-        """Whether the group's topics are to be compared with the metadata."""
+        """Whether the group's topics must be compared with the metadata."""
         checked = self.volatile.checked_epoch
         return checked is None or self.epoch < checked
 
     # Records
 
     def replay_metadata(self, value: ConsumerGroupMetadataValue | None) -> None:
-        """Record 3. The table drops the group with the tombstone."""
+        """Apply record 3. At a tombstone the table drops the group."""
         if value is not None:
             self.epoch = value.epoch
             self.metadata_hash = value.metadata_hash
 
     def replay_partition_metadata(self, value: ConsumerGroupPartitionMetadataValue | None) -> None:
-        """Record 4, of Kafka before 4.1."""
+        """Apply record 4, of Kafka before 4.1."""
         self.has_partition_metadata = value is not None
 
     def replay_member_metadata(
         self, member_id: str, value: ConsumerGroupMemberMetadataValue | None
     ) -> None:
-        """Record 5."""
+        """Apply record 5: a member's metadata."""
         if value is None:
             self._remove(member_id)
             return
@@ -220,14 +223,14 @@ class State:
     def replay_target_assignment_metadata(
         self, value: ConsumerGroupTargetAssignmentMetadataValue | None
     ) -> None:
-        """Record 6."""
+        """Apply record 6: the epoch of the target assignment."""
         self.target_epoch = NO_TARGET_EPOCH if value is None else value.assignment_epoch
         self.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
     def replay_target_assignment_member(
         self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
     ) -> None:
-        """Record 7."""
+        """Apply record 7: the target assignment of a member."""
         if value is None:
             self.target.pop(member_id, None)
         else:
@@ -236,7 +239,7 @@ class State:
     def replay_current_member_assignment(
         self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
     ) -> None:
-        """Record 8."""
+        """Apply record 8: a member's current assignment."""
         if value is not None:
             progress = Progress(
                 epoch=value.member_epoch,
@@ -253,7 +256,7 @@ class State:
     def replay_regular_expression(
         self, regex: str, value: ConsumerGroupRegularExpressionValue | None
     ) -> None:
-        """Record 16."""
+        """Apply record 16: a resolved regular expression."""
         if value is None:
             self.resolved.pop(regex, None)
         else:
@@ -314,7 +317,7 @@ class State:
 
 
 def add(counts: Counter[str], keys: Collection[str], by: int) -> None:
-    """Count each of them so many times more; what comes to nothing is gone."""
+    """Add `by` to the count of each key. A key whose count falls to 0 is removed."""
     for key in keys:
         number = counts[key] + by
         if number > 0:

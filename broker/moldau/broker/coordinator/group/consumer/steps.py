@@ -1,8 +1,12 @@
-"""The three steps of every request of a member that stays: record what it wants, renew the target
-if the group moved on, and take the member one step towards it.
+"""The three steps of every request of a member that stays:
 
-The new protocol's heartbeat and the classic JoinGroup differ in how they name the member and in how
-they answer; what happens to the group between is this, in the order in which Kafka writes records.
+1. Record its profile.
+2. Renew the target assignment if the group epoch has grown.
+3. Take the member one step towards its target.
+
+The heartbeat of the new protocol and the classic JoinGroup differ in how they name the member and
+in how they are answered. The change of the group in between is the same, and this module does it,
+in the order in which Kafka writes records.
 """
 
 from __future__ import annotations
@@ -33,8 +37,8 @@ def advance(
     now_ms: int,
     records: list[LogRecord],
 ) -> Member:
-    """The member as it is after the request. `before` is as the group counts it, `after` has the
-    new profile; `reported` is what it says it owns."""
+    """The member after the request. `before` is the member as the group counts it, `after` has the
+    new profile; `reported` holds the partitions that the member reports as owned."""
     if after is before and _is_at_rest(state, after):
         return after
     change = apply_profile(state, before, after, now_ms, records)
@@ -65,7 +69,7 @@ def _reconcile(
     now_ms: int,
     records: list[LogRecord],
 ) -> Member:
-    """One step of the member towards its target, recorded if it is one."""
+    """Take the member one step towards its target, and record the step if there is one."""
     if not target.has_subscription_changed and member.progress.is_reconciled_to(target.epoch):
         return member
     progress = next_step(member.progress, target, reported)

@@ -1,11 +1,11 @@
-"""What members want to read: expressions to be resolved, and when the group's epoch grows.
+"""Subscriptions of members: regular expressions to resolve, and when the group epoch grows.
 
-The epoch grows with each change that may call for another target: a member's topics, what an
-expression matches, topics that came, went or grew (seen by the metadata hash, KIP-1101). A new
-expression that nobody has used yet does not count before it is resolved, lest the group be
-rebalanced twice.
+The epoch grows with each change that may need a new target: a member's topics, the matches of an
+expression, topics that were created, deleted or grew (detected by the metadata hash, KIP-1101). A
+new expression that no other member uses does not count before it is resolved, so that the group
+does not rebalance twice.
 
-All expressions of a group are resolved together, at most every REFRESH_MIN_MS, by `RegexSearch`.
+`RegexSearch` resolves all expressions of a group together, at most every REFRESH_MIN_MS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from moldau.broker.settings.coordinator import group_consumer_regex_refresh_inte
 
 REFRESH_MIN_MS: Final = 10_000
 SLICE_PAUSE_MS: Final = 1
-"""Between two slices of a search, for everybody else."""
+"""The pause between two slices of a search, in which other events are handled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class Change:
 def apply_profile(
     state: State, before: Member, after: Member, now_ms: int, records: list[LogRecord]
 ) -> Change:
-    """Record the member as it is now, and see to expressions. INVALID_REGULAR_EXPRESSION."""
+    """Record the member's new profile, and resolve expressions. Raises
+    INVALID_REGULAR_EXPRESSION."""
     names_changed = False
     if after.profile != before.profile:
         records.append(member_profile(state.group_id, after.member_id, after.profile))
@@ -59,9 +60,9 @@ def apply_profile(
 def renewed_epoch(
     state: State, before: Member, after: Member, records: list[LogRecord], *, must_bump: bool
 ) -> int:
-    """The group's epoch after the request, with the record if it grows. `before` is the member as
-    the group counts it: a new one wants nothing, one that replaces a static member what that did.
-    """
+    """The group epoch after the request, with its record if it grows. `before` is the member as the
+    group counts it: a new member has no subscription, and one that replaces a static member has
+    that member's."""
     if not must_bump and not state.has_metadata_expired():
         return state.epoch
     wanted = state.topic_names((before,), after)
@@ -78,7 +79,7 @@ def renewed_epoch(
 
 
 def advance_search(state: State, now_ms: int) -> Outcome:
-    """Do a slice of the search that is under way; with the last one, take its result over."""
+    """Do one slice of the current search. After the last slice, apply the result."""
     volatile = state.volatile
     if volatile.search is None or volatile.search_due_ms > now_ms:
         return NOTHING
@@ -107,10 +108,11 @@ def _take_over(state: State, found: Mapping[str, ResolvedRegex]) -> Outcome:
 
 
 def _calls_for_a_target(state: State, regex: str, found: ResolvedRegex) -> bool:
-    """Whether it matches something else than before.
+    """Whether the expression matches other topics than before.
 
-    An expression that matches nothing at its first search has not changed in that sense, but its
-    members may still be the target of what they wanted before it, which then nobody would read.
+    An expression that matches nothing at its first search has not changed in that sense. But the
+    target of its members may still have the topics of their previous subscription, which no member
+    would read then.
     """
     before = state.resolved.get(regex)
     if before is not None or found.topics:
@@ -128,8 +130,8 @@ def _calls_for_a_target(state: State, regex: str, found: ResolvedRegex) -> bool:
 def _change_regex(
     state: State, before: Member, after: Member, records: list[LogRecord]
 ) -> tuple[bool, bool, bool]:
-    """Whether the expression changed; whether what the new one matches is known; whether nobody
-    has used it before."""
+    """Whether the expression changed, whether the matches of the new one are known, and whether no
+    member has used it before."""
     old, new = before.profile.topic_regex, after.profile.topic_regex
     if old == new:
         return False, False, False
@@ -144,12 +146,12 @@ def _change_regex(
 
 
 def _maybe_search(state: State, before: Member, after: Member, now_ms: int, *, must: bool) -> None:
-    """Begin a search if there is anything to find and the last one was long enough ago."""
+    """Begin a search if it is due and the last one was long enough ago."""
     if (not must and not state.regexes) or state.volatile.search is not None:
         return
     wall_ms = state.world.wall_ms(now_ms)
     last = next(iter(state.resolved.values()), None)
-    # The time is the wall's, since it outlives the broker: one that is still to come says nothing.
+    # The timestamp is wall time, because it outlives the broker. One in the future is ignored.
     if last is not None and 0 <= wall_ms - last.timestamp_ms <= REFRESH_MIN_MS:
         return
     regexes = state.regexes.copy()

@@ -1,8 +1,8 @@
-"""The target assignment: what each member shall own, as of one epoch of the group.
+"""The target assignment: the partitions that each member should own, as of one group epoch.
 
-It is made by whichever member's heartbeat first finds the group ahead of its target, and no sooner
-after the last one than `group.consumer.assignment.interval.ms`, so that fifty members that start
-together cost a few targets and not fifty.
+It is computed by the first heartbeat of any member that finds the group epoch ahead of the target
+epoch. Two targets are at least `group.consumer.assignment.interval.ms` apart, so that fifty members
+that start together cost a few targets and not fifty.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moldau.ids import Uuid
 
 @dataclass(frozen=True, slots=True)
 class MemberTarget:
-    """Where one member shall come."""
+    """The target of one member."""
 
     epoch: int
     partitions: Partitions
@@ -37,10 +37,11 @@ def renewed_target(
     now_ms: int,
     records: list[LogRecord],
 ) -> MemberTarget:
-    """The member's target: of this epoch if one can be made now, else the present one.
+    """The member's target: of this epoch if it can be computed now, else the present one.
 
-    `member` is who asks, as it will be (it need not be in the group yet); `before` is the same as
-    the group counts it."""
+    `member` sent the request and is as it will be after it (it need not be in the group yet).
+    `before` is the same member as the group counts it.
+    """
     if state.target_epoch >= group_epoch or not _is_time(state, now_ms):
         return MemberTarget(state.target_epoch, state.target_of(member))
     specs, partition_counts = _members(state, member)
@@ -53,13 +54,13 @@ def renewed_target(
 
 
 def preferred_assignor(state: State) -> str:
-    """What most members want; the broker's default where nobody says."""
+    """The assignor that most members prefer; the broker's default if no member names one."""
     return _most_wanted(state, dict(state.assignors))
 
 
 def _is_time(state: State, now_ms: int) -> bool:
-    """Whether the last target is old enough. Its time is the wall's, since it outlives the broker:
-    one that is still to come was taken before the clock was set back, and says nothing."""
+    """Whether the last target is old enough. Its timestamp is wall time, because it outlives the
+    broker. One in the future was taken before the clock was set back, and is ignored."""
     settings = state.world.group_settings(state.group_id)
     interval_ms = bounded(settings, consumer_assignment_interval_ms)
     if state.target_timestamp_ms == 0 or interval_ms == 0:
@@ -81,7 +82,7 @@ def _most_wanted(state: State, wanted: Mapping[str, int]) -> str:
 
 
 def _members(state: State, member: Member) -> tuple[dict[str, MemberSpec], dict[Uuid, int]]:
-    """What the assignor is to know of all members, and of all topics that any of them wants."""
+    """The input of the assignor: all members, and all existing topics that any of them wants."""
     topics_of = _TopicsOf(state)
     replaced = state.static.get(member.profile.instance_id or "")
     specs = {}
@@ -94,7 +95,7 @@ def _members(state: State, member: Member) -> tuple[dict[str, MemberSpec], dict[
 
 
 class _TopicsOf:
-    """Which topics a member wants that exist; members that want the same share the set."""
+    """The existing topics that a member wants. Members with the same subscription share the set."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -118,14 +119,14 @@ class _TopicsOf:
 
 
 def wanted_topics(state: State, profile: Profile) -> frozenset[str]:
-    """By name and by expression; an expression that is not resolved yet brings none."""
+    """The topics by name and by expression. An expression that is not resolved yet adds none."""
     resolved = state.resolved.get(profile.topic_regex)
     return profile.topic_names if resolved is None else profile.topic_names | resolved.topics
 
 
 class Subscribed:
-    """The ids of the topics that a member wants, asked one at a time: most members have few
-    partitions to ask about, and some want very many topics."""
+    """The ids of the topics that a member wants. Checks one id at a time: most members have few
+    partitions to check, and some want very many topics."""
 
     __slots__ = ("_cluster", "_matched", "_named")
 

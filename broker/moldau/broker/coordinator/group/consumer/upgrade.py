@@ -1,10 +1,10 @@
-"""From a classic group to a consumer group, when the first member of the new protocol joins.
+"""Convert a classic group to a consumer group, when the first member of the new protocol joins.
 
-The classic members keep what they have: their last assignment is both what they own and their
-target, in an epoch that is the generation. They go on with JoinGroup and SyncGroup, each until it
-is restarted with the new protocol, and the broker assigns to all of them.
+The classic members keep their partitions: their last assignment is both what they own and their
+target, and the epoch is the generation. They continue with JoinGroup and SyncGroup, each until it
+is restarted with the new protocol. The broker assigns partitions to all of them.
 
-Only a group of consumers can turn, and only one whose assignor leaves no data of its own with the
+Only a group of consumers can be converted, and only if its assignor stores no user data with the
 members (it would be lost).
 """
 
@@ -53,7 +53,7 @@ class _Offer(Protocol):
 
 
 class _Member(Protocol):
-    """What is read of a classic member."""
+    """The fields of a classic member that are read here."""
 
     @property
     def member_id(self) -> str: ...
@@ -74,7 +74,7 @@ class _Member(Protocol):
 
 
 class _Classic(Protocol):
-    """What is read of a classic group."""
+    """The parts of a classic group that are used here."""
 
     @property
     def protocol_name(self) -> str | None: ...
@@ -86,7 +86,7 @@ class _Classic(Protocol):
 
 
 def check_upgrade(group: ClassicGroup, world: World) -> None:
-    """GROUP_ID_NOT_FOUND when that group stays as it is."""
+    """Raise GROUP_ID_NOT_FOUND if the group cannot be converted."""
     classic = cast(_Classic, group)
     if world.settings[group_consumer_migration_policy].upper() not in _ALLOWING:
         raise _refused(group, "group.consumer.migration.policy does not allow it")
@@ -97,10 +97,11 @@ def check_upgrade(group: ClassicGroup, world: World) -> None:
 
 
 def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
-    """The records that make a consumer group of it. GROUP_ID_NOT_FOUND when its members' bytes
+    """The records that convert the group. Raises GROUP_ID_NOT_FOUND if the bytes of its members
     cannot be read."""
     classic = cast(_Classic, group)
-    # A group whose first join still waits is in generation 0, which as an epoch means "joins".
+    # A group whose first join still waits is in generation 0, which as a member epoch means
+    # "joins".
     group_id, generation = group.group_id, max(classic.generation_id, FIRST_EPOCH)
     try:
         members = [
@@ -125,12 +126,12 @@ def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
 
 
 def answers_of_waiting(group: ClassicGroup) -> tuple[Answer, ...]:
-    """Who waits in a join or a sync of the classic group shall join again."""
+    """The answers for requests that wait in a join or a sync of the classic group: join again."""
     return cast(_Classic, group).on_upgraded()
 
 
 class _HasUserData(Exception):
-    """The assignment carries what only its assignor understands."""
+    """The assignment carries data that only its assignor understands."""
 
 
 def _converted(
@@ -159,7 +160,8 @@ def _converted(
 
 
 def _metadata(offers: Iterable[_Offer], protocol: str | None) -> bytes:
-    """Of the generation's assignor; before there is one, of the first."""
+    """The metadata for the generation's assignor; before there is one, for the member's first
+    assignor."""
     offers = list(offers)
     for each in offers:
         if each.name == protocol:

@@ -1,6 +1,6 @@
-"""Whether a heartbeat makes sense by itself, before any group is looked at.
+"""Checks of a heartbeat that do not depend on any group.
 
-Order and codes are Kafka's: a client that sends two faults hears of the same one.
+Order and codes are Kafka's: a request with two errors is answered with the same one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 _OWN_MEMBER_ID_SINCE: Final = 1
-"""From this version on (KIP-1082) a member makes its own id."""
+"""From this version on (KIP-1082) a member creates its own id."""
 
 
 def check_heartbeat(
     message: ConsumerGroupHeartbeatRequest, api_version: int, settings: Settings
 ) -> None:
-    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
+    """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for an invalid heartbeat."""
     epoch = message.member_epoch
     if api_version >= _OWN_MEMBER_ID_SINCE or epoch > 0 or epoch == LEAVING_EPOCH:
         _refuse_blank(message.member_id, "MemberId")
@@ -53,7 +53,7 @@ def check_heartbeat(
 
 
 def offered_assignors(settings: Settings) -> tuple[str, ...]:
-    """What members may ask for, the default first."""
+    """The assignors that members may request, the default first."""
     named = settings[group_consumer_assignors]
     return tuple(dict.fromkeys(CONSUMER_ASSIGNOR_CLASSES.get(each, each) for each in named))
 
@@ -63,7 +63,7 @@ def _check_join(message: ConsumerGroupHeartbeatRequest) -> None:
         raise _invalid("who joins says its RebalanceTimeoutMs")
     if message.topic_partitions is None or message.topic_partitions:
         raise _invalid("who joins owns no TopicPartitions, and says so")
-    # Empty lists and expressions are fine: a member of the group that reads nothing yet.
+    # An empty list or expression is valid: the member reads nothing yet.
     if message.subscribed_topic_names is None and message.subscribed_topic_regex is None:
         raise _invalid("who joins says its SubscribedTopicNames or its SubscribedTopicRegex")
 

@@ -18,4 +18,4 @@ ASSIGNORS: Final[Mapping[str, Assignor]] = {
     "uniform": assign_uniformly,
     "range": assign_ranges,
 }
-"""By the names that members and `group.consumer.assignors` use."""
+"""The assignors, by the names that members and `group.consumer.assignors` use."""

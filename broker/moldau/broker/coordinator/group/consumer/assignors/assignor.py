@@ -1,8 +1,9 @@
-"""What an assignor is given, and what it gives back.
+"""The input and the output of an assignor.
 
-Contract: every partition of every subscribed topic goes to exactly one member that subscribes to
-the topic, and a member gets nothing else. The same input gives the same output, so that two
-coordinators with the same log agree. An assignor runs on the broker's event loop: near-linear.
+Contract: every partition of every subscribed topic is assigned to exactly one member that
+subscribes to the topic, and a member gets nothing else. The same input gives the same output, so
+that two coordinators with the same log agree. An assignor runs on the broker's event loop, so its
+cost must be near-linear.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ class MemberSpec:
     """One member, as an assignor sees it."""
 
     topics: frozenset[Uuid]
-    """Topics that it subscribes to and that exist. Members with the same wishes share one set."""
+    """The existing topics that it subscribes to. Members with the same subscription share one
+    set."""
     assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
-    """Its target so far."""
+    """Its previous target assignment."""
     instance_id: str | None = None
     rack_id: str | None = None
 
 
 class Assignor(Protocol):
-    """A function of members (by id) and how many partitions each topic has."""
+    """A function of the members (by id) and the partition count of each topic."""
 
     def __call__(
         self, members: Mapping[str, MemberSpec], partition_counts: Mapping[Uuid, int]

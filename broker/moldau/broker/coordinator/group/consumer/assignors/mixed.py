@@ -1,12 +1,17 @@
 """`uniform` for members that subscribe to different topics.
 
-Topics with the same subscribers are one class: their partitions are interchangeable. Three passes:
-everybody keeps what it may keep; what is left goes, class by class, to the least loaded subscriber,
-those classes first that have the most partitions a subscriber and so the least choice; then, class
-by class, partitions move from the most to the least loaded subscriber while that makes the two more
-equal. A move in one class can open another in the next, so the last pass repeats until it moves
-nothing. Each move lowers the sum of the squares of the loads, so it ends; ROUNDS_MAX bounds the
-time where wishes overlap in long chains (what comes out is then valid, and nearly even).
+Topics with the same subscribers form one class: their partitions are interchangeable. There are
+three passes:
+
+1. Each member keeps the partitions that it may keep.
+2. The other partitions go, class by class, to the least loaded subscriber. Classes with the most
+   partitions for each subscriber come first, because they have the least choice.
+3. Class by class, partitions move from the most to the least loaded subscriber while that makes the
+   two more equal. A move in one class can allow another in the next class, so this pass repeats
+   until nothing moves.
+
+Each move lowers the sum of the squares of the loads, so the last pass ends. ROUNDS_MAX limits the
+time if subscriptions overlap in long chains; the result is then valid and nearly even.
 
 Cost: near-linear in partitions plus subscriptions, with a logarithm for the heaps.
 """
@@ -29,7 +34,8 @@ TopicPartition: TypeAlias = tuple[Uuid, int]
 
 @dataclass(slots=True)
 class _Class:
-    """Topics with the same subscribers (indices of members), and who has what of them."""
+    """Topics with the same subscribers (indices of members), and the partitions that each
+    subscriber has."""
 
     subscribers: tuple[int, ...]
     partition_count: int = 0
@@ -40,7 +46,7 @@ class _Class:
 def assign_mixed(
     members: Mapping[str, MemberSpec], partition_counts: Mapping[Uuid, int]
 ) -> dict[str, Partitions]:
-    """The assignor for members with different wishes."""
+    """The assignor for members with different subscriptions."""
     ids = sorted(members)
     load = [0] * len(ids)
     classes = _classes([members[member_id] for member_id in ids], partition_counts, load)
@@ -75,7 +81,7 @@ def _classes(
 def _keep(
     topic_id: Uuid, partition_count: int, of_topic: _Class, specs: list[MemberSpec], load: list[int]
 ) -> None:
-    """Let subscribers keep the topic's partitions that they have."""
+    """Let subscribers keep the partitions of the topic that they have."""
     free = set(range(partition_count))
     for index in of_topic.subscribers:
         had = specs[index].assigned.get(topic_id)
@@ -88,7 +94,7 @@ def _keep(
 
 
 def _deal(each: _Class, load: list[int]) -> None:
-    """Give what is free to whoever has least."""
+    """Give each free partition to the least loaded subscriber."""
     if not each.free:
         return
     least = [(load[index], index) for index in each.subscribers]
@@ -101,7 +107,8 @@ def _deal(each: _Class, load: list[int]) -> None:
 
 
 def _even_out(each: _Class, load: list[int]) -> int:
-    """Move partitions from those with most to those with least; how many moved."""
+    """Move partitions from the most to the least loaded subscribers. Returns the number of
+    moves."""
     most = [(-load[index], index) for index, held in each.held.items() if held]
     least = [(load[index], index) for index in each.subscribers]
     if not most or -min(most)[0] - min(least)[0] <= 1:
@@ -112,7 +119,7 @@ def _even_out(each: _Class, load: list[int]) -> int:
     while most:
         negative, giver = most[0]
         if -negative != load[giver] or not each.held[giver]:
-            heappop(most)  # it gave, or received, since this entry was made
+            heappop(most)  # stale: its load has changed since this entry was made
             if -negative != load[giver] and each.held[giver]:
                 heappush(most, (-load[giver], giver))
             continue

@@ -1,11 +1,11 @@
-"""`range`: each topic's partitions in one run after the other, a run for each subscriber.
+"""`range`: each topic's partitions are split into consecutive ranges, one for each subscriber.
 
-Members stand in one order (static ones first, by instance id; then by member id), so members that
-subscribe to the same topics get the same partition numbers of topics of equal size: what joins of
-co-partitioned topics need. The first members have one more where it does not come out even.
+Members are in one order (static members first, by instance id; then by member id). So members that
+subscribe to the same topics get the same partition numbers of topics of equal size, as joins of
+co-partitioned topics need. If the partitions do not divide evenly, the first members get one more.
 
-Static members keep their place across restarts, because their instance ids do. Otherwise nothing
-here is sticky: a run moves when a member before it comes or goes.
+Static members keep their place across restarts, because their instance ids stay the same. Otherwise
+this assignor is not sticky: a range moves when a member before it joins or leaves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moldau.ids import Uuid
 def assign_ranges(
     members: Mapping[str, MemberSpec], partition_counts: Mapping[Uuid, int]
 ) -> dict[str, Partitions]:
-    """The assignor."""
+    """Assign the partitions of each topic in ranges."""
     subscribers: dict[Uuid, list[str]] = {}
     for member_id in sorted(members, key=lambda each: _place(each, members[each])):
         for topic_id in members[member_id].topics:

@@ -1,11 +1,12 @@
 """`uniform`: all members have the same number of partitions, give or take one, and keep theirs.
 
-Balance comes before stickiness, stickiness before everything else. Where all members want the same
-topics (almost every group), one pass does it: each member has a quota, keeps up to that many, and
-what is over is dealt out in turn, so that a topic's partitions spread over members. Who has most
-already gets the quotas that are one larger: the fewest partitions move.
+Balance comes before stickiness, stickiness before everything else. If all members subscribe to the
+same topics (almost every group), one pass is enough: each member has a quota and keeps up to that
+many partitions. The others are dealt out in turn, so that a topic's partitions spread over members.
+The members that already have the most partitions get the quotas that are one larger, so that the
+fewest partitions move.
 
-Members with different wishes: see `mixed`.
+Members with different subscriptions: see `mixed`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Free = set[int]
 def assign_uniformly(
     members: Mapping[str, MemberSpec], partition_counts: Mapping[Uuid, int]
 ) -> dict[str, Partitions]:
-    """The assignor."""
+    """Assign the partitions evenly."""
     if not members:
         return {}
     if not want_the_same(members):
@@ -59,7 +60,7 @@ def _size(partitions: Partitions) -> int:
 
 
 def _held(spec: MemberSpec, free: Mapping[Uuid, Free]) -> Partitions:
-    """What the member has of what there is; the very same object where that is all of it."""
+    """The existing partitions that the member has; the same object if that is all of them."""
     for topic_id, partitions in spec.assigned.items():
         if not partitions <= free.get(topic_id, frozenset()):
             break
@@ -73,7 +74,8 @@ def _held(spec: MemberSpec, free: Mapping[Uuid, Free]) -> Partitions:
 
 
 def _keep(held: Partitions, room: int, free: dict[Uuid, Free]) -> Partitions:
-    """The first `room` partitions of it that nobody has taken yet; they are free no more."""
+    """Take the first `room` partitions of `held` that are still free. They are no longer free
+    then."""
     if _size(held) <= room and all(held[topic_id] <= free[topic_id] for topic_id in held):
         for topic_id, partitions in held.items():
             free[topic_id] -= partitions
@@ -93,7 +95,7 @@ def _deal(
     wants: deque[tuple[str, int]],
     assigned: dict[str, Partitions],
 ) -> None:
-    """One partition to each who has room, in turn, until nothing is left."""
+    """Deal the free partitions in turn to the members with room, until none is left."""
     gained: dict[str, dict[Uuid, list[int]]] = {member_id: {} for member_id, _ in wants}
     for topic_id, partitions in free.items():
         for partition in sorted(partitions):
