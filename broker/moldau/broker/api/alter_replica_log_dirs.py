@@ -1,7 +1,8 @@
-"""Moves replicas of this node between its log directories (KIP-113).
+"""AlterReplicaLogDirs: move replicas of this node between its log directories (KIP-113).
 
-Answered when the copies are begun, so that a restart goes on with them; DescribeLogDirs tells how
-far they are. One that is asked to be where it is already stays, and a move of it ends.
+The request is answered when the copies have begun, so that a restart continues them.
+DescribeLogDirs shows their progress. A replica that is already in the requested directory stays
+there, and a running move of it ends.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Answer:
         self._codes: dict[tuple[str, int], ErrorCode | None] = {}
 
     def expect(self, topic: str, index: int) -> Callable[[KafkaError | None], None]:
-        """There will be an outcome for this one."""
+        """Expect an outcome for this partition. Returns the callback for it."""
         self._codes[topic, index] = None
         return partial(self._heard, topic, index)
 
@@ -40,7 +41,7 @@ class _Answer:
         self.send_when_complete()
 
     def send_when_complete(self) -> None:
-        """Answer if nothing is open."""
+        """Answer the request if no outcome is missing."""
         topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
         for (topic, index), code in self._codes.items():
             if code is None:
@@ -60,7 +61,7 @@ class _Answer:
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """A partition that is named for several directories goes to the last of them."""
+    """Begin the moves. If a partition is named for several directories, the last one counts."""
     message = cast(AlterReplicaLogDirsRequest, request.decode())
     wanted = {
         (topic.name, index): directory.path
@@ -93,7 +94,7 @@ def _begin(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ):
             raise
-        # Kafka says so of a replica that is elsewhere; its clients know this code since the start.
+        # Kafka uses this code for a replica on another broker; all versions of its clients know it.
         known = node.image.topics.by_name(topic)
         if known is None or index not in known.partitions:
             raise

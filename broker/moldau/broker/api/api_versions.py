@@ -1,7 +1,7 @@
-"""ApiVersions: what this broker serves, and which features the cluster has agreed on.
+"""ApiVersions: the APIs of this broker, and the finalized features of the cluster.
 
-The rules of the answer are in `moldau.protocol.api_versions`; here is what goes into it. A request
-in an unknown version never comes here: the network layer answers it.
+`moldau.protocol.api_versions` has the rules of the response; this module provides the data. A
+request in an unknown version never gets here: the network layer answers it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 def welcome(keys: Collection[int], features: Mapping[str, Versions]) -> Welcome:
-    """What a broker that serves these APIs tells everybody."""
+    """The fixed part of the response of a broker that serves these APIs."""
     advertised = advertised_versions("broker")
     served = {key: versions for key, versions in advertised.items() if key in keys}
     return Welcome(served, features)
 
 
 def finalized(image: Image, metadata_offset: int, kraft_version: int) -> Finalized:
-    """What the cluster has agreed on, as of the last record that `image` has."""
+    """The finalized features, as of the last record that `image` has."""
     levels = dict(image.features.levels)
     if kraft_version:
-        levels[KRAFT_VERSION] = kraft_version  # which the quorum keeps, not the metadata
+        levels[KRAFT_VERSION] = kraft_version  # stored by the quorum, not in the metadata
     return Finalized(metadata_offset - 1, levels)
 
 
 def handler(keys: Callable[[], Collection[int]]) -> Handler:
-    """Serves ApiVersions for the table of handlers that has those keys, itself among them."""
+    """A handler of ApiVersions for a table of handlers with these keys, including its own."""
     known: tuple[Mapping[str, Versions], Welcome] | None = None
 
     def serve(node: Node, request: ApiRequest) -> None:

@@ -1,6 +1,6 @@
-"""What a client may do with a topic, a group or the cluster (KIP-430).
+"""The operations that a client may do with a topic, a group or the cluster (KIP-430).
 
-No authorizer is built yet, so whoever can connect may do all that there is to do.
+There is no authorizer yet, so every client may do every operation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The loggers of this broker as a resource with settings: their levels, by name (KIP-412).
 
-They live in the process and not in the metadata log: a broker that starts again has the levels that
-its command line says. Only loggers that exist can be given a level; which these are differs from
-Kafka's, as the names are those of our modules.
+The levels live in the process and not in the metadata log: a broker that starts again has the
+levels of its command line. Only existing loggers can be given a level. They differ from Kafka's,
+because the names are those of our modules.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ SETTABLE: Final[Mapping[str, Level]] = {
 
 
 class LoggerLevel(NamedTuple):
-    """What a logger writes: this level and above."""
+    """A logger and its level: it writes messages of this level and above."""
 
     name: str
     level: str
 
 
 def describe_loggers(loggers: Loggers) -> Iterable[LoggerLevel]:
-    """Every logger and the level that counts for it. Kafka has no OFF: the least it knows is
-    FATAL, and nothing is logged above that here."""
+    """All loggers with their effective levels. Kafka has no OFF. Its highest level is FATAL, and
+    nothing is logged above that here."""
     return (
         LoggerLevel(name, Level.FATAL.name if level is Level.OFF else level.name)
         for name, level in loggers.levels().items()
@@ -36,7 +36,8 @@ def describe_loggers(loggers: Loggers) -> Iterable[LoggerLevel]:
 
 
 def alter_loggers(loggers: Loggers, changes: Iterable[Change], *, validate_only: bool) -> None:
-    """Changes the levels at once, all or none; KafkaError when one of them cannot be."""
+    """Change the levels at once, all or none. Raises KafkaError if one of the changes is
+    invalid."""
     known = loggers.levels()
     levels = {change.name: _level(change, known) for change in changes}
     if not validate_only:

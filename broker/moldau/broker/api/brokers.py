@@ -1,4 +1,4 @@
-"""UnregisterBroker: the controller forgets a broker that is gone for good, this passes it on."""
+"""UnregisterBroker, forwarded to the controller, which removes a broker that is gone for good."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def serve_unregister(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(UnregisterBrokerRequest, request.decode())
     forward(node, request, message, _refusal, node.settings[network.request_timeout_ms])
 

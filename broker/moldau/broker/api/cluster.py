@@ -23,14 +23,14 @@ CONTROLLERS: Final = 2
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answers from the image, at once."""
+    """Answer from the image, at once."""
     message = cast(DescribeClusterRequest, request.decode())
     request.answer(answer(ListenerView.of(node, request), message))
 
 
 def answer(view: ListenerView, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Brokers that are alive, on request fenced ones too. Who wants controllers (KIP-919) has to
-    ask a controller's listener."""
+    """The response with the live brokers, on request with fenced ones too. A client that asks for
+    controllers (KIP-919) must use a controller's listener."""
     if request.endpoint_type != BROKERS:
         return refusal(_wrong_endpoint(request.endpoint_type))
     return DescribeClusterResponse(
@@ -57,7 +57,7 @@ def answer(view: ListenerView, request: DescribeClusterRequest) -> DescribeClust
 
 
 def refusal(error: KafkaError) -> DescribeClusterResponse:
-    """An answer that is nothing but the error."""
+    """A response with nothing but the error."""
     return DescribeClusterResponse(
         throttle_time_ms=0,
         error_code=error.code,

@@ -1,13 +1,17 @@
 """AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
 
-What is kept in the metadata log the controller changes (`controller.config_changes`). Some of a
-request is settled here before: what contradicts itself, the settings of another broker, which only
-that one can judge, numbers of threads, which only this one can, and the levels of this broker's
-loggers, which stand in no log. The rest goes to the controller, and the answer has all resources in
-the order of the request.
+The controller changes what the metadata log holds (`controller.config_changes`). This module first
+handles some parts of a request itself:
 
-Each resource succeeds or fails on its own; the levels of loggers change before the controller has
-answered for the others, as with Kafka.
+- changes that contradict each other;
+- settings of another broker, which only that broker can check;
+- numbers of threads, which only this broker can check;
+- levels of this broker's loggers, which are in no log.
+
+The rest goes to the controller. The response has all resources in the order of the request.
+
+Each resource succeeds or fails on its own. As in Kafka, the levels of loggers change before the
+controller has answered for the other resources.
 """
 
 from __future__ import annotations
@@ -51,17 +55,17 @@ Answering: TypeAlias = "Callable[[Verdicts], Response]"
 
 @dataclass(slots=True)
 class Alteration:
-    """A request on its way: all its resources in order, and the verdicts so far."""
+    """A request in progress: all its resources in order, and the verdicts so far."""
 
     wanted: Wanted
     verdicts: dict[Resource, Verdict] = field(default_factory=dict)
 
     def is_open(self, resource_type: int, name: str) -> bool:
-        """Whether the controller has to decide on the resource."""
+        """Whether the controller must still decide on the resource."""
         return Resource(resource_type, name) not in self.verdicts
 
     def close(self, response: Response | KafkaError) -> None:
-        """The controller has answered for all that was open."""
+        """Store the controller's verdicts on all resources that were open."""
         if isinstance(response, KafkaError):
             for resource, _ in self.wanted:
                 self.verdicts.setdefault(resource, Verdict.of(response))
@@ -74,13 +78,13 @@ class Alteration:
             self.verdicts[resource] = Verdict(each.error_code, each.error_message)
 
     def result(self) -> list[tuple[Resource, Verdict]]:
-        """In the order of the request; nothing must be open."""
+        """All verdicts in the order of the request. No resource may be open."""
         return [(resource, self.verdicts[resource]) for resource, _ in self.wanted]
 
 
 def judge(wanted: Wanted, node_id: int) -> Alteration:
-    """What can be refused at once: a resource that is named twice, settings of it that are, values
-    that are missing, another broker's number."""
+    """Reject what is invalid in itself: a resource that is named twice, a setting that is named
+    twice, missing values, and another broker's id."""
     alteration = Alteration(wanted)
     times = Counter(resource for resource, _ in wanted)
     for resource, changes in wanted:
@@ -109,7 +113,7 @@ def _check_broker(resource: Resource, node_id: int) -> None:
         return
     check_broker_name(resource.name, node_id)
     if is_broker and resource.name != str(node_id):
-        # It would be stored under a name that the broker never looks under.
+        # It would be stored under a name that the broker never looks up.
         raise _invalid(f"broker {node_id} is called {node_id}, not {resource.name!r}")
 
 
@@ -118,8 +122,8 @@ def _invalid(reason: str) -> KafkaError:
 
 
 def _judge_in_force(node: Node, alteration: Alteration, *, replaces: bool) -> None:
-    """What is in force only this broker knows: the numbers of threads that it may change to, and
-    the listeners that must stay open."""
+    """Reject values that only this broker can check: numbers of threads that it cannot change to,
+    and a change that would close listeners that must stay open."""
     before = node.image.configs.of_broker(node.node_id)
     for resource, changes in alteration.wanted:
         is_open = resource not in alteration.verdicts
@@ -140,13 +144,13 @@ def _judge_in_force(node: Node, alteration: Alteration, *, replaces: bool) -> No
 
 
 def serve_list(node: Node, request: ApiRequest) -> None:
-    """Answers from the image, at once."""
+    """Answer from the image, at once."""
     message = cast(ListConfigResourcesRequest, request.decode())
     request.answer(list_config_resources(node.image, message, request.arrival.version))
 
 
 def serve_incremental_alter(node: Node, request: ApiRequest) -> None:
-    """Changes the levels of loggers, and passes the rest on."""
+    """Change the levels of loggers, and forward the rest to the controller."""
     message = cast(changing.IncrementalAlterConfigsRequest, request.decode())
     alteration = judge(wanted_of(message), node.node_id)
     _judge_in_force(node, alteration, replaces=False)
@@ -160,7 +164,8 @@ def serve_incremental_alter(node: Node, request: ApiRequest) -> None:
 
 
 def serve_alter(node: Node, request: ApiRequest) -> None:
-    """Passes it on. Levels of loggers are changed one by one only: they are no resources here."""
+    """Forward the request to the controller. Levels of loggers cannot be replaced as a whole: they
+    are no resources here."""
     message = cast(replacing.AlterConfigsRequest, request.decode())
     alteration = judge(wanted_of(message), node.node_id)
     _judge_in_force(node, alteration, replaces=True)

@@ -1,4 +1,4 @@
-"""The group coordinator on this node, and callers as it knows them."""
+"""The node and its callers, as the group coordinator sees them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOSTS_KEPT: Final = 4096
 
 
 def caller_of(request: ApiRequest) -> Caller:
-    """Who sent it."""
+    """The caller of a request."""
     arrival, connection = request.arrival, request.connection
     return Caller(
         arrival.client_id or "",
@@ -41,7 +41,7 @@ def caller_of(request: ApiRequest) -> Caller:
 
 @lru_cache(_HOSTS_KEPT)
 def shown_host(address: str) -> str:
-    """As the JVM shows an address that it has not looked up, which is what Kafka stores."""
+    """The address as the JVM shows one that it has not resolved, which is what Kafka stores."""
     try:
         known = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -83,12 +83,12 @@ class NodeHome:
         return self._node.metrics
 
     def partition_count(self, topic: str) -> int:
-        """As of now."""
+        """The number of partitions as of now."""
         known = self._node.image.topics.by_name(topic)
         return 0 if known is None else len(known.partitions)
 
     def group_settings(self, group_id: str) -> ResourceSettings:
-        """Made anew only when the group's or the broker's settings changed."""
+        """The group's settings. Cached until the settings of the group or the broker change."""
         node = self._node
         values = node.image.configs.of(Resource(ResourceType.GROUP, group_id))
         name = group_id if values else ""
@@ -97,7 +97,7 @@ class NodeHome:
             return known[1]
         found = group_settings(name, values, node.settings, is_stored=True)
         if len(self._group_settings) > 2 * len(node.image.configs.by_resource) + 1:
-            self._group_settings.clear()  # of groups that have none any more
+            self._group_settings.clear()  # drops groups without settings of their own
         self._group_settings[name] = dict(values), found
         return found
 
@@ -125,8 +125,8 @@ class TopicsOfNode:
         return None if topic is None else self._facts(topic)
 
     def _facts(self, topic: Topic) -> TopicFacts:
-        """Racks change when replicas move or brokers come back elsewhere, so they are as of some
-        metadata; while that stands, so does what was found."""
+        """The topic for assignors. Racks change when replicas move or brokers restart elsewhere, so
+        the result is cached only for one version of the metadata."""
         image = self._node.image
         known = self._known.get(topic.topic_id)
         version, count = self._node.metadata_offset, len(topic.partitions)

@@ -1,7 +1,7 @@
-"""An answer that waits in the purgatory, at most as long as its connection lives.
+"""A response that waits in the purgatory, at most as long as its connection lives.
 
-Invariant: when a connection is gone, nothing of it waits any more. Otherwise one could ask for
-bytes that never come, within the longest time there is, hang up, and do it again.
+Invariant: when a connection is gone, none of its requests waits any more. Otherwise a client could
+ask for bytes that never come, with the longest allowed wait, disconnect, and repeat this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """What the handlers remember of one connection; its `session`."""
+    """The handlers' state for one connection; the connection's `session`."""
 
     __slots__ = ("waiting",)
 
@@ -27,7 +27,7 @@ class Session:
 
 
 class DelayedAnswer(Delayed):
-    """Subclasses say when; they end with `answer`."""
+    """A response that waits. A subclass decides when it is ready and then calls `answer`."""
 
     __slots__ = ("request",)
 
@@ -39,12 +39,12 @@ class DelayedAnswer(Delayed):
         return self.request.is_gone
 
     def wait(self, purgatory: Purgatory, keys: Iterable[Hashable], timeout_ms: int) -> None:
-        """As `Purgatory.watch`, and not longer than the connection lives."""
+        """Wait like `Purgatory.watch`, but no longer than the connection lives."""
         session_of(self.request.connection).waiting[self] = None
         purgatory.watch(self, keys, timeout_ms)
 
     def answer(self, response: Response) -> None:
-        """Ends it."""
+        """End the wait and send the response."""
         session = self.request.connection.session
         if session is not None:
             session.waiting.pop(self, None)
@@ -52,7 +52,7 @@ class DelayedAnswer(Delayed):
 
 
 def session_of(connection: Peer) -> Session:
-    """Made when somebody first asks for it: an idle connection costs none."""
+    """The session of the connection, created on first use: an idle connection has none."""
     session = connection.session
     if session is None:
         session = connection.session = Session()
@@ -61,7 +61,7 @@ def session_of(connection: Peer) -> Session:
 
 
 def end_session(connection: Peer, purgatory: Purgatory) -> None:
-    """The connection is gone, and with it all who waited on it."""
+    """Cancel all waiting responses of a connection that is gone."""
     session = connection.session
     connection.session = None
     if session is not None:

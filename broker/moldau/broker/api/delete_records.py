@@ -1,7 +1,8 @@
-"""Lets logs begin later.
+"""DeleteRecords: raise the log start offset of partitions.
 
-With one replica a log's start is the low watermark at once; that of more is the smallest of theirs,
-and a request then waits for the others (the cluster's part).
+The low watermark in the response is the leader's log start offset. With several replicas Kafka's
+low watermark is the smallest of theirs, and its request waits for the other replicas. This module
+does not wait for them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NO_OFFSET: Final = -1
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Durable when it is answered."""
+    """Move the log starts. They are durable when the request is answered."""
     message = cast(DeleteRecordsRequest, request.decode())
     moved: list[Partition] = []
     topics = [
@@ -63,7 +64,8 @@ async def _answer_when_durable(
 def _delete(
     node: Node, topic: str, asked: DeleteRecordsPartition, moved: list[Partition]
 ) -> DeleteRecordsPartitionResult:
-    """`moved` gets the partitions whose beginning is to be made durable."""
+    """Move the log start of one partition. Adds it to `moved` if the new start must be made
+    durable."""
     index = asked.partition_index
     low_watermark = _NO_OFFSET
     code = ErrorCode.NONE

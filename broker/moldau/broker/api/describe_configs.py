@@ -1,9 +1,9 @@
 """DescribeConfigs: the settings of topics, brokers, loggers, groups, client metrics subscriptions.
 
-Topics, groups and subscriptions are told by any broker, from the image. A broker tells only its
+Any broker describes topics, groups and subscriptions, from the image. A broker describes only its
 own settings, because only it knows its file, and those that all brokers share (the name "").
 
-Groups and subscriptions need not exist: what is told then are the defaults, as from Kafka.
+Groups and subscriptions need not exist: the response then has the defaults, as in Kafka.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _DOCUMENTATION_NOT_KEPT: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class ConfigView:
-    """What this broker knows of settings: its own, the cluster's, and its loggers'."""
+    """The settings that this broker knows: its own, those of the cluster, and its loggers'
+    levels."""
 
     image: Image
     settings: Settings
@@ -63,13 +64,13 @@ class ConfigView:
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answers at once."""
+    """Answer at once."""
     view = ConfigView(node.image, node.settings, node.node_id, node.loggers)
     request.answer(answer(view, cast(DescribeConfigsRequest, request.decode())))
 
 
 def answer(view: ConfigView, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """The settings of each resource, or why it has none."""
+    """The settings of each resource, or its error."""
     return DescribeConfigsResponse(
         throttle_time_ms=0,
         results=[_described(view, request, each) for each in request.resources],
@@ -135,8 +136,8 @@ def _of_broker(view: ConfigView, name: str) -> Iterable[ConfigEntry]:
 
 
 def _strangers(view: ConfigView, resources: Sequence[Resource]) -> Iterator[ConfigEntry]:
-    """Names that somebody set and no table has: a plugin's perhaps, and what they say may be
-    secret. The first of `resources` counts."""
+    """Settings that were stored but are in no table, perhaps those of a plugin. Their values are
+    hidden, because they may be secret. The first of `resources` counts."""
     synonyms: dict[str, list[EntrySynonym]] = {}
     for resource in resources:
         source = (SourceKind.DYNAMIC_BROKER if resource.name else SourceKind.DYNAMIC_DEFAULT).code
@@ -157,7 +158,8 @@ def _strangers(view: ConfigView, resources: Sequence[Resource]) -> Iterator[Conf
 
 
 def check_broker_name(name: str, node_id: int) -> None:
-    """KafkaError unless `name` is this broker's number: only a broker itself knows its settings."""
+    """Raise KafkaError unless `name` is this broker's id: only a broker itself knows its
+    settings."""
     if _NUMBER.fullmatch(name) is None:
         raise _invalid(f"a broker is named by its number, not by {name!r}")
     if int(name) != node_id:

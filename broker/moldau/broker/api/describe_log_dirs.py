@@ -1,4 +1,5 @@
-"""Tells what lies in which log directory, and what is out of service (KIP-113, KIP-827)."""
+"""DescribeLogDirs: the logs in each log directory, and the failed directories (KIP-113,
+KIP-827)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _UNKNOWN_BYTES: Final = -1
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Every directory, in the order of `log.dirs`; of its logs those that are asked for."""
+    """Answer with every directory, in the order of `log.dirs`, and the requested ones of its
+    logs."""
     message = cast(DescribeLogDirsRequest, request.decode())
     asked: Container[TopicPartition] = _Everything()
     if message.topics is not None:

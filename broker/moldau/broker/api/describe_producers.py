@@ -1,4 +1,4 @@
-"""Tells which producers a partition remembers, for who looks for one that hangs (KIP-664)."""
+"""DescribeProducers: the producer state of partitions, to find hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_OFFSET: Final = -1
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Those of leaders only."""
+    """Answer for the partitions that this broker leads."""
     message = cast(DescribeProducersRequest, request.decode())
     topics = [
         TopicResponse(

@@ -1,4 +1,4 @@
-"""ElectLeaders: the controller elects (`controller.elections`), this passes it on."""
+"""ElectLeaders, forwarded to the controller (`controller.elections`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(ElectLeadersRequest, request.decode())
     version = request.arrival.version
     forward(
@@ -28,7 +28,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 def refusal(request: ElectLeadersRequest, version: int, error: KafkaError) -> ElectLeadersResponse:
-    """Nobody was elected. Version 0 has no place for it but at each partition."""
+    """The response if no leader was elected. Version 0 has a place for the error only at each
+    partition."""
     response = ElectLeadersResponse(
         throttle_time_ms=0,
         replica_election_results=[

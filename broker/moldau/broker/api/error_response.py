@@ -1,4 +1,4 @@
-"""An answer that is nothing but an error."""
+"""A response with nothing but an error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from moldau.protocol.messages import response_class
 
 
 def error_response(key: int, version: int, error: KafkaError) -> Response | None:
-    """In the answer's own field for it; None where the API has no place for it."""
+    """The response with this error in its `error_code`; None if the API has no such field."""
     cls = response_class(key)
     fields = {field.name: field for field in cls.spec.fields if field.is_present(version)}
     if "error_code" not in fields:

@@ -1,4 +1,4 @@
-"""UpdateFeatures: the controller decides (`controller.feature_updates`), this passes it on."""
+"""UpdateFeatures, forwarded to the controller (`controller.feature_updates`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(UpdateFeaturesRequest, request.decode())
     forward(node, request, message, refusal, message.timeout_ms)
 
 
 def refusal(error: KafkaError) -> UpdateFeaturesResponse:
-    """No feature moved."""
+    """The response if no feature was changed."""
     return UpdateFeaturesResponse(
         throttle_time_ms=0, error_code=error.code, error_message=error.reason
     )

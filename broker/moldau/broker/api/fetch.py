@@ -1,16 +1,17 @@
-"""Reads batches: at once if there is enough, else when there is, or when the reader's time is over.
+"""Fetch: answers at once if enough can be read, otherwise when more is available or the time is up.
 
 Invariants:
-* Records are slices of files from beginning to end: nobody here looks at a byte of them.
-* The answer has at most `max_bytes` of records (the smaller of the reader's and the broker's bound)
-  and of each partition at most its own bound; but the first partition that has anything gives a
-  whole batch, whatever its size, so that every reader gets on.
-* It waits until `min_bytes` can be read, at most `max_wait_ms`. An error, a diverging epoch, or the
-  rest of a segment that is not the last one ends the wait at once. An unknown topic alone does not,
-  since its reader would ask again and again (as in Kafka).
-* What is answered is read when it is answered: all marks of a partition are of one moment.
+* Records are slices of files throughout. No code here reads a byte of them.
+* A response has at most `max_bytes` of records (the smaller of the request's and the broker's
+  limit), and of each partition at most the partition's own limit. But the first partition that has
+  records returns one whole batch of any size, so that every client makes progress.
+* A fetch waits until `min_bytes` can be read, at most `max_wait_ms`. An error, a diverging epoch,
+  or the rest of a segment that is not the active one ends the wait at once. An unknown topic alone
+  does not, because its client would ask again and again (as in Kafka).
+* The records of a response are read when it is answered. All offsets of a partition in it are of
+  one moment.
 
-While it waits, only partitions whose bound moved are looked at again.
+While a fetch waits, only partitions whose bound moved are read again.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ Row = tuple[Key, Wanted, PartitionData]
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """See the module."""
+    """Handle a Fetch request; see the module."""
     message = cast(FetchRequest, request.decode())
     version = request.arrival.version
     reader = _Reader(node, message, version)
@@ -92,7 +93,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 class _Reader:
-    """Who reads, and within which bounds: the same for all partitions of a request."""
+    """The client or follower that reads, and its limits. They are the same for all partitions of a
+    request."""
 
     __slots__ = (
         "is_follower",
@@ -124,7 +126,8 @@ class _Reader:
         self.min_bytes = min(message.min_bytes, self.max_bytes)
 
     def find(self, wanted: Wanted) -> Partition:
-        """The replica to read from, if it is this reader's to read."""
+        """The replica to read from. Raises KafkaError if it does not exist or this reader may not
+        read it."""
         asked = wanted.asked
         replicas = self.node.replicas
         if self.uses_topic_ids:
@@ -132,7 +135,7 @@ class _Reader:
             wanted.known_as = partition.topic
         else:
             partition = replicas.partition(wanted.topic, asked.partition)
-        # Any negative epoch is none here, as in Kafka; elsewhere -1 alone is.
+        # In a fetch any negative epoch means none, as in Kafka; in other requests only -1 does.
         current_leader_epoch: int = asked.current_leader_epoch
         if current_leader_epoch < NO_EPOCH:
             current_leader_epoch = NO_EPOCH
@@ -142,7 +145,8 @@ class _Reader:
         return partition
 
     def _check_follower(self, partition: Partition, current_leader_epoch: int) -> None:
-        """Who is not assigned as another replica may know newer or older metadata than we do."""
+        """Reject a reader that is not another assigned replica of the partition. Its metadata may
+        be newer or older than ours."""
         topic = self.node.image.topics.by_id.get(partition.topic_id)
         known = None if topic is None else topic.partitions.get(partition.index)
         replica_id = self.replica_id
@@ -159,14 +163,15 @@ class _Reader:
             )
 
     def is_held_up(self, partition: Partition) -> bool:
-        """Whether the follower is throttled, and more was sent to such ones than may be. One that
-        is in sync never is: writes wait for it."""
+        """Whether the follower must wait because of the replication quota: its partition is
+        throttled and the quota is exceeded. A follower in the ISR never waits, because writes wait
+        for it."""
         if not partition.is_send_throttled or self.replica_id in partition.leadership.isr:
             return False
         return self.node.replicas.quotas.sent.is_exceeded(self._now_ms())
 
     def note_sent(self, rows: list[Row]) -> None:
-        """What goes to throttled followers counts."""
+        """Count the bytes sent to throttled followers."""
         replicas = self.node.replicas
         for _, wanted, data in rows:
             size = len(data.records or b"")
@@ -191,7 +196,7 @@ class _Reader:
 
 
 class _Watched:
-    """A partition of a fetch that waits: what could be read of it when it was looked at last."""
+    """A partition of a waiting fetch, with its bound and readable size when it was last read."""
 
     __slots__ = ("bound", "partition", "size", "wanted")
 
@@ -211,7 +216,7 @@ class Fetch(DelayedAnswer):
         super().__init__(request)
         self._reader = reader
         self._context = context
-        # A later request of the session may change its partitions while this one waits.
+        # A copy: a later request of the session may change its partitions while this one waits.
         self._items = list(context.wanted.items())
         self._is_urgent = False
         self._size = 0
@@ -219,12 +224,12 @@ class Fetch(DelayedAnswer):
 
     @property
     def partitions(self) -> list[Partition]:
-        """What to watch."""
+        """The partitions to watch for changes."""
         return [each.partition for each in self._watched]
 
     def note_follower(self, now_ms: int) -> None:
-        """The reader is a replica: it holds all below where it reads on. After the first read, so
-        that who waits for this partition does not see it half done."""
+        """Note how far the follower has read: it holds all records below its fetch offset. Called
+        after the first read, so that the purgatory never sees a half finished fetch."""
         reader = self._reader
         for watched in self._watched:
             wanted, partition = watched.wanted, watched.partition
@@ -235,7 +240,8 @@ class Fetch(DelayedAnswer):
                 reader.node.on_follower_caught_up(partition, replica_id)
 
     def answer_at_once(self, max_wait_ms: int) -> bool:
-        """Answer unless it has to wait, and is willing to."""
+        """Answer now if there is enough to read or the request must not wait. Returns whether it
+        was answered."""
         rows = self._read()
         if (
             self._size >= self._reader.min_bytes
@@ -259,7 +265,7 @@ class Fetch(DelayedAnswer):
     # Reading.
 
     def _read(self) -> list[Row]:
-        """All partitions, within the bounds of the whole."""
+        """Read all partitions, within the limits of the whole request."""
         reader = self._reader
         left = reader.max_bytes
         is_first = True
@@ -288,7 +294,7 @@ class Fetch(DelayedAnswer):
     def _read_one(
         self, partition: Partition, wanted: Wanted, left: int, is_first: bool
     ) -> tuple[PartitionData, int, int]:
-        """The answer for one partition, its bytes, and the offset up to which it was read."""
+        """The response for one partition, the size of its records, and the bound of the read."""
         reader = self._reader
         asked = wanted.asked
         offset = asked.fetch_offset
@@ -319,7 +325,7 @@ class Fetch(DelayedAnswer):
             if records != b"":
                 aborted = _aborted(partition, offset, slice_)
             elif diverging is None and (offset >= bound or max_bytes <= 0):
-                aborted = []  # as Kafka says it: where a batch does not fit, they are null
+                aborted = []  # as in Kafka, which leaves it null if a batch does not fit
         data = _new_data(
             asked.partition,
             0,
@@ -334,7 +340,8 @@ class Fetch(DelayedAnswer):
         return data, len(records), bound
 
     def _refused(self, wanted: Wanted, error: KafkaError, *, was_there: bool) -> PartitionData:
-        """`was_there`: it was read before, while this fetch waited."""
+        """The response for a partition with an error. `was_there`: the partition could be read
+        earlier, while this fetch waited."""
         wanted.is_diverging = False
         refusal = self._reader.told(wanted, error)
         aborted: list[AbortedTransaction] | None = []
@@ -351,7 +358,7 @@ class Fetch(DelayedAnswer):
         )
 
     def _has_enough(self) -> bool:
-        """Whether waiting is over, by looking at what moved."""
+        """Whether the wait is over. Only partitions whose bound moved are read."""
         reader = self._reader
         total = 0
         for watched in self._watched:
@@ -399,8 +406,8 @@ class Fetch(DelayedAnswer):
 
 
 def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
-    """Where the reader's log leaves ours, if it does. By his last epoch, so that it needs no
-    OffsetForLeaderEpoch."""
+    """Where the follower's or client's log diverges from ours, or None. Its last fetched epoch
+    shows this, so no OffsetForLeaderEpoch request is needed."""
     asked = wanted.asked
     epoch, end_offset = partition.epoch_end(asked.last_fetched_epoch)
     if epoch == NO_EPOCH or end_offset == NO_OFFSET:
@@ -421,12 +428,13 @@ def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
 
 
 def _is_newest(partition: Partition, read: LogSlice) -> bool:
-    """Whether it is of the segment in use: of an older one there is nothing to wait for."""
+    """Whether the slice is from the active segment. For a slice of an older one there is no reason
+    to wait."""
     return read.source is partition.log.segments.active.source
 
 
 def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedTransaction]:
-    """In the order of their first offsets, which readers may rely on."""
+    """The aborted transactions, ordered by first offset. Clients may rely on this order."""
     found = partition.log.aborted_transactions(offset, read)
     if len(found) > 1:
         found.sort(key=lambda each: each.first_offset)
@@ -437,7 +445,8 @@ def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedT
 
 
 def _by_topic(rows: Iterable[PartitionRow]) -> list[FetchableTopicResponse]:
-    """Partitions in their order; those of a topic that follow one another go together."""
+    """Group the partitions by topic and keep their order. Only adjacent partitions of a topic are
+    merged."""
     topics: list[FetchableTopicResponse] = []
     name: str | None = None
     topic_id = b""
@@ -459,7 +468,8 @@ _LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEAD
 
 
 def _name_leaders(node: Node, request: ApiRequest, response: FetchResponse) -> None:
-    """Tell who asked the wrong broker, or knows an old epoch, which is right (KIP-951)."""
+    """Add the current leader and its epoch to partitions with a wrong leader or an old epoch
+    (KIP-951)."""
     leads: dict[int, Lead] = {}
     listener = request.connection.listener
     for topic in response.responses:

@@ -1,20 +1,21 @@
-"""Fetch sessions (KIP-227): both sides remember the partitions, and speak of what changed. Pure.
+"""Fetch sessions (KIP-227): both sides remember the partitions and send only what changed. Pure.
 
-A request is one of four things, told by its session id and epoch:
+The session id and epoch of a request tell what it is:
 
 | id  | epoch | it is                                                                          |
 |-----|-------|--------------------------------------------------------------------------------|
-| any | -1    | a fetch of its own; a session of that id ends                                  |
-| any | 0     | a full fetch that would like a session; one of that id ends                    |
+| any | -1    | a fetch without a session; a session of that id ends                           |
+| any | 0     | a full fetch that asks for a new session; a session of that id ends            |
 | n   | > 0   | the next fetch of session n: partitions to add, to change and to forget        |
 
 Invariants:
-* An incremental answer has a partition if it has records, an error or a diverging epoch, or if its
-  high watermark or log start is not what was told last; a partition with an error is told again.
-* Partitions are read in the order in which they last had nothing: one that gave records goes to the
-  end, so none starves behind a full one.
-* A session of names is never continued with ids, nor the reverse: that is an error of its own.
-* An epoch is used once. Which request came late or twice is told by it, never guessed.
+* An incremental response has a partition if it has records, an error or a diverging epoch, or if
+  its high watermark or log start differs from the last response. A partition with an error is sent
+  again.
+* Partitions are read in the order in which they last had no records: one with records goes to the
+  end, so that none starves behind a full one.
+* A session of names is never continued with ids, nor the reverse: that is an error.
+* An epoch is used once. It shows whether a request is late or repeated; this is never guessed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Key: TypeAlias = tuple[str | bytes, int]
 
 
 class Wanted:
-    """A partition that is to be read, and what its reader was told of it."""
+    """A partition to read, and what the last response told about it."""
 
     __slots__ = (
         "asked",
@@ -55,14 +56,14 @@ class Wanted:
 
     def __init__(self, topic: str, topic_id: bytes, asked: FetchPartition) -> None:
         self.topic = topic
-        """The name; empty where the request names topics by id."""
+        """The name; empty if the request names topics by id."""
         self.topic_id = topic_id
         self.known_as = ""
-        """Set by who reads: the name that the id led to once. It stays with the reader when the
-        topic is gone, and tells him that it is, or that another one has its name."""
+        """Set while reading: the name that the topic id had. It is kept when the topic is deleted,
+        so that the client learns that the topic is gone, or that another topic has its name."""
         self.asked = asked
         self.is_diverging = False
-        """Set by who reads: the reader is told to truncate."""
+        """Set while reading: the response tells the reader to truncate."""
         self.high_watermark = _NEVER_TOLD
         self.log_start_offset = _NEVER_TOLD
 
@@ -70,7 +71,7 @@ class Wanted:
         return f"<Wanted {self.topic or self.topic_id.hex()}-{self.asked.partition}>"
 
     def tell(self, data: PartitionData) -> bool:
-        """Whether the answer must have this partition; if so, that is what was told from now on."""
+        """Whether the response must have this partition. If so, remembers what it tells."""
         must = bool(data.records)
         if data.high_watermark != self.high_watermark:
             must = True
@@ -85,7 +86,7 @@ class Wanted:
 
 
 class FetchSession:
-    """What one reader wants, in the order of reading."""
+    """The partitions of one reader, in the order of reading."""
 
     __slots__ = (
         "created_ms",
@@ -103,20 +104,20 @@ class FetchSession:
         self.partitions = partitions
         self.uses_topic_ids = False
         self.is_privileged = False
-        """Of a follower, which should not lose it to a consumer."""
+        """Set for a follower, which should not lose its session to a consumer."""
         self.created_ms = self.used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
-        """What the next request has to say."""
+        """The epoch of the next request."""
         self.evictable_as: EvictionKey | None = None
-        """The entry in the cache's order, if it may be evicted."""
+        """The entry in the cache's order, if the session may be evicted."""
 
     @property
     def eviction_key(self) -> EvictionKey:
-        """Who is smaller goes first."""
+        """The order of eviction: sessions with smaller keys go first."""
         return self.is_privileged, len(self.partitions), self.session_id
 
     def update(self, asked: dict[Key, Wanted], forgotten: Iterable[Key]) -> None:
-        """What the next request says differently."""
+        """Apply the changes of the next request."""
         partitions = self.partitions
         for key, wanted in asked.items():
             known = partitions.get(key)
@@ -128,7 +129,8 @@ class FetchSession:
             partitions.pop(key, None)
 
     def select(self, rows: Iterable[tuple[Key, Wanted, PartitionData]]) -> Iterator[PartitionRow]:
-        """The rows that the answer must have; who gave records goes to the end of the order."""
+        """The rows that the response must have. A partition with records goes to the end of the
+        order."""
         partitions = self.partitions
         for key, wanted, data in rows:
             if wanted.tell(data):
@@ -143,14 +145,15 @@ PartitionRow: TypeAlias = tuple[Wanted, PartitionData]
 
 
 def next_epoch(epoch: int) -> int:
-    """After the last one comes 1: 0 would be a full fetch."""
+    """The epoch after this one. The last one is followed by 1, because 0 would be a full fetch."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
 def wanted_by(message: FetchRequest, version: int) -> dict[Key, Wanted]:
-    """The partitions that a request names, in its order; of one named twice, the last word."""
+    """The partitions that a request names, in its order. If one is named twice, the last one
+    counts."""
     wanted: dict[Key, Wanted] = {}
     uses_ids = version >= TOPIC_IDS_SINCE
     for topic in message.topics:
@@ -162,7 +165,7 @@ def wanted_by(message: FetchRequest, version: int) -> dict[Key, Wanted]:
 
 
 def forgotten_by(topics: Iterable[ForgottenTopic], version: int) -> Iterator[Key]:
-    """The partitions that a request does not want any more."""
+    """The partitions that a request removes from the session."""
     for topic in topics:
         of_topic = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
         for index in topic.partitions:

@@ -1,14 +1,14 @@
-"""All fetch sessions of a node, at most so many, and what a fetch is in their light. Pure.
+"""All fetch sessions of a node, up to a maximum, and the meaning of each fetch for them. Pure.
 
-Which session goes when a new one comes and there is no room (KIP-227):
-1. the one that was not used for the longest time, if that is over two minutes;
-2. else the smallest among those that are older than two minutes, if it is smaller than the new one.
-   A follower's session goes after all others, but for a new one of a follower's even a young
-   session of a consumer's may go;
-3. else none, and the new one does without.
+If there is no room for a new session, one is evicted (KIP-227):
+1. the least recently used one, if it was not used for more than two minutes;
+2. else the smallest of the sessions that are older than two minutes, if it is smaller than the new
+   one. A follower's session is evicted after all others. For a follower's new session even a young
+   session of a consumer may be evicted;
+3. else none, and the new fetch gets no session.
 
-Invariants: `sessions` is in the order of last use; the two lists of who may be evicted are sorted,
-and a session's place in them is that of its size when it was last used.
+Invariants: `sessions` is in the order of last use. The two lists of evictable sessions are sorted,
+and the place of a session in them is that of its size when it was last used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ID_MAX: Final = 2**31 - 1
 
 
 class FetchContext:
-    """What one fetch wants, and what its answer says of the session. Used once."""
+    """The partitions of one fetch, and what its response tells about the session. Used once."""
 
     __slots__ = ("_epoch", "_is_privileged", "_session", "_sessions", "_uses_topic_ids", "wanted")
 
@@ -53,7 +53,7 @@ class FetchContext:
         session: FetchSession | None,
     ) -> None:
         self.wanted = wanted
-        """In the order of reading; not to be changed, and not kept: a session goes on."""
+        """In the order of reading. Must not be changed or kept, because the session continues."""
         self._sessions = sessions
         self._session = session
         self._epoch = FINAL_EPOCH if session is None else session.epoch
@@ -63,8 +63,8 @@ class FetchContext:
     def conclude(
         self, rows: list[tuple[Key, Wanted, PartitionData]], now_ms: int
     ) -> tuple[int, Iterable[PartitionRow]]:
-        """The session id to answer with, and the rows to answer. KafkaError: the session has gone
-        on meanwhile, which only a reader brings about that does not wait for its answer."""
+        """The session id and the rows of the response. Raises KafkaError if the session has
+        continued meanwhile, which happens only if a client does not wait for its response."""
         session = self._session
         if session is not None:
             if session.epoch != self._epoch:
@@ -84,7 +84,7 @@ class FetchContext:
 
 
 class FetchSessions:
-    """The cache. `evictions` counts those that had to make room."""
+    """The cache of sessions. `evictions` counts the evicted ones."""
 
     def __init__(self, slots: int, random: Random) -> None:
         self.slots = slots
@@ -100,7 +100,7 @@ class FetchSessions:
     def begin(
         self, message: FetchRequest, version: int, now_ms: int, *, is_follower: bool = False
     ) -> FetchContext:
-        """What the request is. KafkaError when it is not the next one of its session."""
+        """Classify a request. Raises KafkaError if it is not the next one of its session."""
         epoch = message.session_epoch
         session_id = message.session_id
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -142,7 +142,7 @@ class FetchSessions:
         uses_topic_ids: bool = False,
         is_privileged: bool = False,
     ) -> int:
-        """The id of a new session; NO_SESSION when there is no room for it."""
+        """The id of a new session; NO_SESSION if there is no room for it."""
         if len(self.sessions) >= self.slots and not self._make_room(
             (is_privileged, len(partitions), 0), now_ms
         ):
@@ -174,7 +174,8 @@ class FetchSessions:
         self._remove(session_id)
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """It was used: last in the order of use, and in its place in the order of eviction."""
+        """Note a use: move the session to the end of the order of use, and to its place in the
+        order of eviction."""
         sessions = self.sessions
         del sessions[session.session_id]
         sessions[session.session_id] = session

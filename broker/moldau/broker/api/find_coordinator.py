@@ -1,12 +1,13 @@
-"""FindCoordinator: which broker keeps a group, a transaction or a share partition.
+"""FindCoordinator: the broker that coordinates a group, a transaction or a share partition.
 
-The coordinator of a group is who leads the partition of `__consumer_offsets` that the group's id
-hashes to. The first who asks makes the topic, and hears COORDINATOR_NOT_AVAILABLE meanwhile, as
-from Kafka. Transactions and share partitions have no coordinators yet, so nobody is available.
+The coordinator of a group is the leader of the partition of `__consumer_offsets` that the group's
+id hashes to. The first request creates the topic, and is answered with COORDINATOR_NOT_AVAILABLE
+meanwhile, as in Kafka. Transactions and share partitions have no coordinators yet, so they get
+COORDINATOR_NOT_AVAILABLE.
 
-It is served whatever becomes of groups: librdkafka takes a broker without FindCoordinator for one
-from before Kafka 0.8.2, and then sends uncompressed what it was told to compress with lz4, without
-a word. An error that clients do not retry would be heard by librdkafka's consumers that only have
+This API is served even where groups are not used. librdkafka takes a broker without FindCoordinator
+for one from before Kafka 0.8.2, and then silently sends uncompressed what it should compress with
+lz4. An error that clients do not retry would reach those consumers of librdkafka that only have
 partitions assigned.
 """
 
@@ -35,7 +36,7 @@ _SHARES_SINCE: Final = 6
 
 
 class KeyType(IntEnum):
-    """What is coordinated."""
+    """The kinds of keys that have a coordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -43,7 +44,7 @@ class KeyType(IntEnum):
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """An answer for each key, in the form of either generation of versions."""
+    """Answer for each key, in the form of the request's version."""
     asked = cast(FindCoordinatorRequest, request.decode())
     version = request.arrival.version
     view = ListenerView.of(node, request)

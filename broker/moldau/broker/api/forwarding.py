@@ -1,19 +1,19 @@
-"""How a request gets to the controller, and how its answer or the end of patience comes back.
+"""Forward requests to the controller, and bring back its response or a timeout.
 
-Any broker takes what only the controller decides, and passes it on; clients need not know where
-the controller is. Its answer is the client's answer.
+Every broker accepts the requests that only the controller decides, and forwards them. Clients need
+not know where the controller is. The controller's response is the client's response.
 
 Invariants: `on_answer` is called exactly once, at the latest when the time is over. A request is
-sent again only if it is certain that nobody decided: the channel refused it with `Undecided`, or
-with NOT_CONTROLLER before `submit` returned. Another refusal leaves open what was done, so it is
-answered, and the client, who knows what it asked for, may look and ask again. What is decided after
-the time is over is still done: the client hears REQUEST_TIMED_OUT, as from Kafka, and may find it.
+sent again only if it is certain that no controller decided it: the channel rejected it with
+`Undecided`, or with NOT_CONTROLLER before `submit` returned. Another error leaves open what was
+done, so the client gets it, and can check and ask again. A decision after the time is over still
+takes effect: the client gets REQUEST_TIMED_OUT, as from Kafka, and may find the change.
 
-Both kinds of waiting, for the end and for the next attempt, are the purgatory's: it ends them when
-the broker stops. What goes wrong while an answer is made stays here, because the controller calls
-us in the middle of its own work: it is logged, and the client hears UNKNOWN_SERVER_ERROR. A channel
-that raises ends the request too: at the first attempt the caller gets the exception and nobody is
-answered from here, later the client hears UNKNOWN_SERVER_ERROR.
+The purgatory does both kinds of waiting, for the timeout and for the next attempt, and ends them
+when the broker stops. Errors while a response is made do not escape, because the controller calls
+this code in the middle of its own work: they are logged, and the client gets UNKNOWN_SERVER_ERROR.
+A channel that raises ends the request too: at the first attempt the caller gets the exception and
+the request is not answered from here, later the client gets UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RETRY_MS: Final = 50
 def forward(
     node: Node, request: ApiRequest, message: Message, refuse: Refuse, timeout_ms: int
 ) -> None:
-    """The controller's answer is the answer; `refuse` makes one where there is none."""
+    """Answer with the controller's response, or with that of `refuse` if there is none."""
 
     def answered(response: Response | KafkaError) -> None:
         request.answer(refuse(response) if isinstance(response, KafkaError) else response)
@@ -50,7 +50,8 @@ def forward(
 def submit(
     node: Node, message: Message, version: int, on_answer: OnAnswer, *, timeout_ms: int
 ) -> None:
-    """Asks the controller. Who gives no time hears at once that it is over, and nothing is done."""
+    """Ask the controller. Without a positive timeout the answer is REQUEST_TIMED_OUT at once, and
+    nothing is done."""
     if timeout_ms <= 0:
         on_answer(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         return
@@ -58,7 +59,7 @@ def submit(
 
 
 class _Pause(Delayed):
-    """Waits for time alone, then calls."""
+    """Waits for a time, then calls a function."""
 
     __slots__ = ("_then",)
 
@@ -87,7 +88,7 @@ class _Attempts:
         self._next: _Pause | None = None
 
     def begin(self, timeout_ms: int) -> None:
-        """The first attempt; nothing waits for the end of an answer that is there at once."""
+        """Make the first attempt. If it is answered at once, no timeout is set."""
         is_sent = False
         try:
             self._send()

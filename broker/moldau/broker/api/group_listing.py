@@ -1,7 +1,7 @@
-"""ListGroups, DescribeGroups, ConsumerGroupDescribe and DeleteGroups: groups from outside.
+"""ListGroups, DescribeGroups, ConsumerGroupDescribe and DeleteGroups: requests about whole groups.
 
-A request that names several groups goes to the shard of each; its answer leaves when all have
-answered, in the order in which they were named.
+A request that names several groups goes to the shard of each. It is answered when all have
+answered, in the order of the request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DEAD: Final = "Dead"
 
 
 class Together(Generic[T]):
-    """Answers to parts of one request; `then` gets them all, in order."""
+    """Collects the answers to parts of one request. `then` gets them all, in order."""
 
     def __init__(self, count: int, then: Callable[[Sequence[T]], None]) -> None:
         self._found: dict[int, T] = {}
@@ -51,7 +51,7 @@ class Together(Generic[T]):
         self._end()
 
     def put(self, number: int, found: T) -> None:
-        """The answer to that part."""
+        """Store the answer to that part."""
         assert number not in self._found
         self._found[number] = found
         self._end()
@@ -62,8 +62,8 @@ class Together(Generic[T]):
 
 
 def serve_list_groups(node: Node, request: ApiRequest) -> None:
-    """Of this broker; the filters do not care for case. A shard that loads fails all of it, because
-    a list that lacks some is worse."""
+    """Answer with the groups of this broker. The filters ignore case. If a shard is loading, the
+    whole request fails, because an incomplete list is worse."""
     message = cast(ListGroupsRequest, request.decode())
     states = {each.lower() for each in message.states_filter}
     types = {each.lower() for each in message.types_filter}
@@ -87,8 +87,8 @@ def _passes(group: Group, states: set[str], types: set[str]) -> bool:
 
 
 def serve_describe_groups(node: Node, request: ApiRequest) -> None:
-    """Classic groups. One that does not exist is described as dead; since version 6 with an error
-    beside it (KIP-1043)."""
+    """Describe classic groups. One that does not exist is described as dead; since version 6 it
+    also has an error (KIP-1043)."""
     message = cast(classics.DescribeGroupsRequest, request.decode())
     version = request.arrival.version
 
@@ -196,7 +196,7 @@ def _no_consumers(group_id: str, error: KafkaError) -> consumers.DescribedGroup:
 
 
 def serve_delete_groups(node: Node, request: ApiRequest) -> None:
-    """Each by itself. Who is named twice is deleted once."""
+    """Delete each group independently. A group that is named twice is deleted once."""
     message = cast(DeleteGroupsRequest, request.decode())
 
     def finish(found: Sequence[DeletableGroupResult]) -> None:

@@ -1,7 +1,7 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat: members of groups.
 
-What can be judged without the group is judged here, in Kafka's order; then the group's shard
-decides, and its answer comes back as an answer of the request's version.
+Checks that do not need the group come first, in Kafka's order. Then the group's shard decides, and
+its answer becomes a response of the request's version.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
 
     def answer(response: Response | KafkaError) -> None:
         if isinstance(response, KafkaError):
-            # Nobody can say yet whether the member is known; it need not fear, and waits.
+            # Whether the member is known is not clear yet. It is not at fault, so it is told to go
+            # on.
             code = response.code
             is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             response = HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)
@@ -115,7 +116,7 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
 
 
 def serve_leave_group(node: Node, request: ApiRequest) -> None:
-    """Groups know only the form of version 3, which names several members."""
+    """Remove members. Groups know only the form of version 3, which names several members."""
     message = cast(LeaveGroupRequest, request.decode())
     version = request.arrival.version
     if version < _MEMBERS_SINCE:
@@ -143,7 +144,7 @@ def serve_leave_group(node: Node, request: ApiRequest) -> None:
 
 
 def _leave_refusal(message: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:
-    """That there is no such group is an error of each member."""
+    """The response to a failed request. A missing group is an error of each member."""
     if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
         return LeaveGroupResponse(error_code=error.code)
     return LeaveGroupResponse(
@@ -175,14 +176,14 @@ def serve_consumer_group_heartbeat(node: Node, request: ApiRequest) -> None:
 
 
 def serves_consumer_groups(node: Node) -> bool:
-    """Whether the cluster has agreed on KIP-848, and this broker has it switched on."""
+    """Whether the feature of KIP-848 is finalized in the cluster and enabled on this broker."""
     is_agreed = node.image.features.levels.get(GROUP_VERSION, 0) >= 1
     return is_agreed and _is_switched_on(node.settings)
 
 
 @lru_cache(1)
 def _is_switched_on(settings: Settings) -> bool:
-    """Looked up anew when the settings are other ones: every heartbeat asks."""
+    """The value of the setting. Cached until the settings change, because every heartbeat asks."""
     return "consumer" in settings[group_coordinator_rebalance_protocols]
 
 

@@ -1,6 +1,6 @@
-"""Which function serves which API. What has no row here is neither advertised nor answered.
+"""The table of APIs and their handlers. An API without a row is neither advertised nor answered.
 
-Rows are sorted by key. A row is made when its API works in every version that Kafka 4.3.1 serves.
+Rows are sorted by key. A row is added when its API works in every version that Kafka 4.3.1 serves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Gives an idempotent producer its id.
+"""InitProducerId: give an idempotent producer its id.
 
-Transactional ids belong to a coordinator, and this node has none: they hear what clients hear while
-a coordinator cannot be found, and ask again.
+A transactional id needs a transaction coordinator, and this node has none. Such a request gets the
+error of a coordinator that is not available, and the client tries again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIRST_EPOCH = 0
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """A fresh id; what the producer had before is not asked for (it has to begin anew)."""
+    """Answer with a new id. A previous id of the producer is ignored: the producer starts anew."""
     message = cast(InitProducerIdRequest, request.decode())
     try:
         _check(node, message)

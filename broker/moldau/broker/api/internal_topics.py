@@ -1,7 +1,7 @@
-"""The topics in which the cluster keeps its own state, and what they are made with.
+"""The internal topics of the cluster, and the settings with which they are created.
 
-Nobody creates them at the start: the first request that needs one does, by its name, and the
-settings of the broker say how it looks.
+They are not created at the start: the first request that needs one creates it by name, with the
+partitions, replicas and configs that the broker's settings give.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SHARE_STATE_TOPIC: Final = "__share_group_state"
 
 
 def is_internal(topic: str) -> bool:
-    """Whether the cluster keeps its own state in that topic."""
+    """Whether the topic is internal."""
     return topic in _SHAPES
 
 
 def creatable(topic: str, settings: Settings) -> CreatableTopic:
-    """What the controller is asked for when the topic is needed and does not exist."""
+    """The topic to request from the controller when it is needed and does not exist."""
     shape = _SHAPES.get(topic, _of_users)
     partitions, replicas, configs = shape(settings)
     return CreatableTopic(

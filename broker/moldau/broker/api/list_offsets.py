@@ -1,16 +1,16 @@
-"""Finds offsets by time, and the ends of logs.
+"""ListOffsets: find offsets by time, and the ends of logs.
 
 | timestamp | asks for                                         | since version |
 |-----------|--------------------------------------------------|---------------|
 | >= 0      | the first record of that time or a later one     | 1             |
-| -1        | the end, as far as the asker may read            | 1             |
+| -1        | the end, as far as the client may read           | 1             |
 | -2        | the beginning                                    | 1             |
 | -3        | the record of the largest timestamp              | 7             |
 | -4        | the beginning of what is on this disk            | 8             |
 | -5        | the end of what is in remote storage             | 9             |
 | -6        | the first that waits for upload                  | 11            |
 
-Invariant: no consumer is told of an offset that he may not read; another broker is.
+Invariant: a consumer never gets an offset that it may not read; another broker may.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _NEVER: Final = 1 << 15
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """See the module. A partition that is named twice is INVALID_REQUEST, told once."""
+    """Answer for each partition; see the module. One that is named twice gets INVALID_REQUEST
+    once."""
     message = cast(ListOffsetsRequest, request.decode())
     version = request.arrival.version
     named = Counter(
@@ -89,14 +90,14 @@ def _find(
     bound = partition.fetch_bound(message.isolation_level, not is_consumer)
     if timestamp == LATEST:
         return _found(asked, _NO_TIMESTAMP, bound, partition.leader_epoch)
-    # The beginning may be the end too, of a log without records.
+    # The beginning may equal the end, in a log without records.
     upper = None if timestamp in (EARLIEST, EARLIEST_LOCAL) else bound
     found = partition.log.find_offset(timestamp, upper)
     if found is None:
         return _found(asked, _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
     epoch = _NO_EPOCH if found.leader_epoch is None else found.leader_epoch
     if upper is None and found.offset == partition.log_end_offset:
-        epoch = partition.leader_epoch  # what will be written there
+        epoch = partition.leader_epoch  # the epoch of the next record
     return _found(asked, found.timestamp, found.offset, epoch)
 
 

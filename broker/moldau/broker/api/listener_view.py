@@ -1,11 +1,11 @@
-"""The cluster as clients of one listener see it: who can be reached there, who leads.
+"""The cluster as clients of one listener see it: reachable brokers, and leaders.
 
-A broker has an address for each of its listeners and a client gets only that of the one it came
-through. So a leader without that listener is no leader for this client, and a replica without it
-is offline. Of this broker the addresses are those that it listens on now, of others those that
-they registered.
+A broker has an address for each of its listeners, and a client gets only that of the listener that
+it uses. So a leader without that listener is no leader for this client, and a replica without it is
+offline. The addresses of this broker are those that it advertises now, those of other brokers are
+the registered ones.
 
-Made for one answer and thrown away: it remembers what it has looked up, and the image moves on.
+A view is created for one response and then dropped: it caches its lookups, and the image changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOBODY: Final = -1
 
 
 class Address(NamedTuple):
-    """Where a broker is reached."""
+    """The address of a broker."""
 
     broker_id: int
     host: str
@@ -37,7 +37,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who answers: this broker, its cluster, and its own addresses by listener."""
+    """The identity of this broker: its id, its cluster, and its own addresses by listener."""
 
     node_id: int
     cluster_id: str
@@ -45,7 +45,7 @@ class Identity:
 
 
 class ListenerView:
-    """See the module."""
+    """The view of one listener; see the module."""
 
     __slots__ = ("_addresses", "_identity", "image", "listener")
 
@@ -57,7 +57,7 @@ class ListenerView:
 
     @classmethod
     def of(cls, node: Node, request: ApiRequest) -> ListenerView:
-        """What the sender of the request sees now."""
+        """The view of the client that sent the request, as of now."""
         identity = Identity(node.node_id, node.cluster_id, node.endpoints)
         return cls(node.image, identity, request.connection.listener)
 
@@ -67,7 +67,7 @@ class ListenerView:
         return self._identity.cluster_id
 
     def address(self, broker_id: int) -> Address | None:
-        """Where the broker is reached, fenced or not; None when it has no such listener."""
+        """The broker's address, fenced or not; None if it has no such listener."""
         try:
             return self._addresses[broker_id]
         except KeyError:
@@ -90,15 +90,15 @@ class ListenerView:
         return None
 
     def addresses(self, *, with_fenced: bool = False) -> list[Address]:
-        """All brokers that are reached through the listener, by id."""
+        """All brokers that are reachable through the listener, by id."""
         found = map(self.address, sorted(self.image.brokers.by_id))
         return [each for each in found if each is not None and (with_fenced or not each.is_fenced)]
 
     def controller_id(self) -> int:
-        """Whom clients shall send what only a controller decides: a broker, which passes it on.
+        """The broker that clients use as the controller: it forwards requests to the real one.
 
-        Kafka names a random one, so that the load spreads. It spreads as well when each names
-        itself, and saves a connection.
+        Kafka names a random broker, to spread the load. The load spreads as well if each broker
+        names itself, and this saves a connection.
         """
         alive = [each.broker_id for each in self.addresses()]
         if self._identity.node_id in alive:
@@ -110,12 +110,13 @@ class ListenerView:
         return NO_LEADER if self.address(partition.leader) is None else partition.leader
 
     def reachable(self, broker_ids: Iterable[int]) -> list[int]:
-        """Those of them that are alive and can be reached."""
+        """Those of the brokers that are alive and can be reached."""
         found = ((each, self.address(each)) for each in broker_ids)
         return [each for each, at in found if at is not None and not at.is_fenced]
 
     def offline_replicas(self, partition: Partition) -> list[int]:
-        """The replicas that serve nobody here: not reachable, or in a failed directory."""
+        """The replicas that cannot serve clients of this listener: unreachable, or in a failed
+        directory."""
         return [each for each in partition.replicas if not self._is_online(partition, each)]
 
     def _is_online(self, partition: Partition, broker_id: int) -> bool:

@@ -1,11 +1,11 @@
-"""Metadata: brokers, topics, and who leads each partition; and topics that are made by asking.
+"""Metadata: brokers, topics and leaders of partitions. It also creates missing topics.
 
-A topic is asked for by its name or (from version 12 on) by its id; one id in the request, and names
-do not count. Null means all topics, and so does an empty list in version 0.
+A request names a topic by its name or (from version 12 on) by its id. If there is one id in the
+request, names are ignored. Null means all topics, and so does an empty list in version 0.
 
-A missing topic that may be created is, in the background: this answer still says that it is
-missing, and clients ask again after a moment, as they do with Kafka. While the controller is at it
-no second request asks for the same.
+A missing topic that may be created is created in the background. The response still says that it is
+missing, and clients ask again after a moment, as with Kafka. While the controller creates it, no
+second request is sent for the same topic.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _IDS_SINCE: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response, and the topics that shall be created because of it."""
+    """The response, and the missing topics to create."""
 
     response: MetadataResponse
     missing: tuple[str, ...] = ()
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answers from the image, at once, and asks the controller for what is missing."""
+    """Answer from the image, at once, and ask the controller to create missing topics."""
     message = cast(MetadataRequest, request.decode())
     version = request.arrival.version
     auto_create = node.settings[creation.auto_create_topics_enable]
@@ -68,7 +68,7 @@ def serve(node: Node, request: ApiRequest) -> None:
 def answer(
     view: ListenerView, request: MetadataRequest, version: int, *, auto_create: bool
 ) -> Answer:
-    """The answer to a request that came in `version`; `auto_create` is the broker's setting."""
+    """The answer to a request in this version. `auto_create` is the broker's setting."""
     try:
         topics, missing = _topics(view, request, version)
     except KafkaError as error:
@@ -102,7 +102,7 @@ def answer(
 
 
 def refusal(request: MetadataRequest, version: int, error: KafkaError) -> MetadataResponse:
-    """The answer when the whole request fails: the error stands at every topic."""
+    """The response if the whole request fails: the error is at every topic."""
     return MetadataResponse(
         throttle_time_ms=0,
         brokers=[],
@@ -125,7 +125,7 @@ def refusal(request: MetadataRequest, version: int, error: KafkaError) -> Metada
 def _topics(
     view: ListenerView, request: MetadataRequest, version: int
 ) -> tuple[list[MetadataResponseTopic], list[str]]:
-    """The topics that were asked for, and the names of those that do not exist."""
+    """The requested topics, and the names of those that do not exist."""
     image = view.image
     if request.topics is None or (version <= _EMPTY_MEANS_ALL_UNTIL and not request.topics):
         return [_topic(view, each, version) for each in image.topics.by_id.values()], []
@@ -151,7 +151,7 @@ def _topics(
 
 
 def _checked_ids(request: MetadataRequest, version: int) -> list[Uuid]:
-    """The ids that were asked for, each once. Versions 10 and 11 have the field and not the use."""
+    """The requested ids, each once. Versions 10 and 11 have the field but do not use it."""
     assert request.topics is not None
     ids = [each.topic_id for each in request.topics if each.topic_id != ZERO_UUID]
     if version < _IDS_SINCE:
@@ -199,7 +199,8 @@ def _partition(
 
 
 def _leaderless(view: ListenerView, partition: Partition, version: int) -> ErrorCode:
-    """A leader that lacks the client's listener is told apart only where clients know the code."""
+    """The error of a partition without a reachable leader. LISTENER_NOT_FOUND only where clients
+    know it."""
     is_registered = partition.leader in view.image.brokers.by_id
     if is_registered and version >= _LISTENER_NOT_FOUND_SINCE:
         return ErrorCode.LISTENER_NOT_FOUND
@@ -211,7 +212,7 @@ def _unknown_topics(names: Iterable[str]) -> list[MetadataResponseTopic]:
 
 
 def missing_code(name: str) -> ErrorCode:
-    """Why there is no such topic: nobody made it, or nobody can."""
+    """The error of a missing topic: unknown, or a name that is not valid."""
     try:
         check_topic_name(name)
     except KafkaError as error:
@@ -232,7 +233,7 @@ def _missing_topic(
 
 
 def create_topics(node: Node, names: Sequence[str]) -> None:
-    """Asks for what nobody has asked for yet."""
+    """Ask the controller to create the topics that are not being created already."""
     fresh = [name for name in names if name not in node.topics_in_creation]
     if not fresh:
         return

@@ -1,10 +1,10 @@
-"""This node, as the handlers of its APIs see it: what they read, and whom they ask for changes.
+"""The node as API handlers see it: the state they read, and the ways to request changes.
 
-Invariants: `image`, `metadata_offset` and `settings` change only between two requests, by whoever
-publishes committed metadata; `image` is never ahead of what is committed. Handlers change nothing
-here: what shall last goes through `controller` or into a log.
+Invariants: `image`, `metadata_offset` and `settings` change only between two requests, when
+committed metadata is published. `image` is never ahead of what is committed. Handlers change
+nothing here: durable changes go through `controller` or into a log.
 
-One object for all connections and listeners; what differs between listeners is in the request.
+All connections and listeners share one object. What differs between listeners is in the request.
 """
 
 from __future__ import annotations
@@ -39,55 +39,58 @@ OnAnswer: TypeAlias = Callable[[Response | KafkaError], None]
 
 
 class Undecided(KafkaError):
-    """No controller took the request, so that it may be sent again without harm."""
+    """The controller did not process the request, so it is safe to send it again."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.NOT_CONTROLLER)
 
 
 class ControllerChannel(Protocol):
-    """The way to the active controller, wherever that is."""
+    """The way to the active controller, on this node or another."""
 
     def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
-        """`on_answer` is called once, perhaps before this returns; after a change, when it is
-        committed. Where the controller is on this node, this node's `image` has it then. An
-        `Undecided`: nobody decided; another KafkaError: it is not known."""
+        """Send the request to the active controller. `on_answer` is called once, perhaps before
+        this returns; for a change, after it is committed. If the controller is on this node,
+        `image` includes the change then. `Undecided` means that no controller decided; another
+        KafkaError means that the result is unknown."""
         ...
 
 
 @dataclass(slots=True)
 class Node:
-    """See the module. Filled by the server; what has a default makes itself."""
+    """This node; see the module. The server fills it. Fields with a default create themselves."""
 
     runtime: Runtime
     node_id: int
     cluster_id: str
     settings: Settings
-    """The broker's, dynamic layers applied. To be replaced as a whole."""
+    """The broker's settings with the dynamic layers applied. Replaced as a whole."""
     image: Image
-    """Committed metadata."""
+    """The committed metadata."""
     metadata_offset: int
     """The offset after the last record that is in `image`."""
     replicas: Replicas
     directories: LogDirectories
     controller: ControllerChannel
     endpoints: Mapping[str, tuple[str, int]]
-    """Advertised host and port by listener name, of this broker; those of others are in `image`."""
+    """The advertised host and port of this broker by listener name. Those of other brokers are in
+    `image`."""
     features: Mapping[str, Versions]
     """The levels that this code supports, by feature, for ApiVersions."""
     log: Logger
     metrics: Registry
     broker_epoch: int = -1
-    """Of the registration in force; set by the server when it has one."""
+    """The epoch of the current registration. The server sets it."""
     kraft_version: int = 0
-    """The level of the quorum's own protocol: the one feature that no metadata record tells."""
+    """The level of the quorum's own protocol: the only feature that no metadata record holds."""
     loggers: Loggers | None = None
-    """All loggers of the process, whose levels BROKER_LOGGER changes; None where nobody may."""
+    """The loggers of the process, whose levels BROKER_LOGGER changes. None if they cannot be
+    changed."""
     on_follower_caught_up: Callable[[Partition, int], None] = lambda partition, replica_id: None
-    """Told that a follower, by its id, could join the ISR of a partition that this node leads."""
+    """Called with the id of a follower that could join the ISR of a partition led by this node."""
     topics_in_creation: set[str] = field(init=False, default_factory=set)
-    """Topics that a Metadata request has asked the controller for, until it answered: no second
-    request goes out meanwhile."""
+    """Topics that a Metadata request asked the controller to create. While it has not answered, no
+    second request is sent for them."""
     producer_ids: ProducerIdBlocks = field(init=False)
     fetch_sessions: FetchSessions = field(init=False)
     groups: GroupCoordinator = field(init=False)
@@ -103,7 +106,7 @@ class Node:
         self.groups = GroupCoordinator(self.runtime, self.replicas, NodeHome(self), Kinds())
 
     def topic_settings(self, name: str) -> ResourceSettings:
-        """What the topic sets over what the broker does, as of now. Cheap to ask again."""
+        """The topic's own settings on top of the broker's, as of now. The result is cached."""
         values = self.image.configs.of_topic(name)
         if not values:
             unset = self._unset
@@ -118,12 +121,13 @@ class Node:
         else:
             settings = topic_settings(name, values, self.settings, is_stored=True)
         if len(self._topic_settings) > 2 * len(self.image.configs.by_resource):
-            self._topic_settings.clear()  # of topics that are gone
+            self._topic_settings.clear()  # drops entries of deleted topics
         self._topic_settings[name] = (dict(values), settings)
         return settings
 
     def endpoint_of(self, node_id: int, listener: str) -> tuple[str, int] | None:
-        """Where another client of `listener` reaches that node; None when it has no such one."""
+        """The address at which a client of `listener` reaches that node; None if it has no such
+        listener."""
         if node_id == self.node_id:
             return self.endpoints.get(listener)
         broker = self.image.brokers.by_id.get(node_id)

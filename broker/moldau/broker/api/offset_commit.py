@@ -1,5 +1,5 @@
-"""OffsetCommit and OffsetDelete: topics and partitions that do not exist are answered here, the
-rest is the group's."""
+"""OffsetCommit and OffsetDelete. Unknown topics and partitions are rejected here; the group decides
+on the rest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _IDS_SINCE: Final = 10
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Commits of one turn of the event loop share a write."""
+    """Commit offsets. Commits of one turn of the event loop share a write."""
     message = cast(OffsetCommitRequest, request.decode())
     version = request.arrival.version
     unknown, known = _sorted(node, message, version)
@@ -60,7 +60,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 def _sorted(
     node: Node, message: OffsetCommitRequest, version: int
 ) -> tuple[list[OffsetCommitResponseTopic], list[OffsetCommitRequestTopic]]:
-    """What can be refused at once, and what exists, by name."""
+    """Split the request: rejections for missing topics and partitions, and the existing ones by
+    name."""
     topics = node.image.topics
     unknown: list[OffsetCommitResponseTopic] = []
     known: list[OffsetCommitRequestTopic] = []
@@ -75,7 +76,7 @@ def _sorted(
         else:
             topic = topics.by_name(asked.name)
             if topic is not None:
-                asked.topic_id = topic.topic_id  # kept with the offset, whatever the version
+                asked.topic_id = topic.topic_id  # stored with the offset in all versions
         there = () if topic is None else topic.partitions
         missing = [each for each in asked.partitions if each.partition_index not in there]
         if missing:
@@ -104,7 +105,7 @@ def _refused(
 def _merged(
     unknown: list[OffsetCommitResponseTopic], found: list[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitResponseTopic]:
-    """Refusals come first, as with Kafka; a topic stands once."""
+    """Merge the responses. Rejections come first, as in Kafka, and each topic appears once."""
     by_name = {(each.name, each.topic_id): each for each in unknown}
     for each in found:
         known = by_name.get((each.name, each.topic_id))
@@ -116,7 +117,7 @@ def _merged(
 
 
 def serve_delete(node: Node, request: ApiRequest) -> None:
-    """OffsetDelete."""
+    """Handle an OffsetDelete request."""
     message = cast(OffsetDeleteRequest, request.decode())
     unknown, message.topics = _sorted_deletes(node, message)
 

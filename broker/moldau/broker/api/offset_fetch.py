@@ -1,6 +1,6 @@
 """OffsetFetch: committed offsets of one group (versions 1 to 7) or of several.
 
-Inside, all of it has the form of version 8 and topics go by name.
+Internally all versions have the form of version 8, with topics by name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Put: TypeAlias = "Callable[[OffsetFetchResponseGroup], None]"
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Each group is read in its shard."""
+    """Answer with offsets. Each group is read in its shard."""
     message = cast(OffsetFetchRequest, request.decode())
     version = request.arrival.version
     if version < _GROUPS_SINCE:
@@ -84,7 +84,8 @@ def _reading(
 def _fetch_by_id(
     node: Node, group: OffsetFetchRequestGroup, put: Put, *, require_stable: bool
 ) -> None:
-    """Topics go by id both ways; one that has no id any more is not told of when all are asked."""
+    """Read a group with topics by id, in the request and in the response. If all topics are
+    requested, one that has no id any more is left out."""
     topics = node.image.topics
     unknown: list[OffsetFetchResponseTopics] = []
     if group.topics is not None:
@@ -120,7 +121,7 @@ def _unknown(asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 
 
 def _serve_one(node: Node, request: ApiRequest, message: OffsetFetchRequest) -> None:
-    """The form before version 8."""
+    """Handle the form before version 8."""
     version = request.arrival.version
     asked = None
     if message.topics is not None:
@@ -156,7 +157,7 @@ def _flat(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
 
 
 def _refusal(message: OffsetFetchRequest, code: int, version: int) -> OffsetFetchResponse:
-    """Version 1 has no place for the error but the partitions."""
+    """The response with an error. Version 1 has a place for it only at the partitions."""
     if version >= _ERROR_CODE_SINCE:
         return OffsetFetchResponse(error_code=code)
     return OffsetFetchResponse(

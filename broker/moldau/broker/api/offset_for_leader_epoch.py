@@ -1,4 +1,4 @@
-"""Tells where an epoch ended, to who wants to know where his log leaves ours (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch: the end of an epoch, to find where a log diverges (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Leaders only: what another replica has may still be cut off."""
+    """Answer for partitions that this broker leads: the log of another replica may still be
+    truncated."""
     message = cast(OffsetForLeaderEpochRequest, request.decode())
     topics = [
         OffsetForLeaderTopicResult(

@@ -1,14 +1,14 @@
-"""Appends batches: each partition's on its own, answered when `acks` is satisfied.
+"""Produce: appends the batch of each partition, and answers when `acks` is satisfied.
 
 Invariants:
-* Partitions of a request fail alone, but for what makes the whole request wrong (acks, a
-  transaction without an id): then nothing is appended.
-* acks=0 gets no answer. If a part of it failed the connection is closed, which is the only way to
-  tell a producer that listens to nothing.
-* Nothing of the request's bytes is held when `serve` returns: they are in the log or refused.
+* Each partition of a request succeeds or fails on its own. If the whole request is invalid (bad
+  acks, transactional batches without a transactional id), nothing is appended.
+* acks=0 gets no response. If any part of it failed, the connection is closed: there is no other way
+  to tell such a producer.
+* No bytes of the request are held after `serve` returns: they are in the log or rejected.
 
-What happens to nearly every request, one good batch that is acknowledged at once, is one loop
-without a task, a closure or a look at a record.
+The common case, one valid batch that is acknowledged at once, is one loop without a task, a closure
+or a look at a record.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _TOPIC_IDS_SINCE: Final = 13
 _ZSTD_SINCE: Final = 7
 _LEADERS_SINCE: Final = 10
 _ADMIN_CLIENT: Final = "__admin_client"
-"""Kafka's brokers call themselves so when they write to the cluster's own topics."""
+"""The client id with which Kafka's brokers write to internal topics."""
 _CODEC_AT: Final = 22
-"""The lower byte of the attributes, which has all that is defined of them."""
+"""The position of the lower byte of the attributes, which holds all defined attributes."""
 _ZSTD: Final = int(Codec.ZSTD)
 _batch_start = Struct(">qi4xB5xB").unpack_from
 """Base offset, length, magic, and the lower byte of the attributes."""
@@ -79,11 +79,12 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-"""Errors that say nothing of the log: Kafka answers the others with where it starts."""
+"""Errors that tell nothing about the log. As in Kafka, the responses for other errors include the
+log start offset."""
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """See the module."""
+    """Handle a Produce request; see the module."""
     message: ProduceRequest = request.decode()  # type: ignore[assignment] # its key says so
     if message.transactional_id is None and _has_transaction(message):
         _end(node, request, message.acks, _refused_whole(message, _NO_TRANSACTIONAL_ID))
@@ -140,7 +141,7 @@ class _Produce:
     def append(
         self, topic: str, topic_id: bytes, index: int, records: Any
     ) -> PartitionProduceResponse:
-        """The answer for one partition, final unless it is `pending`."""
+        """The response for one partition. It is final unless the partition is in `pending`."""
         asked: Partition | None = None
         try:
             if self._version < _TOPIC_IDS_SINCE:
@@ -170,7 +171,7 @@ class _Produce:
         base_offset, last_offset, append_time_ms, _ = appended
         log = partition.log
         answer = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
-        # Below the high watermark all is as safe as anybody can ask for.
+        # Below the high watermark a batch is already as safe as any `acks` can ask for.
         if last_offset >= log.high_watermark:
             self._wait_if_needed(partition, last_offset, answer)
         return answer
@@ -186,8 +187,8 @@ class _Produce:
             _note(answer, error)
 
     def _check_batch(self, partition: Partition, records: Any) -> int:
-        """What depends on the request; the log asks for everything else. The base offset, which
-        nobody has judged yet."""
+        """Check the parts that depend on the request; the log checks the rest. Returns the base
+        offset, which is not checked yet."""
         if records is None or len(records) < HEADER_BYTES:
             _refuse_shape(records)
         base_offset: int
@@ -199,7 +200,7 @@ class _Produce:
         return base_offset
 
     def _check_unusual(self, partition: Partition, records: Any, attributes: int) -> None:
-        """A batch that is compressed or part of a transaction, or one for the cluster itself."""
+        """Check a batch that is compressed or transactional, or that is for an internal topic."""
         if self._version < _ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -212,7 +213,7 @@ class _Produce:
             self._check_insider(partition.topic)
 
     def _check_insider(self, topic: str) -> None:
-        """The cluster's own topics are written by brokers."""
+        """Reject a client's write to an internal topic: only brokers write there."""
         if self._request.arrival.client_id != _ADMIN_CLIENT:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "only brokers write there", topic=topic
@@ -221,7 +222,8 @@ class _Produce:
     def _refused(
         self, index: int, partition: Partition | None, records: Any, error: KafkaError
     ) -> PartitionProduceResponse:
-        """`partition` is the one that refused; None when it was not asked."""
+        """The response for a rejected batch. `partition` is the one that rejected it, None if the
+        request did not get that far."""
         answer = _refusal(index, error)
         if partition is not None and error.code not in _WITHOUT_LOG_START:
             answer.log_start_offset = partition.log_start_offset
@@ -230,7 +232,7 @@ class _Produce:
 
 
 class DelayedProduce(DelayedAnswer):
-    """A request whose batches are in the logs, and not yet as safe as `acks` asks for."""
+    """A request whose batches are in the logs, but not yet as safe as `acks` demands."""
 
     __slots__ = ("_acks", "_pending", "_response")
 
@@ -247,8 +249,8 @@ class DelayedProduce(DelayedAnswer):
         self._pending = pending
 
     def try_complete(self) -> bool:
-        # All are asked each time: one that is not ours any more must not be asked later again, when
-        # it may be ours with other records.
+        # Each call checks every partition. One that this node no longer leads must not be checked
+        # again later, when the node may lead it again with other records.
         still = []
         for each in self._pending:
             partition, last_offset, answer = each
@@ -264,7 +266,8 @@ class DelayedProduce(DelayedAnswer):
         return True
 
     def on_timeout(self) -> None:
-        """The batches stay where they are: a producer that repeats them hears of duplicates."""
+        """Answer with an error. The batches stay in the log: a producer that sends them again gets
+        duplicate errors."""
         for partition, _, answer in self._pending:
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             answer.error_message = f"{partition.topic}-{partition.index} is appended, not yet safe"
@@ -272,7 +275,7 @@ class DelayedProduce(DelayedAnswer):
 
 
 def _note(answer: PartitionProduceResponse, error: KafkaError) -> None:
-    """The batch is in the log, but not as it was asked for."""
+    """Record an error for a batch that is in the log but not acknowledged as requested."""
     answer.error_code = error.code
     answer.error_message = message_of(error)
 
@@ -292,9 +295,9 @@ def _has_transaction(message: ProduceRequest) -> bool:
 
 
 def _check_transaction(partition: Partition, records: Any) -> None:
-    """No coordinator knows of a transaction here, so none may begin: nobody would ever end it, and
-    readers of committed records would stop before it for good. One that another broker began in
-    this log may go on."""
+    """Reject the start of a transaction. No coordinator here tracks it, so it would never end, and
+    read_committed consumers would stop before it forever. A transaction that another broker began
+    in this log may continue."""
     producer_id, epoch = _producer(records, PRODUCER_AT)
     entry = partition.log.producers.entries.get(producer_id)
     if entry is None or entry.epoch != epoch or entry.transaction_first_offset is None:
@@ -306,7 +309,7 @@ def _check_transaction(partition: Partition, records: Any) -> None:
 
 
 def _refuse_shape(records: Any) -> NoReturn:
-    """What is there instead of one batch of version 2."""
+    """Reject records that are not exactly one batch of version 2."""
     given = 0 if records is None else len(records)
     if given <= MAGIC_AT:
         raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
@@ -384,7 +387,7 @@ def _tell_by_closing(
 
 
 def _name_leaders(node: Node, request: ApiRequest, response: ProduceResponse) -> None:
-    """Tell who asked the wrong broker which one is right (KIP-951)."""
+    """Add the current leader to partitions with a wrong leader (KIP-951)."""
     leads: dict[int, Lead] = {}
     listener = request.connection.listener
     for topic in response.responses:

@@ -1,10 +1,11 @@
-"""Producer ids for those who ask, from blocks that the controller hands out (KIP-730).
+"""Producer ids, from blocks that the controller allocates (KIP-730).
 
-Invariants: an id is given once, to one; blocks are asked for one at a time. The next block is asked
-for while a tenth of this one is left, so in steady state nobody waits; who comes when none is left
-waits for the answer, and hears COORDINATOR_LOAD_IN_PROGRESS, which clients retry, if there is none.
+Invariants: an id is given out once. Only one block is requested at a time. The next block is
+requested while a tenth of this one is left, so normally no request waits. If no id is left, a
+request waits for the next block. If that fails, it gets COORDINATOR_LOAD_IN_PROGRESS, which clients
+retry.
 
-What is left of a block when the process ends is lost: 63 bits can bear it.
+The rest of a block is lost when the process ends. With 63 bits there are enough ids.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ OnId: TypeAlias = Callable[[int | KafkaError], None]
 
 _VERSION = 0
 _PREFETCH_AT = 10
-"""The next block is asked for when one id in so many is left."""
+"""The next block is requested when one id in this many is left."""
 
 
 class ProducerIdBlocks:
-    """The block in use, and the next one."""
+    """The current block, and the next one."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -42,7 +43,7 @@ class ProducerIdBlocks:
         self._waiting: deque[OnId] = deque()
 
     def take(self, on_id: OnId) -> None:
-        """Calls `on_id` with a fresh id, at once if there is one."""
+        """Call `on_id` with a new id, at once if there is one."""
         if self._waiting or not self._has_any():
             self._waiting.append(on_id)
         else:

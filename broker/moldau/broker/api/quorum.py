@@ -1,7 +1,7 @@
-"""DescribeQuorum: who leads the metadata log, who votes, how far each has come.
+"""DescribeQuorum: the leader of the metadata log, its voters, and the progress of each.
 
-Only the leader knows, so the controller answers (`controller.quorum_description`); this passes the
-question on.
+Only the leader knows this, so the request is forwarded to the controller
+(`controller.quorum_description`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(DescribeQuorumRequest, request.decode())
     forward(node, request, message, refusal, node.settings[network.request_timeout_ms])
 
 
 def refusal(error: KafkaError) -> DescribeQuorumResponse:
-    """Nobody could tell."""
+    """The response if the controller did not answer."""
     return DescribeQuorumResponse(error_code=error.code, error_message=error.reason, topics=[])

@@ -1,5 +1,5 @@
-"""AddRaftVoter and RemoveRaftVoter (KIP-853): the controller decides (`raft.voter_changes`), this
-passes them on."""
+"""AddRaftVoter and RemoveRaftVoter (KIP-853), forwarded to the controller
+(`raft.voter_changes`)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def serve_add(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(AddRaftVoterRequest, request.decode())
     forward(node, request, message, _not_added, message.timeout_ms)
 
 
 def serve_remove(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(RemoveRaftVoterRequest, request.decode())
     forward(node, request, message, _not_removed, node.settings[network.request_timeout_ms])
 

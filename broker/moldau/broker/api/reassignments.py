@@ -1,5 +1,5 @@
-"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455): the controller decides and
-knows (`controller.reassignments`), this passes them on."""
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455), forwarded to the controller
+(`controller.reassignments`)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def serve_alter(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(AlterPartitionReassignmentsRequest, request.decode())
     forward(node, request, message, _alter_refusal, message.timeout_ms)
 
 
 def serve_list(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(ListPartitionReassignmentsRequest, request.decode())
     forward(node, request, message, _list_refusal, message.timeout_ms)
 

@@ -1,9 +1,9 @@
-"""Which records of a refused batch were at fault (KIP-467).
+"""The records that caused the rejection of a batch (KIP-467).
 
-A batch is refused as a whole, and what refuses it stops at the first fault: that costs nothing in
-the good case. Only when it is refused is it looked through again, for the two faults that an
-application can have made in single records: a time that the topic does not take, and no key where
-the topic is compacted.
+A batch is rejected as a whole, and its check stops at the first error, so valid batches cost
+nothing extra. Only a rejected batch is checked again, for the two errors that an application can
+make in single records: a timestamp outside the topic's limits, and a missing key in a compacted
+topic.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from moldau.records.header import NO_TIMESTAMP
 from moldau.records.record import Entry
 
 _LISTED_MAX: Final = 100
-"""An answer with a line for each of a million records would help nobody."""
+"""A limit, because a response with a line for each of a million records would not help."""
 
 
 def record_errors(
     records: Any, error: KafkaError, config: LogConfig, now_ms: int
 ) -> list[BatchIndexAndErrorMessage]:
-    """A row a record, at most a hundred; empty where it is the batch that is at fault."""
+    """One row for each bad record, at most a hundred. Empty if the batch itself is invalid."""
     if error.code not in (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD):
         return []
     try:

@@ -1,7 +1,7 @@
-"""How errors about partitions are told: their code, their facts, and who leads instead.
+"""Errors about partitions as clients get them: the code, the message, and the current leader.
 
-Invariant: a partition that the metadata knows is never called unknown. That it is not hosted here
-means that somebody else leads it, and only then does a client ask for metadata and find him.
+Invariant: a partition in the metadata is never called unknown. If it is not on this broker, another
+broker leads it. Only NOT_LEADER_OR_FOLLOWER makes a client fetch metadata and find that leader.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Who leads a partition, and where a client of the asked listener finds him."""
+    """The leader of a partition, and its address for clients of the request's listener."""
 
     leader_id: int = NO_LEADER
     leader_epoch: int = NO_EPOCH
@@ -37,12 +37,12 @@ class Lead:
 
 
 def message_of(error: KafkaError) -> str:
-    """What went wrong in words, with the facts, without the code that stands beside it."""
+    """The reason of the error with its facts, without the code, which is a separate field."""
     return MoldauError.__str__(error)
 
 
 def told(node: Node, topic: str, index: int, error: KafkaError) -> KafkaError:
-    """The error as the client should hear it: see the module's invariant."""
+    """The error as the client gets it: see the module's invariant."""
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         known = node.image.topics.by_name(topic)
         if known is not None and index in known.partitions:
@@ -53,7 +53,7 @@ def told(node: Node, topic: str, index: int, error: KafkaError) -> KafkaError:
 
 
 def told_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> KafkaError:
-    """The same for who names the topic by its id."""
+    """The error for a client that names the topic by its id."""
     if error.code in UNKNOWN_TOPICS:
         known = node.image.topics.by_id.get(topic_id)
         if known is None:
@@ -70,8 +70,8 @@ def told_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> Kaf
 
 
 def told_of_another(node: Node, topic: str, index: int) -> KafkaError:
-    """For who named a topic by an id that it had once: what became of the name. A topic that has
-    it now is another one, of which he has read nothing."""
+    """The error for a topic id that is gone, by what became of its name. A topic that has the name
+    now is another one, of which the client has read nothing."""
     try:
         node.replicas.partition(topic, index)
     except KafkaError as error:
@@ -80,7 +80,8 @@ def told_of_another(node: Node, topic: str, index: int) -> KafkaError:
 
 
 def lead_of(node: Node, topic: str, topic_id: Uuid, index: int, listener: str) -> Lead:
-    """Who leads it, as the metadata says; `topic` may be empty where the id is known (KIP-951)."""
+    """The leader of the partition in the metadata (KIP-951). `topic` may be empty if the id is
+    known."""
     topics = node.image.topics
     known = topics.by_name(topic) if topic else topics.by_id.get(topic_id)
     partition = None if known is None else known.partitions.get(index)

@@ -1,15 +1,16 @@
-"""A request as a handler sees it, whatever brought it: a listener, a test, another node.
+"""A request as a handler sees it. It may come from a listener, a test or another node.
 
     def serve(node: Node, request: ApiRequest) -> None:
         message = request.decode()
         ...
         request.answer(response)
 
-Invariants: a request is answered exactly once, now or later. Whoever answers later calls `keep`
-before `decode`, or copies what he needs: the bytes are overwritten when `serve` has returned.
+Invariants: a request is answered exactly once, now or later. A handler that answers later calls
+`keep` before `decode`, or copies what it needs: the bytes are overwritten after `serve` has
+returned.
 
-A Protocol and not a class, because api and network are neighbours that do not import each other;
-`moldau.broker.network.Request` is one of these.
+A Protocol and not a class, because api and network are neighbours that do not import each other.
+`moldau.broker.network.Request` satisfies it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Header(Protocol):
-    """What stands before the message."""
+    """The header of the request."""
 
     key: int
     version: int
@@ -39,10 +40,10 @@ class Peer(Protocol):
     address: str
     peer_port: int
     session: Any
-    """For handlers: what they remember of the connection, see `delayed_answer`. None at first."""
+    """The handlers' own state for the connection, see `delayed_answer`. None at first."""
 
     def close(self) -> None:
-        """Sends what was answered so far, and closes. The request itself needs no answer then."""
+        """Send the answers given so far, then close. The current request needs no answer then."""
         ...
 
 
@@ -51,33 +52,35 @@ class ApiRequest(Protocol):
 
     @property
     def arrival(self) -> Header:
-        """Key, version and who sent it."""
+        """The API key, the version and the client id."""
         ...
 
     @property
     def connection(self) -> Peer:
-        """Where it came from."""
+        """The connection that the request came through."""
         ...
 
     @property
     def is_gone(self) -> bool:
-        """Nobody will read the answer any more; giving it does no harm."""
+        """Whether the client is gone, so that no answer will be read. Answering is still
+        allowed."""
         ...
 
     def decode(self) -> Message:
-        """The message. MalformedMessage may be let through: the connection is closed for it."""
+        """The decoded message. A handler may let MalformedMessage escape: the connection is then
+        closed."""
         ...
 
     def keep(self) -> None:
-        """Lets the bytes live until the answer; to be called before `decode`, within `serve`."""
+        """Keep the bytes until the answer. Must be called before `decode`, within `serve`."""
         ...
 
     def answer(self, response: Response) -> None:
-        """Sends the answer, when it is its turn."""
+        """Send the response, after those of earlier requests of the connection."""
         ...
 
     def answer_nothing(self) -> None:
-        """The request gets no answer (a produce with acks=0)."""
+        """Complete the request without a response (a produce with acks=0)."""
         ...
 
 

@@ -1,13 +1,13 @@
-"""What stands behind a listener: each request goes to the handler of its API.
+"""The service behind a listener: it passes each request to the handler of its API.
 
     SocketServer(..., service=BrokerService(node))
 
-Invariants: an API is served exactly if it has a handler; a handler that fails costs its connection
-or its answer and nothing else, and the log says why.
+Invariants: an API is served exactly if it has a handler. A handler that fails affects only its
+response or its connection, and the failure is logged.
 
-What escapes from a handler becomes the answer's `error_code` where the API has one for the whole
-request. Where it has none, the connection is closed: an answer that leaves out what was asked for
-is worse than none, because clients do not look for it.
+An exception from a handler becomes the response's `error_code` if the API has one for the whole
+request. Otherwise the connection is closed: a response that leaves out the requested parts is worse
+than none, because clients do not check for it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from moldau.protocol.versions import Versions
 
 
 def served_versions(handlers: Mapping[int, Handler] = HANDLERS) -> dict[int, Versions]:
-    """The versions that a broker's listener serves, by API key: stable ones of what has a handler.
+    """The versions that a broker's listener serves, by API key: the stable versions of each API
+    with a handler.
 
-    What it advertises differs in one place, see `moldau.protocol.negotiation`.
+    The advertised versions differ in one place, see `moldau.protocol.negotiation`.
     """
     return {
         key: versions for key, versions in supported_versions("broker").items() if key in handlers
@@ -37,7 +38,7 @@ def served_versions(handlers: Mapping[int, Handler] = HANDLERS) -> dict[int, Ver
 
 
 class BrokerService:
-    """Satisfies `moldau.broker.network.Service`. One serves any number of listeners."""
+    """Satisfies `moldau.broker.network.Service`. One service can serve any number of listeners."""
 
     def __init__(self, node: Node, handlers: Mapping[int, Handler] = HANDLERS) -> None:
         self.served: Mapping[int, Versions] = served_versions(handlers)
@@ -45,10 +46,10 @@ class BrokerService:
         self._handlers = dict(handlers)
 
     def opened(self, connection: Peer) -> None:
-        """Nothing is known of a connection before its first request."""
+        """Do nothing: nothing is known about a connection before its first request."""
 
     def serve(self, request: ApiRequest) -> None:
-        """A request of an API and version that is served."""
+        """Handle a request whose API and version are served."""
         try:
             self._handlers[request.arrival.key](self._node, request)
         except MalformedMessage:
@@ -60,7 +61,7 @@ class BrokerService:
             self._refuse(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def closed(self, connection: Peer) -> None:
-        """Nothing of it waits any more. Fetch sessions outlive their connections."""
+        """Drop the waiting requests of the connection. Fetch sessions outlive their connections."""
         end_session(connection, self._node.replicas.purgatory)
 
     def _refuse(self, request: ApiRequest, error: KafkaError) -> None:

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions: topics page by page, in the order of their names (KIP-966).
 
-A page ends when it has as many partitions as were asked for or as the broker allows; its cursor is
-the first partition of the next one. Topics that do not exist count for nothing and are told where
-somebody named them; who asks for all gets those that exist.
+A page ends when it has as many partitions as were requested or as the broker allows. Its cursor is
+the first partition of the next page. Topics that do not exist count as no partitions. They are
+listed only if the request names them; a request for all topics gets the existing ones.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _FIRST: Final = 0
 
 
 class _Start(NamedTuple):
-    """Where a page begins."""
+    """The start of a page."""
 
     topic: str = ""
     partition: int = _FIRST
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answers from the image, at once."""
+    """Answer from the image, at once."""
     message = cast(DescribeTopicPartitionsRequest, request.decode())
     limit = node.settings[fetch.max_request_partition_size_limit]
     request.answer(answer(ListenerView.of(node, request), message, limit))
@@ -49,7 +49,7 @@ def serve(node: Node, request: ApiRequest) -> None:
 def answer(
     view: ListenerView, request: DescribeTopicPartitionsRequest, limit: int
 ) -> DescribeTopicPartitionsResponse:
-    """One page, of `limit` partitions at most."""
+    """One page, with at most `limit` partitions."""
     try:
         start = _start(request)
     except KafkaError as error:
@@ -78,7 +78,7 @@ def answer(
 def refusal(
     request: DescribeTopicPartitionsRequest, error: KafkaError
 ) -> DescribeTopicPartitionsResponse:
-    """The answer when the whole request fails: the error stands at every topic."""
+    """The response if the whole request fails: the error is at every topic."""
     return _page([_topic(each.name, error.code, asked=False) for each in request.topics], None)
 
 

@@ -1,7 +1,7 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: the controller decides, this passes it on.
+"""CreateTopics, DeleteTopics and CreatePartitions, forwarded to the controller.
 
-The controller's answer comes when its decision is committed and this broker knows of it, so who
-was told that a topic exists can use it here at once.
+The controller answers when its decision is committed. If the controller is on this node, this
+broker's metadata includes the change then, so a client can use a new topic here at once.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _DELETION_DISABLED_SINCE: Final = 3
 
 
 def serve_create_topics(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(CreateTopicsRequest, request.decode())
     forward(node, request, message, lambda error: refuse_topics(message, error), message.timeout_ms)
 
 
 def refuse_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
-    """No topic was created."""
+    """The response if no topic was created."""
     return CreateTopicsResponse(
         throttle_time_ms=0,
         topics=[
@@ -53,7 +53,7 @@ def refuse_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopi
 
 
 def serve_delete_topics(node: Node, request: ApiRequest) -> None:
-    """Passes it on, unless the settings forbid to delete topics."""
+    """Forward the request to the controller, unless the settings forbid the deletion of topics."""
     message = cast(DeleteTopicsRequest, request.decode())
     if not node.settings[creation.delete_topic_enable]:
         request.answer(refuse_deletion(message, deletion_is_disabled(request.arrival.version)))
@@ -64,7 +64,7 @@ def serve_delete_topics(node: Node, request: ApiRequest) -> None:
 
 
 def deletion_is_disabled(version: int) -> KafkaError:
-    """Old clients do not know the code for it."""
+    """The error of a forbidden deletion. Old clients do not know TOPIC_DELETION_DISABLED."""
     knows_code = version >= _DELETION_DISABLED_SINCE
     return KafkaError(
         ErrorCode.TOPIC_DELETION_DISABLED if knows_code else ErrorCode.INVALID_REQUEST,
@@ -73,7 +73,7 @@ def deletion_is_disabled(version: int) -> KafkaError:
 
 
 def refuse_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
-    """No topic was deleted."""
+    """The response if no topic was deleted."""
     named = [(name, ZERO_UUID) for name in request.topic_names]
     return DeleteTopicsResponse(
         throttle_time_ms=0,
@@ -89,7 +89,7 @@ def refuse_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTo
 
 
 def serve_create_partitions(node: Node, request: ApiRequest) -> None:
-    """Passes it on."""
+    """Forward the request to the controller."""
     message = cast(CreatePartitionsRequest, request.decode())
     forward(
         node, request, message, lambda error: refuse_partitions(message, error), message.timeout_ms
@@ -99,7 +99,7 @@ def serve_create_partitions(node: Node, request: ApiRequest) -> None:
 def refuse_partitions(
     request: CreatePartitionsRequest, error: KafkaError
 ) -> CreatePartitionsResponse:
-    """No partition was added."""
+    """The response if no partition was added."""
     return CreatePartitionsResponse(
         throttle_time_ms=0,
         results=[
