@@ -3,5 +3,5 @@
 - the fold       `Image`, `Image.replay`, `Image.records`; a module for each family of records
 - the decisions  `Controller.on_request`, `Controller.on_tick`; a module for each kind of request
 - the log        `encode_records`, `decode_records`, `snapshot_batches`
-- the first day  `bootstrap_records`, `birth_records`
+- a new cluster  `bootstrap_records`, `birth_records`
 """

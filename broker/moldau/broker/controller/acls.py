@@ -1,6 +1,6 @@
-"""Access rules, as the metadata log tells them. Who may change them comes with the authorizer.
+"""Access control rules: the fold of their records. Changing them comes with the authorizer.
 
-Invariant: each rule has an id of its own, by which it is removed.
+Invariant: each rule has its own id, by which it is removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.protocol.schemas.metadata_log import (
 
 
 class Acl(NamedTuple):
-    """One rule: what on which resources is allowed or denied to whom, from where."""
+    """One rule: an operation on resources that a principal is allowed or denied, from a host."""
 
     resource_type: int
     resource_name: str
@@ -62,6 +62,6 @@ class Acls:
             raise CorruptLog("removal of a rule that does not exist", id=record.id.hex())
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """What a snapshot says of this family."""
+        """The records of this family for a snapshot."""
         for acl_id, acl in self.by_id.items():
             yield AccessControlEntryRecord(id=acl_id, **acl._asdict())

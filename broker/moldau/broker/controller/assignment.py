@@ -1,11 +1,11 @@
-"""A partition on its way from some replicas to others (KIP-455).
+"""The reassignment of a partition from some replicas to others (KIP-455).
 
-While it moves, `replicas` holds both: those that it shall have, then those that shall go.
-`adding_replicas` are those that it did not have before, `removing_replicas` those that it shall not
+During the move `replicas` holds both: first the replicas of the goal, then those to remove.
+`adding_replicas` are those that it did not have before, `removing_replicas` those that it will not
 have after.
 
-Invariants: nothing is removed before every added replica is in sync; a cancelled move leaves the
-replicas that were there before it; at least one replica stays in sync.
+Invariants: no replica is removed before every added replica is in sync. A cancelled move restores
+the replicas before it. At least one replica stays in sync.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from moldau.ids import Uuid
 
 
 def is_moving(partition: Partition) -> bool:
-    """Whether replicas are added or removed."""
+    """Whether replicas are being added or removed."""
     return bool(partition.adding_replicas or partition.removing_replicas)
 
 
 def goal_of(partition: Partition) -> tuple[int, ...]:
-    """The replicas that it shall have."""
+    """The replicas after the move."""
     leaving = partition.removing_replicas
     return tuple(each for each in partition.replicas if each not in leaving)
 
@@ -31,10 +31,10 @@ def goal_of(partition: Partition) -> tuple[int, ...]:
 def towards(
     partition: Partition, goal: Sequence[int], new_directory: Callable[[int], Uuid]
 ) -> Partition:
-    """The partition when it begins to move to these replicas.
+    """The partition at the start of its move to these replicas.
 
-    Replicas that an earlier move wanted, and this one does not, go at once if they are not in sync;
-    else they go at the end, like all others.
+    A replica that only an earlier move wanted is removed at once if it is not in sync. Otherwise it
+    is removed at the end, like all others.
     """
     started = partition.adding_replicas
     before = [each for each in partition.replicas if each not in started]
@@ -59,15 +59,15 @@ def towards(
 
 
 def cancelled(partition: Partition) -> Partition:
-    """The partition as it was before the move. Its ISR is empty if only added replicas are in
-    sync: then somebody has to lead who lacks records."""
+    """The partition as it was before the move. Its ISR is empty if only added replicas are in sync:
+    then a replica that lacks records must lead."""
     added = partition.adding_replicas
     return _only(partition, [each for each in partition.replicas if each not in added])
 
 
 def completed(partition: Partition) -> Partition | None:
-    """The partition after its move, if all that are added are in sync; None while it goes on, or
-    when it does not move."""
+    """The partition after its move, if all added replicas are in sync. None while the move
+    continues, or if there is none."""
     if not is_moving(partition):
         return None
     after = _only(partition, list(goal_of(partition)))
@@ -76,7 +76,7 @@ def completed(partition: Partition) -> Partition | None:
 
 
 def _only(partition: Partition, replicas: list[int]) -> Partition:
-    """The partition without its other replicas, at rest."""
+    """The partition with only these replicas and no move."""
     return replace(
         partition,
         replicas=tuple(replicas),

@@ -1,7 +1,7 @@
-"""The first records of a cluster: its feature levels, and what `storage format` was told.
+"""The first records of a cluster: its feature levels, and what `storage format` wrote.
 
 Invariant: they enter the log as one metadata transaction in one batch, so a cluster is never half
-born. They are appended only when the log holds no metadata at all.
+initialized. They are appended only if the log has no metadata at all.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def bootstrap_records(
     levels: Mapping[str, int] | None = None,
     credentials: Sequence[UserScramCredentialRecord] = (),
 ) -> list[MetadataRecord]:
-    """What a new cluster starts with; `levels` differ from the defaults of the metadata.version.
+    """The records of a new cluster. `levels` overrides the defaults of the metadata.version.
 
-    ConfigError names a level that cannot be.
+    Raises ConfigError that names a level that is not possible.
     """
     wanted = default_levels(metadata_version) | dict(levels or {})
     for name, level in wanted.items():
@@ -66,9 +66,9 @@ def bootstrap_records(
 def birth_records(
     image: Image, rules: Rules, given: Sequence[MetadataRecord]
 ) -> list[MetadataRecord]:
-    """What a controller appends when it finds an empty log; nothing when it is not empty.
+    """The records that a controller appends to an empty log. None if the log is not empty.
 
-    `given` is what the bootstrap file holds; without one the newest defaults.
+    `given` are the records of the bootstrap file. Without them the newest defaults are used.
     """
     if image != Image():
         return []

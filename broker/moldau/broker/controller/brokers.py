@@ -1,8 +1,8 @@
-"""The brokers and controllers that registered, as the metadata log tells it.
+"""The registered brokers and controllers: the fold of their records in the metadata log.
 
-Invariants: a broker's epoch is the offset at which its incarnation registered, so it never repeats;
-a record with another epoch than the registered one is a corrupt log, because the controller checks
-epochs before it writes.
+Invariants: a broker's epoch is the offset at which its incarnation registered, so it never repeats.
+A record with another epoch than the registered one means a corrupt log, because the controller
+checks epochs before it writes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STOPPING: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a node listens under the name of a listener."""
+    """The address of a node for one listener name."""
 
     name: str
     host: str
@@ -48,7 +48,8 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A registered broker. Fenced: it takes no part in leading; stopping: it gives it up."""
+    """A registered broker. A fenced one cannot lead; one in controlled shutdown gives up its
+    leaderships."""
 
     broker_id: int
     incarnation_id: Uuid
@@ -60,11 +61,11 @@ class Broker:
     is_in_controlled_shutdown: bool = False
     log_dirs: tuple[Uuid, ...] = ()
     cordoned_log_dirs: tuple[Uuid, ...] | None = None
-    """None until the broker has said so (KIP-1066)."""
+    """None until the broker has reported them (KIP-1066)."""
 
     @property
     def is_active(self) -> bool:
-        """May lead and be in sync."""
+        """Whether the broker may lead and be in sync."""
         return not self.is_fenced and not self.is_in_controlled_shutdown
 
     def has_online(self, directory: Uuid) -> bool:
@@ -77,7 +78,8 @@ class Broker:
 
     @property
     def takes_new_replicas(self) -> bool:
-        """Not so when all its directories are cordoned off (KIP-1066)."""
+        """Whether the broker may get new replicas. False if all its directories are cordoned
+        (KIP-1066)."""
         return not self.log_dirs or not set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
 
 
@@ -166,7 +168,7 @@ class Brokers:
         self.by_id[record.broker_id] = broker
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """What a snapshot says of this family."""
+        """The records of this family for a snapshot."""
         for broker in self.by_id.values():
             yield _register_record(broker, metadata_version)
         for controller in self.controllers.values():
@@ -195,21 +197,21 @@ class Brokers:
 
 
 def fence_record(broker: Broker) -> BrokerRegistrationChangeRecord:
-    """The broker leads nothing from here on."""
+    """The record that fences the broker."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=_FENCED
     )
 
 
 def unfence_record(broker: Broker) -> BrokerRegistrationChangeRecord:
-    """The broker may lead again."""
+    """The record that unfences the broker."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=_UNFENCED
     )
 
 
 def stopping_record(broker: Broker) -> BrokerRegistrationChangeRecord:
-    """The broker began a controlled shutdown."""
+    """The record that the broker began a controlled shutdown."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id,
         broker_epoch=broker.broker_epoch,

@@ -1,11 +1,11 @@
-"""Changing settings: IncrementalAlterConfigs, and the older AlterConfigs that replaces them all.
+"""Changes of settings: IncrementalAlterConfigs, and the older AlterConfigs that replaces them all.
 
-Each resource of a request succeeds or fails as a whole; only what would make more records than
-enter the log at once is refused all together. Deleting a setting that is not there succeeds,
-whatever its name, but for the smallest ISR of one broker (KIP-966). Setting one to the value that
-it has changes nothing and makes no record, except for brokers, who then look again at what the
-value names, such as a file (KAFKA-14136). When the smallest ISR of a topic changes, its eligible
-leader replicas no longer mean what they did, so they are cleared (KIP-966).
+Each resource of a request succeeds or fails as a whole. Only a request with more records than enter
+the log at once is rejected completely. Deleting a setting that is not set succeeds, whatever its
+name; the only exception is the minimum ISR of one broker (KIP-966). Setting a value again changes
+nothing and makes no record. Brokers are an exception: the record makes them check again what the
+value names, such as a file (KAFKA-14136). When the minimum ISR of a topic changes, its eligible
+leader replicas lose their meaning and are cleared (KIP-966).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from moldau.protocol.schemas.metadata_log import ClearElrRecord, ConfigRecord
 
 
 class Operation(IntEnum):
-    """What is done with one setting."""
+    """The operations on one setting."""
 
     SET = 0
     DELETE = 1
@@ -53,14 +53,14 @@ class Change(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What came of one resource."""
+    """The result for one resource."""
 
     error_code: int = ErrorCode.NONE
     error_message: str | None = None
 
     @classmethod
     def of(cls, error: KafkaError) -> Verdict:
-        """It cannot be."""
+        """The result for a resource that is rejected."""
         return cls(error.code, error.reason)
 
 
@@ -97,13 +97,13 @@ def incremental_alter_configs(
 def alter_configs(
     image: Image, rules: Rules, request: replacing.AlterConfigsRequest
 ) -> Outcome[replacing.AlterConfigsResponse]:
-    """What is named is set, what is not goes back to its default."""
+    """Set the named settings, and reset all others to their defaults."""
     records, verdicts = _alter_all(image, rules, request, _replaced)
     return Outcome(records, replacing_response(verdicts))
 
 
 def wanted_of(request: AlterRequest) -> list[tuple[Resource, list[Change]]]:
-    """What either request asks for, in its order."""
+    """The changes that either request asks for, in its order."""
     return [
         (
             Resource(each.resource_type, each.resource_name),
@@ -120,19 +120,19 @@ def _change_of(config: replacing.AlterableConfig | changing.AlterableConfig) -> 
 
 
 def incremental_response(verdicts: Verdicts) -> changing.IncrementalAlterConfigsResponse:
-    """The answer to IncrementalAlterConfigs."""
+    """The response of IncrementalAlterConfigs."""
     rows = _rows(changing.AlterConfigsResourceResponse, verdicts)
     return changing.IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
 def replacing_response(verdicts: Verdicts) -> replacing.AlterConfigsResponse:
-    """The answer to AlterConfigs."""
+    """The response of AlterConfigs."""
     rows = _rows(replacing.AlterConfigsResourceResponse, verdicts)
     return replacing.AlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
 def _rows(row: Callable[..., R], verdicts: Verdicts) -> list[R]:
-    """Both answers have the same rows, of two classes."""
+    """The rows of both responses, which have the same fields in two classes."""
     return [
         row(
             error_code=verdict.error_code,
@@ -147,7 +147,7 @@ def _rows(row: Callable[..., R], verdicts: Verdicts) -> list[R]:
 def list_config_resources(
     image: Image, request: ListConfigResourcesRequest, version: int
 ) -> ListConfigResourcesResponse:
-    """The resources that have settings or could; version 0 knows client metrics only."""
+    """The resources that have settings or may have them. Version 0 knows client metrics only."""
     wanted = request.resource_types or list(_LISTED_TYPES)
     if version == 0:
         wanted = [ResourceType.CLIENT_METRICS]
@@ -262,8 +262,8 @@ def _combined(before: str, value: str, operation: int) -> str:
 
 
 def _parts(value: str) -> list[str]:
-    """As Java splits: what is empty at the end does not count, unless there is nothing else to
-    split; elsewhere an empty item is one, and for the list's own rules to judge."""
+    """Split a list as Java does. Empty items at the end do not count, unless there is nothing else
+    to split. Other empty items are kept, and the list's own rules decide about them."""
     text = value.rstrip(",")
     return [item.strip() for item in text.split(",")] if text or not value else []
 
@@ -279,7 +279,7 @@ def _replaced(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
 
 
 def _said_again(resource: Resource, changes: Sequence[Change]) -> set[str]:
-    """What is written down even if it is as it was."""
+    """The settings that get a record even if their value does not change."""
     if resource.resource_type != ResourceType.BROKER:
         return set()
     return {each.name for each in changes if each.operation != Operation.DELETE}
@@ -314,7 +314,8 @@ def _records(
 
 
 def _check(image: Image, rules: Rules, resource: Resource, after: Mapping[str, str]) -> None:
-    """Of a broker what is in force counts: what it has of its own, over what all have."""
+    """Check the settings of a resource. For a broker the effective ones count: its own over those
+    of all brokers."""
     if resource.name == "" and resource != ALL_BROKERS:
         raise _invalid("the resource needs a name")
     if resource.resource_type != ResourceType.BROKER:
@@ -336,7 +337,7 @@ def _check_cordons(image: Image, after: Mapping[str, str]) -> None:
 
 
 def _check_min_isr(resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """With eligible leader replicas the cluster's smallest ISR must be known to the controller."""
+    """With eligible leader replicas the controller must know the minimum ISR of the cluster."""
     if resource == ALL_BROKERS and MIN_ISR in before and MIN_ISR not in after:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

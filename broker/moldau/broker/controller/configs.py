@@ -1,6 +1,7 @@
-"""Settings that were set at run time: of topics, brokers, groups and client metrics.
+"""Dynamic settings of topics, brokers, groups and client metrics.
 
-Invariants: only what was set is here, defaults never; a resource without settings has no entry.
+Invariants: only values that were set are here, never defaults. A resource without settings has no
+entry.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from moldau.protocol.schemas.metadata_log import ConfigRecord
 
 
 class ResourceType(IntEnum):
-    """What can have settings, by Kafka's numbers."""
+    """Kinds of resources that can have settings, with Kafka's numbers."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -26,14 +27,14 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """One thing that has settings; the name "" of a broker means all brokers."""
+    """One resource that has settings. A broker with the name "" means all brokers."""
 
     resource_type: int
     name: str
 
 
 class DynamicConfigs(NamedTuple):
-    """What was set for all brokers and, over it, for one."""
+    """The dynamic settings of all brokers, and those of one broker, which override them."""
 
     all_brokers: Mapping[str, str]
     one_broker: Mapping[str, str]
@@ -44,7 +45,7 @@ NOTHING_SET: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Configs:
-    """What was set, by resource."""
+    """All dynamic settings, by resource."""
 
     RECORDS = (ConfigRecord,)
 
@@ -61,20 +62,20 @@ class Configs:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def of(self, resource: Resource) -> Mapping[str, str]:
-        """What was set for the resource; empty when nothing was."""
+        """The settings of the resource; empty if none was set."""
         return self.by_resource.get(resource, NOTHING_SET)
 
     def of_broker(self, broker_id: int) -> DynamicConfigs:
-        """What was set for the broker and for all."""
+        """The settings of this broker and those of all brokers."""
         own = self.of(Resource(ResourceType.BROKER, str(broker_id)))
         return DynamicConfigs(self.of(ALL_BROKERS), own)
 
     def of_topic(self, name: str) -> Mapping[str, str]:
-        """What was set for the topic."""
+        """The settings of the topic."""
         return self.of(Resource(ResourceType.TOPIC, name))
 
     def resources(self, resource_type: int) -> Iterator[str]:
-        """The names of that type that have settings."""
+        """The names of the resources of that type that have settings."""
         return (each.name for each in self.by_resource if each.resource_type == resource_type)
 
     def replay(self, record: MetadataRecord) -> None:
@@ -91,11 +92,11 @@ class Configs:
                 del self.by_resource[resource]
 
     def forget_topic(self, name: str) -> None:
-        """The topic is gone, and its settings with it; no record of their own says so."""
+        """Drop the settings of a deleted topic. No record of this family says so."""
         self.by_resource.pop(Resource(ResourceType.TOPIC, name), None)
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """What a snapshot says of this family."""
+        """The records of this family for a snapshot."""
         for resource, values in self.by_resource.items():
             for name, value in sorted(values.items()):
                 yield ConfigRecord(

@@ -1,10 +1,9 @@
-"""The active controller, without its log: requests in, outcomes out, records back in by replay.
+"""The active controller without its log: takes requests, returns outcomes, replays records.
 
-Invariants: `on_request` and `on_tick` change nothing that the log tells; `replay` is the only way
-in, on the active controller as on every other node. What is decided is replayed before the next
-request is looked at, so each decision sees all before it. If an append fails, the image has seen
-records that the log does not hold: the owner then drops the controller and makes a new one from
-the log.
+Invariants: `on_request` and `on_tick` change nothing that is in the log. Only `replay` does, on the
+active controller as on every other node. The records of a decision are replayed before the next
+request is handled, so each decision sees all decisions before it. If an append fails, the owner
+drops the controller and creates a new one from the log.
 """
 
 from __future__ import annotations
@@ -51,7 +50,8 @@ from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 
 
 class Controller:
-    """Decides for the cluster. One at a time, its image the fold of the log so far."""
+    """Makes the decisions of the cluster, one at a time. Its image is the fold of the log so
+    far."""
 
     __slots__ = ("image", "liveness", "periodic", "rules")
 
@@ -62,26 +62,28 @@ class Controller:
         self.periodic = Periodic(rules)
 
     def take_over(self, now_ms: int, *, is_own_broker_up: bool = False) -> None:
-        """The log is replayed to its end and we lead: sessions of brokers begin now."""
+        """Begin the sessions of brokers, when the log is replayed to its end and this node
+        leads."""
         left = None if is_own_broker_up else self.rules.node_id
         self.liveness.take_over(self.image, left, now_ms)
         self.periodic.take_over(now_ms)
 
     def serves(self, request: type[Request]) -> bool:
-        """Whether `on_request` knows such requests."""
+        """Whether `on_request` handles such requests."""
         return request in _DECISIONS
 
     def on_request(self, request: Request, version: int, moment: Moment) -> Outcome[Response]:
-        """What the request leads to; `version` is the one that it came in."""
+        """The outcome of a request. `version` is the version of the request."""
         outcome = _DECISIONS[type(request)](self, request, version, moment)
         assert moment.next_offset >= 0
         return outcome
 
     def on_tick(self, moment: Moment) -> tuple[MetadataRecord, ...]:
-        """What time alone leads to: a broker that has been silent for too long is fenced; then the
+        """The records due to time alone: fencing a broker that has been silent too long, then
         periodic work that is due.
 
-        One at a time, because each decision must see the one before; call until it gives nothing.
+        Returns one decision at a time, because each must see the one before. Call it until it
+        returns nothing.
         """
         for broker in self.liveness.silent(self.image, moment.now_ms):
             self.liveness.forget(broker.broker_id)
@@ -89,13 +91,13 @@ class Controller:
         return self.periodic.on_tick(self.image, moment.now_ms)
 
     def replay(self, record: MetadataRecord) -> None:
-        """The log says so."""
+        """Apply one record of the log."""
         self.image.replay(record)
 
     def register_broker(
         self, request: BrokerRegistrationRequest, moment: Moment
     ) -> Outcome[Response]:
-        """A broker wants to join."""
+        """Register a broker."""
         alive = self.liveness.is_alive(request.broker_id, moment.now_ms)
         outcome = registration.register_broker(
             self.image, self.rules, request, moment, registration.Contact(is_alive=alive)
@@ -105,7 +107,7 @@ class Controller:
         return outcome
 
     def heartbeat(self, request: BrokerHeartbeatRequest, moment: Moment) -> Outcome[Response]:
-        """A broker says that it is alive."""
+        """Handle a broker's heartbeat."""
         outcome = registration.heartbeat(self.image, self.rules, request)
         if outcome.response.should_shut_down:
             self.liveness.forget(request.broker_id)

@@ -1,6 +1,6 @@
-"""SCRAM credentials and delegation tokens, as the metadata log tells them.
+"""SCRAM credentials and delegation tokens: the fold of their records in the metadata log.
 
-Invariant: what is kept are derived keys and ids, never a password; `repr` shows no key.
+Invariant: only derived keys and ids are kept, never a password. `repr` shows no key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token; its secret is derived from its id and a key that is not in the log."""
+    """A token. Its secret is derived from its id and a key that is not in the log."""
 
     owner: str
     requester: str
@@ -86,7 +86,7 @@ class Credentials:
                 raise AssertionError(f"{type(record).__name__} is not about a credential")
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """What a snapshot says of this family."""
+        """The records of this family for a snapshot."""
         for (name, mechanism), credential in self.scram.items():
             yield UserScramCredentialRecord(
                 name=name,

@@ -1,4 +1,4 @@
-"""The ids that stand for a log directory without an id of its own (KIP-858)."""
+"""Reserved ids for a log directory that is not known (KIP-858)."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ _RESERVED: Final = 100
 
 
 def is_reserved(directory_id: Uuid) -> bool:
-    """Whether no real directory may have that id."""
+    """Whether the id is reserved, so that no real directory may have it."""
     return int.from_bytes(directory_id, "big") < _RESERVED

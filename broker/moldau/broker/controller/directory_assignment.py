@@ -1,10 +1,10 @@
-"""A broker says in which of its log directories replicas lie (KIP-858).
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas (KIP-858).
 
-Invariants: only the broker that is registered under that epoch is believed; a replica that is said
-to be in a directory which is not among the broker's leaves the ISR, as when the directory fails.
+Invariants: a report counts only if the broker is registered with the epoch of the request. A
+replica in a directory that is not among the broker's leaves the ISR, as when the directory fails.
 
-Without this the controller could not tell whose replicas go when a broker of several disks loses
-one of them.
+Without these reports the controller could not tell which replicas are gone when a broker with
+several disks loses one of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 def assign_replicas_to_dirs(
     image: Image, rules: Rules, request: AssignReplicasToDirsRequest
 ) -> Outcome[AssignReplicasToDirsResponse]:
-    """Each replica by itself; what the metadata say already needs no record."""
+    """Handle each replica separately. An assignment that the metadata has already needs no
+    record."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return _refusal(ErrorCode.STALE_BROKER_EPOCH)
@@ -91,7 +92,8 @@ def _assign(
     placed: tuple[tuple[Uuid, int], Uuid],
     records: dict[tuple[Uuid, int], PartitionChangeRecord],
 ) -> None:
-    """The one record of a replica; a later mention takes the place of an earlier one."""
+    """Put the one record of a replica into `records`. A later assignment replaces an earlier
+    one."""
     name, directory_id = placed
     records.pop(name, None)
     topic = image.topics.by_id[name[0]]

@@ -1,6 +1,6 @@
-"""Elections over many partitions: a broker was fenced, unfenced, stops, or somebody asked.
+"""Elections over many partitions: a broker is fenced, unfenced or stops, or a request asks for one.
 
-All of it is `leadership.change_of` applied to the partitions concerned, with the settings of their
+All of them apply `leadership.change_of` to the partitions concerned, with the settings of their
 topics.
 """
 
@@ -34,7 +34,7 @@ _ELECTION_TYPES = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
 def topic_config(image: Image, rules: Rules, topic: str, name: str) -> str | None:
-    """The value in force for the topic: its own, this node's, the cluster's, the default."""
+    """The effective value for the topic: its own, this node's, the cluster's, or the default."""
     own = image.configs.of_topic(topic).get(name)
     if own is not None:
         return own
@@ -45,7 +45,8 @@ def topic_config(image: Image, rules: Rules, topic: str, name: str) -> str | Non
 def circumstances_of(
     image: Image, rules: Rules, topic: str, partition: Partition, active: Collection[int]
 ) -> Circumstances:
-    """How a partition of the topic elects by itself, when those brokers are active."""
+    """The conditions of an automatic election of the topic's partition, when those brokers are
+    active."""
 
     def may_lead(replica: int) -> bool:
         directory = partition.directory_of(replica)
@@ -62,13 +63,13 @@ def circumstances_of(
 
 
 def on_broker_gone(image: Image, rules: Rules, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The broker leaves every ISR, and others lead where it led."""
+    """The changes when the broker leaves every ISR and loses its leaderships."""
     active = image.brokers.active_ids() - {broker_id}
     return _changes(image, rules, active, lambda each: broker_id in each.isr, leaving=broker_id)
 
 
 def on_broker_back(image: Image, rules: Rules, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """Partitions without a leader may have one again."""
+    """The changes for partitions without a leader that may have one again."""
     active = image.brokers.active_ids() | {broker_id}
     return _changes(
         image,
@@ -81,7 +82,8 @@ def on_broker_back(image: Image, rules: Rules, broker_id: int) -> Iterator[Parti
 def on_unclean_shutdown(
     image: Image, rules: Rules, broker_id: int
 ) -> Iterator[PartitionChangeRecord]:
-    """The broker may have lost what it had not flushed: it is neither in sync nor eligible."""
+    """The changes after an unclean shutdown. The broker may have lost unflushed records, so it is
+    neither in sync nor eligible."""
     active = image.brokers.active_ids() - {broker_id}
     return _changes(
         image,
@@ -95,7 +97,8 @@ def on_unclean_shutdown(
 def on_directories_lost(
     image: Image, rules: Rules, broker_id: int, directories: Collection[Uuid]
 ) -> Iterator[PartitionChangeRecord]:
-    """Log directories of the broker failed: what it has there it neither leads nor follows."""
+    """The changes after log directories of the broker failed: its replicas there leave the ISR and
+    do not lead."""
     return _changes(
         image,
         rules,
@@ -132,8 +135,8 @@ def _changes(
 def elect_leaders(
     image: Image, rules: Rules, request: ElectLeadersRequest
 ) -> Outcome[ElectLeadersResponse]:
-    """What an administrator asks for; without a list all partitions that need it, said only of
-    those that got a leader or could not."""
+    """Handle ElectLeaders. Without a list it elects for all partitions that need it, and the
+    response names only those that got a leader or could not."""
     election = _ELECTION_TYPES.get(request.election_type)
     records: list[PartitionChangeRecord] = []
     results: list[ReplicaElectionResult] = []
@@ -160,12 +163,13 @@ def elect_leaders(
 
 
 def give_back(image: Image, rules: Rules, most: int) -> tuple[PartitionChangeRecord, ...]:
-    """Leaderships go back to preferred replicas that can take them, at most so many at once."""
+    """Return leadership to preferred replicas that can take it, for at most `most` partitions."""
     return _elections(image, rules, Election.PREFERRED, most)
 
 
 def elect_uncleanly(image: Image, rules: Rules, most: int) -> tuple[PartitionChangeRecord, ...]:
-    """Partitions without a leader get one, where their topic may lose records for it."""
+    """Elect leaders for at most `most` partitions without one, if their topic allows unclean
+    elections."""
     return _elections(image, rules, Election.UNCLEAN, most)
 
 
@@ -231,5 +235,5 @@ def _result(partition_id: int, code: ErrorCode, message: str | None = None) -> P
 
 
 def leads_anything(image: Image, broker_id: int) -> bool:
-    """Whether any partition is led by the broker."""
+    """Whether the broker leads any partition."""
     return any(partition.leader == broker_id for _, _, partition in image.topics.all_partitions())

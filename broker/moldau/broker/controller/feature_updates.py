@@ -1,9 +1,9 @@
-"""UpdateFeatures: moving the cluster's features to other levels (KIP-584, KIP-778).
+"""UpdateFeatures: change the finalized levels of the cluster's features (KIP-584, KIP-778).
 
-The update is made as a whole or not at all: one feature that cannot move stops the others. A level
-is written only when every registered broker and controller can run at it. Going down is refused
-unless it was asked for, and for `metadata.version` only as far as no record changed its meaning,
-because what was written cannot be unwritten.
+The update is done as a whole or not at all: one invalid feature rejects all. A level is written
+only if every registered broker and controller can run at it. A downgrade must be requested as one.
+For `metadata.version` it must not cross a level at which records changed their meaning, because
+written records cannot be changed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class UpgradeType(IntEnum):
 def update_features(
     image: Image, rules: Rules, request: UpdateFeaturesRequest, version: int
 ) -> Outcome[UpdateFeaturesResponse]:
-    """The new levels; `version` is that of the request, since old ones say downgrades otherwise."""
+    """Update the levels. `version` is that of the request, since old versions encode downgrades
+    differently."""
     updates = {each.feature: each for each in request.feature_updates}
     levels = {**image.features.levels}
     levels.update({each.feature: each.max_version_level for each in updates.values()})
@@ -154,8 +155,8 @@ def _records(image: Image, rules: Rules, update: FeatureUpdateKey) -> list[Metad
 
 
 def min_isr_record(min_isr: int) -> ConfigRecord:
-    """With eligible leader replicas the cluster's smallest ISR stands in the log, since brokers
-    with different settings files would disagree on who is eligible."""
+    """The record of the cluster's minimum ISR. Eligible leader replicas need it in the log: brokers
+    with different settings files would disagree about which replicas are eligible."""
     return ConfigRecord(
         resource_type=ALL_BROKERS.resource_type,
         resource_name=ALL_BROKERS.name,

@@ -1,7 +1,7 @@
 """The finalized levels of the cluster's features.
 
 Invariant: a feature at level 0 is not finalized and has no entry. `metadata.version` is always
-there once the bootstrap records are replayed; before, the lowest one holds.
+present after the bootstrap records were replayed; before that, the lowest one applies.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Features:
 
     @property
     def metadata_version(self) -> int:
-        """What the records of this cluster may say."""
+        """The level that determines which records this cluster may contain."""
         return self.levels.get(METADATA_VERSION, METADATA_VERSION_LOWEST)
 
     @property
@@ -43,7 +43,7 @@ class Features:
         return self.level_of(ELR_VERSION) > 0
 
     def level_of(self, feature: str) -> int:
-        """The finalized level; 0 when there is none."""
+        """The finalized level; 0 if there is none."""
         return self.levels.get(feature, 0)
 
     def replay(self, record: MetadataRecord) -> None:
@@ -55,8 +55,8 @@ class Features:
             self.levels[record.name] = record.feature_level
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """What a snapshot says of this family: metadata.version before all others, because it says
-        how the rest is to be read."""
+        """The records of this family for a snapshot. metadata.version comes first, because it
+        determines how the rest is read."""
         if METADATA_VERSION in self.levels:
             yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)
         for name, level in sorted(self.levels.items()):

@@ -1,11 +1,11 @@
 """The cluster's metadata: the fold of `__cluster_metadata`.
 
-Invariants: only `replay` changes an image; the image after any prefix of the log equals the image
-after the records of its snapshot; records between BeginTransaction and EndTransaction take effect
-together or (AbortTransaction) not at all (KIP-868).
+Invariants: only `replay` changes an image. The image after any prefix of the log equals the image
+after the records of its snapshot. Records between BeginTransaction and EndTransaction take effect
+together, or (AbortTransaction) not at all (KIP-868).
 
-Each family of records has its own class and module. The image only routes, so that no place grows
-with every kind of record.
+Each family of records has its own class and module. The image only routes records, so that no
+single place grows with every kind of record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Family: TypeAlias = (
     Features | Brokers | Topics | Configs | ClientQuotas | ProducerIds | Acls | Credentials
 )
 
-# In the order of a snapshot: what others depend on comes first.
+# In the order of a snapshot: a family comes after those that it depends on.
 _FAMILIES: Final[tuple[tuple[str, type[Family]], ...]] = (
     ("features", Features),
     ("brokers", Brokers),
@@ -53,7 +53,7 @@ _FAMILY_OF: Final[dict[type[MetadataRecord], str]] = {
 
 
 class Image:
-    """Everything that the metadata log has said so far."""
+    """The state after all records of the metadata log that were replayed so far."""
 
     __slots__ = (
         "_transaction",
@@ -91,11 +91,12 @@ class Image:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether records wait for the end of their transaction; no snapshot can be made then."""
+        """Whether records wait for the end of their transaction. No snapshot can be made then."""
         return self._transaction is not None
 
     def replay(self, record: MetadataRecord) -> None:
-        """Apply the next record of the log. CorruptLog when it cannot follow those before it."""
+        """Apply the next record of the log. Raises CorruptLog if it cannot follow the records
+        before it."""
         match record:
             case BeginTransactionRecord():
                 if self._transaction is not None:
@@ -112,19 +113,19 @@ class Image:
                 self._apply(record)
 
     def replay_all(self, records: Iterable[MetadataRecord]) -> None:
-        """Apply the records in their order."""
+        """Apply the records in order."""
         for record in records:
             self.replay(record)
 
     def records(self) -> Iterator[MetadataRecord]:
-        """The records of a snapshot: replayed on an empty image they give this one."""
+        """The records of a snapshot. Replayed on an empty image they produce an equal one."""
         assert self._transaction is None, "half a transaction cannot be in a snapshot"
         metadata_version = self.features.metadata_version
         for name, _ in _FAMILIES:
             yield from getattr(self, name).records(metadata_version)
 
     def copy(self) -> Image:
-        """An image that later records do not change."""
+        """A copy of the image that later records do not change."""
         twin = Image()
         twin.replay_all(self.records())
         return twin

@@ -1,8 +1,8 @@
-"""AlterPartition: a leader proposes another ISR, and the controller takes it or says why not.
+"""AlterPartition: a leader proposes another ISR, and the controller accepts or rejects it.
 
-Invariants: only the leader of the present epoch changes an ISR, and only on the ground of the state
-that it is in (the partition epoch); nobody joins whose broker is fenced, stops, or is another
-incarnation than the one that fetched (KIP-841, KIP-903). Rules and codes are Kafka's.
+Invariants: only the leader of the present epoch changes an ISR, and only based on the present state
+(the partition epoch). A replica may not join if its broker is fenced, is in controlled shutdown, or
+is another incarnation than the one that fetched (KIP-841, KIP-903). Rules and codes are Kafka's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ANY_EPOCH = -1
 def alter_partition(
     image: Image, rules: Rules, request: AlterPartitionRequest, version: int
 ) -> Outcome[AlterPartitionResponse]:
-    """Each partition on its own."""
+    """Handle each partition separately."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         code = ErrorCode.STALE_BROKER_EPOCH
@@ -82,7 +82,7 @@ def _alter_one(
     record = assignment_change(name, partition, wanted, at)
     after = partition if record is None else partition.changed(record)
     if after.leader != asker[0]:
-        # The change ended a move, and the leader goes with it.
+        # The change completed a reassignment that removes the leader itself.
         is_known = asker[1] >= _NEW_LEADER_SINCE
         code = ErrorCode.NEW_LEADER_ELECTED if is_known else ErrorCode.FENCED_LEADER_EPOCH
         return _refused(asked, code), record
@@ -99,7 +99,7 @@ def _alter_one(
 
 
 def _isr_of(asked: AlterPartitionRequestPartitionData, version: int) -> dict[int, int]:
-    """The broker epoch of each replica, where it is told."""
+    """The broker epoch of each replica, if the request has it."""
     if version < _EPOCHS_SINCE:
         return dict.fromkeys(asked.new_isr, _ANY_EPOCH)
     return {each.broker_id: each.broker_epoch for each in asked.new_isr_with_epochs}
@@ -115,7 +115,7 @@ def _refusal(
         asked.leader_epoch > partition.leader_epoch
         or asked.partition_epoch > partition.partition_epoch
     ):
-        return ErrorCode.NOT_CONTROLLER  # the leader has heard of more than we have
+        return ErrorCode.NOT_CONTROLLER  # the leader knows newer metadata than we do
     if asked.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != partition.leader:

@@ -1,13 +1,17 @@
-"""Who leads a partition when a broker comes, goes or is asked for: one change record or none.
+"""The leader of a partition after a broker joins, leaves or an election is requested: one change
+record or none.
 
-Invariants: a clean election picks only a replica that holds all committed records: one of the
-in-sync replicas or, with KIP-966, of the eligible leader replicas (ELR). With it the ISR may become
-empty, and the ELR stays empty while the ISR is large enough. Without it the last in-sync replica
-stays in the ISR when it goes, because nothing else would remember it.
+Invariants: a clean election selects only a replica that holds all committed records: one of the
+in-sync replicas or, with KIP-966, of the eligible leader replicas (ELR). With KIP-966 the ISR may
+become empty, and the ELR stays empty while the ISR is large enough. Without it the last in-sync
+replica stays in the ISR when it leaves, because nothing else would remember it.
 
-Order of choice: the leader that is there, the first of `replicas` that may lead cleanly, the last
-known leader if nobody else is known (it lost data, so it starts as recovering), and only where
-unclean elections are allowed any replica that is alive.
+Order of choice:
+
+1. the present leader;
+2. the first of `replicas` that may lead cleanly;
+3. the last known leader, if no other candidate is known (it lost data, so it starts as recovering);
+4. any live replica, only if unclean elections are allowed.
 """
 
 from __future__ import annotations
@@ -38,14 +42,14 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What an election needs to know besides the partition."""
+    """The inputs of an election besides the partition."""
 
     may_lead: Callable[[int], bool]
     election: Election
     min_isr: int
     is_elr_enabled: bool
     are_directories_known: bool = True
-    """The cluster's metadata.version records the log directories of replicas."""
+    """Whether the cluster's metadata.version records the log directories of replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +66,9 @@ def change_of(
     leaving: int | None = None,
     lost_its_data: int | None = None,
 ) -> PartitionChangeRecord | None:
-    """What becomes of the partition; None when nothing changes.
+    """The change of the partition; None if nothing changes.
 
-    `leaving` goes out of the ISR; `lost_its_data` out of ISR and ELR, as it did not stop in good
-    order.
+    `leaving` leaves the ISR. `lost_its_data` leaves ISR and ELR, because its shutdown was unclean.
     """
     isr = [each for each in partition.isr if each not in (leaving, lost_its_data)]
     elected = _elect(partition, isr, circumstances, lost_its_data)
@@ -102,10 +105,10 @@ def assignment_change(
     wanted: Partition,
     circumstances: Circumstances,
 ) -> PartitionChangeRecord | None:
-    """The partition shall be as `wanted`: other replicas in sync, or other replicas at all. A move
-    whose new replicas are all in sync ends with it. None when nothing changes.
+    """The change to the partition `wanted`, with another ISR or other replicas. If all added
+    replicas are in sync, it also completes the reassignment. None if nothing changes.
 
-    Where replicas leave, the leader epoch goes up, so that their fetches are refused.
+    If replicas are removed, the leader epoch is raised, so that their fetches are rejected.
     """
     after = completed(wanted) or wanted
     isr = list(after.isr)
@@ -175,7 +178,7 @@ def _eligible(
     lost_its_data: int | None,
     replicas: tuple[int, ...],
 ) -> tuple[list[int], list[int]]:
-    """The ELR and the last known leader that go with that ISR, among those replicas."""
+    """The ELR and the last known leader that belong to that ISR, among those replicas."""
     if not at.is_elr_enabled:
         return (
             [each for each in partition.elr if each in replicas],

@@ -1,7 +1,8 @@
-"""Features, the levels we can run them at, and what each metadata.version writes.
+"""Features, the levels that this code can run them at, and the record versions of each
+metadata.version.
 
-Invariant: nothing is written in a version that the finalized metadata.version does not know, since
-an older node of the cluster must be able to read it.
+Invariant: no record is written in a version that the finalized metadata.version does not know,
+since an older node of the cluster must be able to read it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SUPPORTED: Final[Mapping[str, LevelRange]] = {
     STREAMS_VERSION: LevelRange(0, 1),
 }
 
-# Feature level and name of every metadata.version from 3.3-IV3 on.
+# Release, lowest IV and highest IV of every metadata.version from 3.3-IV3 on.
 _RELEASES: Final = (
     ("3.3", 3, 3),
     ("3.4", 0, 0),
@@ -71,7 +72,7 @@ METADATA_VERSION_NAMES: Final[Mapping[int, str]] = dict(
 )
 assert METADATA_VERSION_NEWEST in METADATA_VERSION_NAMES
 
-# What a new cluster starts with at each metadata.version: (feature, since, level).
+# The levels that a new cluster starts with at each metadata.version: (feature, since, level).
 _DEFAULTS: Final = (
     (ELR_VERSION, 26, 1),
     (GROUP_VERSION, 22, 1),
@@ -85,12 +86,13 @@ _DIRECTORIES_SINCE: Final = 17
 _ELR_SINCE: Final = 23
 _CORDONED_SINCE: Final = 30
 
-# Those that changed what records say: no downgrade leads below one of them.
+# The levels that changed the meaning of records. No downgrade crosses one of them.
 _RECORDS_CHANGED_AT: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
 
 
 def metadata_version_level(name: str) -> int | None:
-    """The level that people write as `4.3-IV0`, or as `4.3` for the newest of a release."""
+    """The level of a metadata.version written as `4.3-IV0`, or as `4.3` for the newest of a
+    release."""
     newest = None
     for level, known in METADATA_VERSION_NAMES.items():
         if known == name:
@@ -101,7 +103,8 @@ def metadata_version_level(name: str) -> int | None:
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:
-    """The levels that a new cluster of this metadata.version starts with, itself included."""
+    """The levels that a new cluster of this metadata.version starts with, including
+    metadata.version itself."""
     levels = {METADATA_VERSION: metadata_version}
     for feature, since, level in _DEFAULTS:
         if metadata_version >= since:
@@ -110,7 +113,7 @@ def default_levels(metadata_version: int) -> dict[str, int]:
 
 
 def changes_records_between(lower: int, higher: int) -> bool:
-    """Whether a record written at `higher` may mean nothing at `lower`."""
+    """Whether a record written at `higher` may not be understood at `lower`."""
     return any(lower < level <= higher for level in _RECORDS_CHANGED_AT)
 
 
@@ -130,7 +133,7 @@ def supports_cordoned_directories(metadata_version: int) -> bool:
 
 
 def record_version(record: MetadataRecord, metadata_version: int) -> int:
-    """The version to write the record in at this metadata.version."""
+    """The version in which the record is written at this metadata.version."""
     match record:
         case PartitionRecord() | PartitionChangeRecord():
             if supports_elr(metadata_version):
@@ -153,7 +156,8 @@ def _registration_version(metadata_version: int) -> int:
 
 
 def _change_version(record: BrokerRegistrationChangeRecord) -> int:
-    """The lowest version that can say it; the decision knows what the cluster understands."""
+    """The lowest version that can hold the record's fields. The decision that made the record knows
+    what the cluster understands."""
     if record.cordoned_log_dirs is not None:
         return 3
     if record.log_dirs:

@@ -1,7 +1,8 @@
-"""Which brokers have been heard of lately. Not in the log: it is forgotten with the controller.
+"""The last contact with each broker. It is not in the log, so a new controller starts without it.
 
-Invariant: a broker that is registered and not fenced has a time of contact, so silence is noticed
-also when it began before this controller took over.
+Invariant: every registered and unfenced broker has a contact time, so its silence is noticed even
+if it began before this controller took over. Only the broker of this process may lack one while it
+is not up; it then counts as silent.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from moldau.broker.controller.image import Image
 
 
 class Liveness:
-    """When each broker was heard of last."""
+    """The time of the last contact with each broker."""
 
     __slots__ = ("_contacts_ms", "_session_timeout_ms")
 
@@ -20,8 +21,9 @@ class Liveness:
         self._contacts_ms: dict[int, int] = {}
 
     def take_over(self, image: Image, left_id: int | None, now_ms: int) -> None:
-        """This controller became active: all get a whole session to be heard again, but `left_id`:
-        the broker of this process that is not up yet, whose earlier incarnation has ended."""
+        """Start a full session for every unfenced broker, when this controller becomes active. The
+        exception is `left_id`: the broker of this process, if it is not up yet, because its earlier
+        incarnation has ended."""
         self._contacts_ms = {
             each.broker_id: now_ms
             for each in image.brokers.by_id.values()
@@ -29,20 +31,20 @@ class Liveness:
         }
 
     def touch(self, broker_id: int, now_ms: int) -> None:
-        """The broker was heard of."""
+        """Note a contact with the broker."""
         self._contacts_ms[broker_id] = now_ms
 
     def forget(self, broker_id: int) -> None:
-        """The broker is gone or fenced."""
+        """Drop a broker that is gone or fenced."""
         self._contacts_ms.pop(broker_id, None)
 
     def is_alive(self, broker_id: int, now_ms: int) -> bool:
-        """Whether the broker was heard of within its session."""
+        """Whether the last contact was within the broker's session."""
         contact_ms = self._contacts_ms.get(broker_id)
         return contact_ms is not None and now_ms - contact_ms < self._session_timeout_ms
 
     def silent(self, image: Image, now_ms: int) -> list[Broker]:
-        """The brokers to be fenced: not fenced yet, and not heard of for a session."""
+        """The brokers to fence: unfenced, and without contact for a session."""
         return [
             each
             for each in image.brokers.by_id.values()
@@ -50,7 +52,7 @@ class Liveness:
         ]
 
     def next_expiry_ms(self, image: Image) -> int | None:
-        """When the next session ends if nobody is heard of; None when there is none."""
+        """When the next session ends without further contact; None if there is no session."""
         ends = [
             self._contacts_ms[each.broker_id] + self._session_timeout_ms
             for each in image.brokers.by_id.values()

@@ -1,7 +1,7 @@
-"""How many more replicas this node has files for, in one decision.
+"""The number of further replicas for which this node has file descriptors, within one decision.
 
-A topic that is more than that is refused while it is only a wish: once it is in the metadata log,
-the node has to open all of it at each start.
+A topic that needs more is rejected when it is requested: once it is in the metadata log, the node
+must open all of it at each start.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from moldau.runtime.files import OpenFiles
 
 
 class LogRoom:
-    """Made for one request; topics take their part of it one after the other."""
+    """Created for one request. Its topics take their part one after the other."""
 
     __slots__ = ("_files", "_logs", "_node_id", "_taken")
 
     def __init__(self, image: Image, node_id: int, files: OpenFiles | None) -> None:
-        """`files` are those of the process; None: nothing limits them."""
+        """`files` are those of the process. None means no limit."""
         self._files = files
         self._node_id = node_id
         self._logs = 0 if files is None else _replicas_on(image, node_id)
         self._taken = 0
 
     def take(self, partitions: Iterable[Partition]) -> None:
-        """KafkaError when those of their replicas that this node would hold are too many."""
+        """Take room for these partitions. Raises KafkaError if this node would hold too many of
+        their replicas."""
         if self._files is None:
             return
         more = sum(self._node_id in each.replicas for each in partitions)
@@ -40,7 +41,7 @@ class LogRoom:
 
 def _replicas_on(image: Image, node_id: int) -> int:
     topics = image.topics.by_id.values()
-    if len(image.brokers.by_id) == 1:  # usual, and quick
+    if len(image.brokers.by_id) == 1:  # the common case, and fast
         return sum(len(topic.partitions) for topic in topics)
     return sum(
         node_id in partition.replicas for topic in topics for partition in topic.partitions.values()

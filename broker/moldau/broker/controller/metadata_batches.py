@@ -1,7 +1,7 @@
-"""Metadata records as batches of a log or a snapshot, and back.
+"""Encode metadata records as batches of a log or a snapshot, and decode them.
 
-Invariant: the records of one decision are one batch, which a log holds whole or not at all; each is
-written in the version that the cluster's metadata.version knows.
+Invariant: the records of one decision are one batch, which a log holds as a whole or not at all.
+Each record is written in the version that the cluster's metadata.version knows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SNAPSHOT_BATCH_RECORDS: Final = 1024
 def encode_records(
     records: Sequence[MetadataRecord], metadata_version: int, timestamp_ms: int
 ) -> bytearray:
-    """One batch of at least one record; offsets and epoch are the log's to stamp."""
+    """Encode at least one record as one batch. The log sets its offsets and epoch."""
     builder = BatchBuilder()
     for record in records:
         version = record_version(record, metadata_version)
@@ -36,7 +36,7 @@ def encode_records(
 
 
 def decode_records(batch: Batch) -> list[MetadataRecord]:
-    """What a batch says; nothing when it belongs to the quorum itself."""
+    """The records of a batch; none if it is a control batch of the quorum."""
     if batch.header.is_control:
         return []
     records = []
@@ -48,14 +48,14 @@ def decode_records(batch: Batch) -> list[MetadataRecord]:
 
 
 def replay_batches(image: Image, batches: Iterable[Batch]) -> None:
-    """Everything that the batches say, in their order."""
+    """Replay all records of the batches in order."""
     for batch in batches:
         image.replay_all(decode_records(batch))
 
 
 def deleted_topics(batches: Iterable[Batch]) -> dict[Uuid, str | None]:
-    """The topics of which the batches say that they were deleted, with their names where these are
-    told too. Ids are never used again, so none of them can live."""
+    """The topics that the batches delete, with their names if the batches have these too. Ids are
+    never reused, so none of these topics can exist."""
     names: dict[Uuid, str] = {}
     deleted: dict[Uuid, str | None] = {}
     for batch in batches:
@@ -68,14 +68,14 @@ def deleted_topics(batches: Iterable[Batch]) -> dict[Uuid, str | None]:
 
 
 def snapshot_batches(image: Image, timestamp_ms: int) -> Iterator[bytearray]:
-    """The image as batches of bounded size."""
+    """The image as batches of limited size."""
     yield from batches_of(image.records(), image.features.metadata_version, timestamp_ms)
 
 
 def batches_of(
     records: Iterable[MetadataRecord], metadata_version: int, timestamp_ms: int
 ) -> Iterator[bytearray]:
-    """The records as batches of bounded size."""
+    """The records as batches of limited size."""
     left = iter(records)
     while taken := list(islice(left, SNAPSHOT_BATCH_RECORDS)):
         yield encode_records(taken, metadata_version, timestamp_ms)

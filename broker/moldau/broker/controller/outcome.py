@@ -1,7 +1,9 @@
-"""What a decision is: records to append, and the answer to give once they are committed.
+"""The result of a controller's decision: records to append, and the response after they are
+committed.
 
 Invariant: an outcome changes nothing by itself. Its records change the image when they are
-replayed, and only then may the response leave. An outcome without records may be answered at once.
+replayed, and only then may the response be sent. An outcome without records may be answered at
+once.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 BATCH_RECORDS_MAX = 10_000
-"""Records that a request of a user may make: they enter the log as one batch, all or none."""
+"""The maximum number of records for a user's request. They enter the log as one batch, all or
+none."""
 
 
 def check_record_count(records: Sized) -> None:
-    """KafkaError for more of them than that; as Kafka calls it."""
+    """Raise POLICY_VIOLATION, as Kafka does, for more than BATCH_RECORDS_MAX records."""
     if len(records) > BATCH_RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -45,11 +48,11 @@ class Outcome(Generic[R_co]):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a decision may know besides the image: the time, where its first record will stand in
-    the log, chance, and what the process has room for."""
+    """The inputs of a decision besides the image: the time, the log offset of its first record,
+    randomness, and how many files the process may still open."""
 
     now_ms: int
     next_offset: int
     random: Random
     open_files: OpenFiles | None = None
-    """Of this process, for requests that make logs; None: nothing limits them."""
+    """The open files of this process, for requests that create logs. None means no limit."""

@@ -1,4 +1,4 @@
-"""CreatePartitions: a topic gets more partitions; it never loses one.
+"""CreatePartitions: add partitions to topics. Partitions are never removed.
 
 Each topic of a request succeeds or fails on its own.
 """
@@ -33,7 +33,7 @@ from moldau.protocol.messages.create_partitions import (
 def create_partitions(
     image: Image, rules: Rules, request: CreatePartitionsRequest, moment: Moment
 ) -> Outcome[CreatePartitionsResponse]:
-    """The new partitions, and why others cannot be made."""
+    """Create the new partitions. The response has an error for each topic that fails."""
     named = Counter(each.name for each in request.topics)
     room = LogRoom(image, rules.node_id, moment.open_files)
     records: list[MetadataRecord] = []

@@ -1,7 +1,7 @@
-"""What the controller does from time to time, beside the watch over sessions.
+"""Periodic work of the controller, besides watching sessions.
 
-Invariant: work that found more to do than one batch takes is due again at once; else it rests for
-its interval. A controller that takes over begins with a rest.
+Invariant: work that filled a batch is due again at once; otherwise it pauses for its interval. A
+controller that takes over begins with such a pause.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.broker.controller.rules import Rules
 from moldau.protocol.declare import MetadataRecord
 
 MOST: Final = 1000
-"""Records that one turn of such work may make."""
+"""The maximum number of records in one turn of such work."""
 
 Work: TypeAlias = Callable[[Image, Rules, int], tuple[MetadataRecord, ...]]
 
@@ -35,11 +35,11 @@ class Periodic:
         self._due_ms: dict[Work, int] = {}
 
     def take_over(self, now_ms: int) -> None:
-        """This controller became active."""
+        """Start the intervals, when this controller becomes active."""
         self._due_ms = {work: now_ms + interval_ms for work, interval_ms in self._works}
 
     def on_tick(self, image: Image, now_ms: int) -> tuple[MetadataRecord, ...]:
-        """The records of what is due, of one kind; call until it gives none."""
+        """The records of one kind of work that is due. Call it until it returns none."""
         for work, interval_ms in self._works:
             if now_ms < self._due_ms.get(work, now_ms + 1):
                 continue

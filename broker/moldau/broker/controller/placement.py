@@ -1,10 +1,10 @@
-"""Which brokers get the replicas of new partitions: striped over racks, then over brokers.
+"""Place the replicas of new partitions: striped over racks, then over brokers.
 
-Invariants: no partition has two replicas on one broker; the first replica, which is to lead, is on
-a living broker as long as one is alive; the replicas of a partition are in as many racks as
-possible; leaders and replicas are spread evenly over racks and brokers when all racks are alike.
+Invariants: no partition has two replicas on one broker. The first replica, which is to lead, is on
+a live broker if there is one. The replicas of a partition are in as many racks as possible. Leaders
+and replicas are spread evenly over racks and brokers if all racks are alike.
 
-Where the stripes start is chance, so that many small topics do not all begin on the same broker.
+The start of the stripes is random, so that many small topics do not all begin on the same broker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
 
 class _Rack:
-    """The brokers of one rack, dealt out in turn: those alive before those that are fenced."""
+    """The brokers of one rack, dealt out in turn: the live ones before the fenced ones."""
 
     def __init__(self, candidates: Iterable[Candidate], random: Random) -> None:
         ordered = sorted(candidates)
@@ -57,7 +57,8 @@ class _Ring:
 def place(
     partitions: int, replication_factor: int, candidates: Iterable[Candidate], random: Random
 ) -> list[list[int]]:
-    """The replicas of each partition. KafkaError INVALID_REPLICATION_FACTOR when it cannot be."""
+    """The replicas of each partition. Raises INVALID_REPLICATION_FACTOR if the placement is
+    impossible."""
     known = list(candidates)
     if replication_factor < 1:
         raise _refusal("Replication factor must be larger than 0", replication_factor, known)
@@ -88,7 +89,8 @@ def place(
 
 
 def _stripe(racks: list[_Rack], first: int, turn: int, replication_factor: int) -> list[int]:
-    """One partition: a replica from each rack in turn, beginning where somebody is alive."""
+    """The replicas of one partition: one from each rack in turn, beginning with a rack that has a
+    live broker."""
     order = [racks[(first + step) % len(racks)] for step in range(len(racks))]
     leading = next(place for place, rack in enumerate(order) if rack.has_living)
     order = order[leading:] + order[:leading]

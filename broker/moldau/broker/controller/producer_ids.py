@@ -1,4 +1,4 @@
-"""Blocks of producer ids, handed to brokers so that no id is ever given twice (KIP-730).
+"""Blocks of producer ids, allocated to brokers so that no id is ever used twice (KIP-730).
 
 Invariant: the next block's first id only grows.
 """
@@ -52,7 +52,8 @@ class ProducerIds:
         self.next_id = record.next_producer_id
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """What a snapshot says of this family; who asked last does not matter any more."""
+        """The records of this family for a snapshot. The broker of the last request does not matter
+        any more."""
         if self.next_id:
             yield ProducerIdsRecord(broker_id=-1, next_producer_id=self.next_id)
 
@@ -60,7 +61,7 @@ class ProducerIds:
 def allocate_producer_ids(
     image: Image, request: AllocateProducerIdsRequest
 ) -> Outcome[AllocateProducerIdsResponse]:
-    """A block for the broker, if that is the one that is registered."""
+    """Allocate a block to the broker, if it is registered with the epoch of the request."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return Outcome((), _refusal(ErrorCode.STALE_BROKER_EPOCH))

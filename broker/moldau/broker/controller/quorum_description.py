@@ -1,7 +1,7 @@
-"""DescribeQuorum: the metadata log's leader, its voters, and how far each has come (KIP-595).
+"""DescribeQuorum: the metadata log's leader, its voters, and the progress of each (KIP-595).
 
-The question is for one partition, that of the metadata log. A request that asks for anything else
-is refused at each partition that it names, that one included, as Kafka does.
+The request is for one partition, that of the metadata log. If it names anything else, every
+partition in it gets an error, including that one, as in Kafka.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DISKS_SINCE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the leader knows of the quorum now."""
+    """What the leader knows about the quorum now."""
 
     leader_id: int
     leader_epoch: int
@@ -42,14 +42,15 @@ class Standing:
     now_ms: int
     monotonic_ms: int = 0
     progress: Mapping[int, Progress] = field(default_factory=dict)
-    """How far the other voters are; their times are of the clock of `monotonic_ms`."""
+    """The progress of the other voters. Its times are of the clock of `monotonic_ms`."""
     observers: Mapping[int, Progress] = field(default_factory=dict)
 
 
 def describe_quorum(
     image: Image, standing: Standing, request: DescribeQuorumRequest, version: int
 ) -> DescribeQuorumResponse:
-    """The quorum as its leader sees it; from version 2 on with disks and addresses (KIP-853)."""
+    """The quorum as its leader sees it; since version 2 with directory ids and addresses
+    (KIP-853)."""
     asked = [
         (each.topic_name, [one.partition_index for one in each.partitions])
         for each in request.topics
@@ -112,7 +113,7 @@ def _partition(standing: Standing) -> DescribeQuorumResponsePartitionData:
 
 
 def _replica(standing: Standing, voter: Voter) -> ReplicaState:
-    """The leader has always just fetched from itself."""
+    """The state of a voter. The leader counts as having just fetched from itself."""
     if voter.voter_id != standing.leader_id:
         known = standing.progress.get(voter.voter_id, Progress())
         return _progressed(standing, voter.voter_id, known)
@@ -125,7 +126,7 @@ def _replica(standing: Standing, voter: Voter) -> ReplicaState:
 
 
 def _progressed(standing: Standing, replica_id: int, progress: Progress) -> ReplicaState:
-    """Another replica, by its fetches."""
+    """The state of another replica, from its fetches."""
 
     def wall_ms(then_ms: int) -> int:
         return then_ms if then_ms < 0 else standing.now_ms - (standing.monotonic_ms - then_ms)
@@ -140,7 +141,7 @@ def _progressed(standing: Standing, replica_id: int, progress: Progress) -> Repl
 
 
 def _node(image: Image, voter: Voter) -> Node:
-    """Where the voter is reached: as the log of the quorum says, else as it registered itself."""
+    """The addresses of a voter: those in the log of the quorum, else those of its registration."""
     endpoints = voter.endpoints
     registered = image.brokers.controllers.get(voter.voter_id)
     if not endpoints and registered is not None:

@@ -1,4 +1,4 @@
-"""Client quotas, as the metadata log tells them. Who decides about them comes with the quotas.
+"""Client quotas: the fold of their records. Enforcing and changing them is not built yet.
 
 Invariant: an entity without a quota has no entry.
 """
@@ -12,11 +12,11 @@ from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 
 Entity: TypeAlias = frozenset[tuple[str, str | None]]
-"""Whom a quota is for: (type, name) pairs; a null name is the default of its type."""
+"""The entity of a quota: (type, name) pairs. A null name is the default of its type."""
 
 
 class ClientQuotas:
-    """Values by entity and key."""
+    """Quota values by entity and key."""
 
     RECORDS = (ClientQuotaRecord,)
 
@@ -46,7 +46,7 @@ class ClientQuotas:
                 del self.by_entity[entity]
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """What a snapshot says of this family."""
+        """The records of this family for a snapshot."""
         for entity, quotas in self.by_entity.items():
             parts = sorted(entity, key=lambda part: part[0])
             for key, value in sorted(quotas.items()):

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: moves are begun, replaced, called off
-and looked at (KIP-455, KIP-860).
+"""AlterPartitionReassignments and ListPartitionReassignments: begin, replace, cancel and list moves
+(KIP-455, KIP-860).
 
-What a move is stands in `assignment`; it ends in the AlterPartition that brings the last added
-replica into the ISR. Each partition of a request succeeds or fails on its own. Codes are Kafka's.
+`assignment` describes a move. It ends with the AlterPartition that adds the last added replica to
+the ISR. Each partition of a request succeeds or fails on its own. Codes are Kafka's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
 def alter_reassignments(
     image: Image, rules: Rules, request: AlterPartitionReassignmentsRequest, moment: Moment
 ) -> Outcome[AlterPartitionReassignmentsResponse]:
-    """Begin the moves that can be, and say why the others cannot."""
+    """Begin or cancel moves. The response has an error for each partition that fails."""
     may_grow = request.allow_replication_factor_change
     room = LogRoom(image, rules.node_id, moment.open_files)
     records: dict[tuple[Uuid, int], PartitionChangeRecord] = {}
@@ -62,7 +62,7 @@ def alter_reassignments(
             except KafkaError as error:
                 code, reason = error.code, error.reason
                 if code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
-                    reason = None  # as Kafka has it
+                    reason = None  # as in Kafka
             rows.append(
                 ReassignablePartitionResponse(
                     partition_index=asked.partition_index, error_code=code, error_message=reason
@@ -136,7 +136,7 @@ def _begin(image: Image, partition: Partition, goal: list[int], *, may_grow: boo
 def list_reassignments(
     image: Image, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The moves that are going on; what does not move, or does not exist, is left out."""
+    """The moves in progress. A partition that does not move or does not exist is left out."""
     topics = []
     for topic, numbers in _wanted(image, request):
         moving = list(_moving(topic, numbers))

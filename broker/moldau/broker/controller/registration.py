@@ -1,14 +1,14 @@
 """How brokers and controllers join, stay and leave: registration, heartbeats, fencing.
 
-A broker's states and what moves it between them:
+The states of a broker and their transitions:
 
     registered -> FENCED -> (caught up, wants it) UNFENCED -> (wants to stop) STOPPING -> FENCED
                     ^------ (wants it, or is silent) ---'
 
-Invariants: the broker epoch is the offset of the registration, so a request with another one is of
-an earlier incarnation and refused; a living incarnation cannot be replaced by another; a broker
-that did not stop in good order loses its places in ISR and ELR before it is registered anew,
-because it may have lost what it had not flushed (KIP-966).
+Invariants: the broker epoch is the offset of the registration, so a request with another epoch is
+from another incarnation and is rejected. A live incarnation cannot be replaced by another one. A
+broker with an unclean shutdown loses its places in ISR and ELR before it is registered again,
+because it may have lost unflushed records (KIP-966).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from moldau.protocol.schemas.broker_log import (
 
 
 class BrokerState(Enum):
-    """Where a broker stands, between two heartbeats."""
+    """The state of a broker between two heartbeats."""
 
     FENCED = "takes no part"
     UNFENCED = "leads and follows"
@@ -83,7 +83,7 @@ _LEGAL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """What the controller knows of a broker besides the log."""
+    """What the controller knows about a broker besides the log."""
 
     is_alive: bool
 
@@ -95,7 +95,8 @@ def register_broker(
     moment: Moment,
     contact: Contact,
 ) -> Outcome[BrokerRegistrationResponse]:
-    """A new incarnation; the same one again keeps its epoch, since its request may be a retry."""
+    """Register a new incarnation. If the same one registers again, it keeps its epoch, since the
+    request may be a retry."""
     try:
         before = _check_registration(image, rules, request, contact)
     except KafkaError as error:
@@ -221,7 +222,8 @@ def _register_record(
 def heartbeat(
     image: Image, rules: Rules, request: BrokerHeartbeatRequest
 ) -> Outcome[BrokerHeartbeatResponse]:
-    """The broker is alive, says how far it has read the log and what it wants."""
+    """Handle a sign of life. The request also has the broker's position in the metadata log and its
+    wishes."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return Outcome(
@@ -263,7 +265,7 @@ def _next_state(
     if broker.is_fenced:
         if request.want_shut_down:
             return BrokerState.STOPPED
-        # An incarnation that began to stop goes on to its end: nothing takes that back.
+        # An incarnation that began to stop cannot take that back.
         is_ending = request.want_fence or broker.is_in_controlled_shutdown
         wakes = is_caught_up and not is_ending
         return BrokerState.UNFENCED if wakes else BrokerState.FENCED
@@ -289,14 +291,14 @@ def _transition(
 
 
 def fence(image: Image, rules: Rules, broker: Broker) -> list[MetadataRecord]:
-    """The broker was silent for too long, or asked for it."""
+    """The records that fence a broker that was silent too long or asked for it."""
     return [*on_broker_gone(image, rules, broker.broker_id), fence_record(broker)]
 
 
 def _lost_directories(
     image: Image, rules: Rules, broker: Broker, request: BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """Directories that failed since the broker registered (KIP-858)."""
+    """The records for directories that failed since the broker registered (KIP-858)."""
     lost = set(request.offline_log_dirs) & set(broker.log_dirs)
     left = [each for each in broker.log_dirs if each not in lost]
     if not lost or not left:
@@ -312,7 +314,7 @@ def _lost_directories(
 def _cordoned(
     image: Image, broker: Broker, request: BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """Directories that take no new replicas (KIP-1066)."""
+    """The record of directories that take no new replicas (KIP-1066)."""
     if not supports_cordoned_directories(image.features.metadata_version):
         return []
     cordoned = request.cordoned_log_dirs
@@ -331,7 +333,7 @@ def _cordoned(
 def unregister_broker(
     image: Image, rules: Rules, request: UnregisterBrokerRequest
 ) -> Outcome[UnregisterBrokerResponse]:
-    """The broker is gone for good."""
+    """Remove a broker that is gone for good."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None:
         return Outcome(
@@ -355,8 +357,8 @@ def unregister_broker(
 def register_controller(
     image: Image, request: ControllerRegistrationRequest
 ) -> Outcome[ControllerRegistrationResponse]:
-    """A controller tells where it can be reached and what it supports."""
-    del image  # nothing that is known forbids a controller to say so
+    """Register the addresses and supported features of a controller."""
+    del image  # no state forbids the registration of a controller
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

@@ -1,7 +1,7 @@
-"""What the controller takes from its settings, and what it asks about settings of others.
+"""The controller's own settings, and its questions about the settings of resources.
 
-`ConfigSchema` is a protocol, so that decisions do not depend on the table of settings: what is a
-legal value is decided by the rows, how values are changed is decided here.
+`ConfigSchema` is a protocol, so that decisions do not depend on the table of settings. The rows of
+that table decide which values are valid; the controller decides how values are changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class EffectiveConfig(NamedTuple):
-    """A setting of a topic as it is in force, for the answer to CreateTopics (KIP-525)."""
+    """The effective value of a topic's setting, for the response of CreateTopics (KIP-525)."""
 
     name: str
     value: str | None
@@ -27,38 +27,39 @@ class EffectiveConfig(NamedTuple):
 
 
 class ConfigSchema(Protocol):
-    """What is known of settings."""
+    """What the controller needs to know about settings."""
 
     def is_list(self, resource_type: int, name: str) -> bool:
-        """Whether the setting holds several values, so that some can be added or taken away."""
+        """Whether the setting is a list, so that single values can be appended or subtracted."""
         ...
 
     def default(self, resource_type: int, name: str, dynamic: DynamicConfigs) -> str | None:
-        """The value in force where the resource says nothing; `dynamic` was set for this node."""
+        """The effective value if the resource does not set it. `dynamic` holds the dynamic settings
+        of this node."""
         ...
 
     def check(
         self, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
     ) -> None:
-        """Raises KafkaError when the resource, which is no broker, cannot have these settings;
-        `before` are those that it has now."""
+        """Raise KafkaError if the resource, which is not a broker, cannot have these settings.
+        `before` holds its current settings."""
         ...
 
     def check_broker(self, before: DynamicConfigs, after: DynamicConfigs) -> None:
-        """Raises KafkaError when a broker cannot have the settings `after`, of its own and of all
-        brokers together; `before` are those that are set now."""
+        """Raise KafkaError if a broker cannot have the settings `after`, its own and those of all
+        brokers together. `before` holds the current ones."""
         ...
 
     def effective(
         self, resource: Resource, configs: Mapping[str, str], dynamic: DynamicConfigs
     ) -> list[EffectiveConfig]:
-        """All settings of the resource, by name, as they are in force."""
+        """The effective values of all settings of the resource, by name."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What stays the same while the controller runs."""
+    """Values that stay the same while the controller runs."""
 
     cluster_id: str
     node_id: int
@@ -68,7 +69,8 @@ class Rules:
     min_isr: int = 1
     session_timeout_ms: int = 9_000
     rebalance_interval_ms: int | None = None
-    """How often leaderships go back to preferred replicas; None: never by themselves."""
+    """How often leadership returns to preferred replicas; None means never automatically."""
     unclean_interval_ms: int | None = None
-    """How often partitions without a leader are looked at that may lose records to have one."""
+    """How often partitions without a leader are checked for an unclean election; None means
+    never."""
     supported: Mapping[str, LevelRange] = field(default_factory=lambda: SUPPORTED)

@@ -1,7 +1,8 @@
-"""What the controller asks about settings, answered from the tables of settings.
+"""Answers to the controller's questions about settings, from the tables of settings.
 
-Invariant: a value that is accepted here can be used by every broker that has these settings; which
-codes refusals carry is the protocol's business and decided here, what is refused is the rows'.
+Invariant: a value that is accepted here can be used by every broker that has these settings. The
+rows of the tables decide what is rejected; this module decides on the error codes, which belong to
+the protocol.
 """
 
 from __future__ import annotations
@@ -54,18 +55,18 @@ class SettingSchema:
 
     def __init__(self, broker: Settings) -> None:
         self._broker = broker
-        # What dynamic settings make of it, until they change: elections ask for each partition.
+        # A cache of the settings with the last dynamic ones: elections ask for each partition.
         self._dynamic = DynamicConfigs({}, {})
         self._with_dynamic = broker
         self._topic_defaults: dict[str, str | None] = {}
 
     def is_list(self, resource_type: int, name: str) -> bool:
-        """Whether the setting holds several values."""
+        """Whether the setting is a list."""
         row = _TABLES[resource_type].find(name)
         return row is not None and row.kind is LIST
 
     def default(self, resource_type: int, name: str, dynamic: DynamicConfigs) -> str | None:
-        """The value in force where the resource says nothing."""
+        """The effective value if the resource does not set it."""
         if resource_type == ResourceType.TOPIC:
             return self._topic_default(name, self._overlaid(dynamic))
         row = _TABLES[resource_type].find(name)
@@ -81,11 +82,11 @@ class SettingSchema:
     def check(
         self, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
     ) -> None:
-        """KafkaError when the resource, which is no broker, cannot have these settings."""
+        """Raise KafkaError if the resource, which is not a broker, cannot have these settings."""
         _CHECKS[resource.resource_type](self._broker, resource, configs, before)
 
     def check_broker(self, before: DynamicConfigs, after: DynamicConfigs) -> None:
-        """KafkaError when a broker cannot have these settings, at once or at its next start."""
+        """Raise KafkaError if a broker cannot have these settings, at once or at its next start."""
         changes = [
             {name: value for name, value in new.items() if old.get(name) != value}
             for old, new in zip(before, after, strict=True)
@@ -95,7 +96,8 @@ class SettingSchema:
             if refusals:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "; ".join(refusals))
         problem = problem_with(self._broker, after)
-        # What is stored may not fit any more already: then some can be taken back, one by one.
+        # The stored settings may be invalid already. Then settings can still be deleted, one by
+        # one.
         if problem is not None and (any(changes) or problem_with(self._broker, before) is None):
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
         if problem is None:
@@ -135,7 +137,7 @@ def _refusal(code: ErrorCode, error: BadSettings, kind: str = "") -> KafkaError:
 
 
 def _described(problem: Problem, kind: str) -> str:
-    """The problem in the words that scripts look for in Kafka's."""
+    """The problem in Kafka's words, which scripts search for."""
     if kind and problem.reason.startswith(UNKNOWN):
         return f"Unknown {kind} config name: {problem}"
     if problem.shown is not None:
@@ -150,8 +152,8 @@ def _refuse_conflicts(conflicts: tuple[str, ...]) -> None:
 
 
 def _refuse_local_retention(settings: Settings) -> None:
-    """A file may say it, and a node starts with it: then nothing else can be set at run time, nor
-    taken back, until it fits."""
+    """Reject conflicting local retention. A settings file may have this conflict, and a node starts
+    with it. Then no dynamic setting can be changed or deleted until the conflict is resolved."""
     conflict = local_retention_conflict(settings)
     if conflict is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, conflict)
@@ -186,7 +188,8 @@ def _check_client_metrics(
 def _client_metrics_code(
     resource: Resource, configs: Mapping[str, str], error: BadSettings
 ) -> ErrorCode:
-    """Kafka judges in turn: names, whether values can be read, the interval, and selectors."""
+    """The error code for client metrics. Kafka checks in this order: names, readable values, the
+    interval, and selectors."""
     rows = {name: CLIENT_METRICS_SETTINGS.find(name) for name in configs}
     if not resource.name or None in rows.values():
         return ErrorCode.INVALID_REQUEST
@@ -197,7 +200,8 @@ def _client_metrics_code(
 
 
 def _is_readable(row: Row, value: str) -> bool:
-    """Whether it is of the setting's kind, and a list has no empty items; bounds do not count."""
+    """Whether the value has the setting's kind, and a list has no empty items. Bounds do not
+    count."""
     try:
         read = row.kind.read(trim(value))
     except ValueError:

@@ -1,13 +1,14 @@
-"""The controller at work: decides, appends, replays, and answers once the records are committed.
+"""The controller with its log: decides, appends, replays, and answers once the records are
+committed.
 
 Order of one request: decide on the image, append the records to the log, replay them, park the
-answer with the offset after the last record, answer when all below that is committed. A decision
-without records waits too while older ones are uncommitted, because it may rest on what they said.
+answer with the offset after the last record, and answer when everything below is committed. A
+decision without records also waits while older ones are uncommitted, because it may depend on them.
 
-Invariants: nothing is answered or published that is not committed; a controller serves one epoch
-of the quorum, and another one is made for the next; if the disk fails the image is never trusted
-again: all who wait hear NOT_CONTROLLER, `on_failure` is told, and only opening anew from the log
-brings the controller back.
+Invariants: nothing uncommitted is answered or published. A controller serves one epoch of the
+quorum, and the next epoch gets a new controller. After a disk failure the image is never trusted
+again: all waiting requests get NOT_CONTROLLER, `on_failure` is called, and only a new start from
+the log brings the controller back.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ VOTER_CHANGES: Final = (AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftV
 
 
 def voter_answer(request: VoterChange, error: KafkaError | None) -> Response:
-    """That it is done, or why not."""
+    """The response to a change of voters, with the error if there is one."""
     code = ErrorCode.NONE if error is None else error.code
     reason = None if error is None else error.reason or error.code.message
     if isinstance(request, AddRaftVoterRequest):
@@ -81,7 +82,7 @@ def voter_answer(request: VoterChange, error: KafkaError | None) -> Response:
 
 
 class _Parked(NamedTuple):
-    """An answer that waits until all below `end_offset` is committed."""
+    """An answer that waits until everything below `end_offset` is committed."""
 
     end_offset: int
     records: tuple[MetadataRecord, ...]
@@ -91,10 +92,16 @@ class _Parked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Whom the controller tells: `on_committed` gets records in order, each once, with the offset
-    after the last; `on_appended` hears that the log is longer, and has to be flushed and sent to
-    the other voters; `on_failure` hears once that it has stopped, `on_postponed` that a snapshot
-    could not be written now, and that it goes on without."""
+    """The callbacks of the controller.
+
+    - `on_committed` gets the records in order, each once, with the offset after the last.
+    - `on_appended` is called when the log has grown. It must be flushed and sent to the other
+      voters.
+    - `on_failure` is called once, when the controller has stopped.
+    - `on_postponed` is called when a snapshot could not be written now. The controller continues
+      without it.
+    - `on_voters` gets the new voters to write to the log. It raises KafkaError if this fails.
+    """
 
     on_committed: OnCommitted = field(default=lambda records, end_offset: None)
     on_appended: Callable[[], None] = field(default=lambda: None)
@@ -128,9 +135,9 @@ class ActiveController:
     def start(
         self, bootstrap: Sequence[MetadataRecord] = (), *, is_own_broker_up: bool = False
     ) -> None:
-        """This node leads: replay the log to its end, and append the first records of a new
-        cluster, made from `bootstrap`. What it decides from now on rests on all of it.
-        `is_own_broker_up`: the broker in this process is registered already."""
+        """Start as leader: replay the log to its end, and append the first records of a new
+        cluster, made from `bootstrap`. Later decisions depend on all of this. `is_own_broker_up`
+        means that the broker in this process is registered already."""
         image = self.controller.image
         replay_batches(image, self._quorum.batches())
         assert not image.is_in_transaction, "a decision is one batch, so no transaction stays open"
@@ -142,8 +149,8 @@ class ActiveController:
         self.controller.take_over(self._monotonic_ms(), is_own_broker_up=is_own_broker_up)
 
     def request(self, request: Request, version: int, on_answer: OnAnswer) -> None:
-        """Decide at once; `on_answer` is called when the decision is committed, perhaps before
-        this returns."""
+        """Decide at once. `on_answer` is called when the decision is committed, perhaps before this
+        returns."""
         if self.failure is not None:
             on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
             return
@@ -163,7 +170,7 @@ class ActiveController:
         self._park(outcome.records, outcome.response, on_answer)
 
     def _change_voters(self, request: VoterChange, on_answer: OnAnswer) -> None:
-        """The voters are those of the log itself, and no image knows them."""
+        """Change the voters. They are part of the log itself and not of the image."""
         quorum = self._quorum
         ground = voter_changes.Ground(
             self.controller.rules.cluster_id,
@@ -191,7 +198,8 @@ class ActiveController:
         self._park((), answer, on_answer)
 
     def tick(self) -> None:
-        """Fence brokers that have been silent for too long; call about once a second."""
+        """Fence brokers that have been silent too long, and do periodic work. Call it about once a
+        second."""
         while self.failure is None:
             records = self.controller.on_tick(self._moment())
             if not records:
@@ -203,25 +211,25 @@ class ActiveController:
             self._park(records, None, None)
 
     def on_broker_gone(self, broker_id: int, broker_epoch: int) -> None:
-        """The process of that incarnation has ended: fence it without waiting for its session."""
+        """Fence a broker whose process has ended, without waiting for the end of its session."""
         broker = self.controller.image.brokers.by_id.get(broker_id)
         if broker is not None and broker.broker_epoch == broker_epoch:
             self.controller.liveness.forget(broker_id)
             self.tick()
 
     def resign(self) -> None:
-        """Another node leads, or this one ends: what is parked hears NOT_CONTROLLER, though it may
-        be in the log."""
+        """Stop, because another node leads or this one ends. Parked requests are answered with
+        NOT_CONTROLLER, although their records may be in the log."""
         if self.failure is None:
             self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the controller resigned")
         self._refuse_parked()
 
     def on_committed(self) -> None:
-        """The high watermark of the quorum moved."""
+        """React to a higher high watermark of the quorum."""
         try:
             self._answer_committed()
             self._snapshot_when_due()
-        except (KafkaError, OSError) as error:  # an OSError is that of a snapshot
+        except (KafkaError, OSError) as error:  # an OSError comes from a snapshot
             self._fail(error)
 
     def _standing(self) -> Standing:
@@ -249,11 +257,12 @@ class ActiveController:
         )
 
     def _monotonic_ms(self) -> int:
-        """Sessions must not end because somebody set the clock."""
+        """Monotonic time, because a change of the wall clock must not end sessions."""
         return self._runtime.clock.monotonic_ns() // 1_000_000
 
     def _append(self, records: tuple[MetadataRecord, ...]) -> None:
-        """Append first: what the log does not take, the image never hears of."""
+        """Append the records, then replay them. Records that the log rejects never reach the
+        image."""
         if not records:
             return
         now_ms = self._runtime.clock.wall_ms()
@@ -287,8 +296,9 @@ class ActiveController:
                 parked.on_answer(parked.response)
 
     def _snapshot_when_due(self) -> None:
-        """Only while all that is appended is committed: the image knows no other moment. And not
-        after the end, which may come while a flush is under way: there is no log any more."""
+        """Write a snapshot if it is due and all appended records are committed, because the image
+        includes all of them. After the end, which may come during a flush, there is no log any
+        more."""
         if self.failure is not None:
             return
         quorum = self._quorum
@@ -300,12 +310,13 @@ class ActiveController:
         except OSError as error:
             if not may_pass(error):
                 raise
-            self._bytes_since_snapshot //= 2  # and then again
+            self._bytes_since_snapshot //= 2  # retried after some more bytes
             self._observer.on_postponed(error)
 
     def snapshot(self) -> None:
-        """Write the image down, so that the log before it can go; all must be committed. OSError:
-        the disk. Where the log turns out to be damaged, that is the end of the controller."""
+        """Write the image to a snapshot, so that the log before it can be deleted. All records must
+        be committed. Raises OSError if the disk fails. If the log is found to be damaged, the
+        controller stops."""
         now_ms = self._runtime.clock.wall_ms()
         batches = snapshot_batches(self.controller.image, now_ms)
         try:

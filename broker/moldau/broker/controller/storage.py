@@ -1,12 +1,12 @@
-"""Formatting log directories for a cluster, and telling what they are: kafka-storage's work.
+"""Format log directories for a cluster, and describe them: the work of kafka-storage.
 
-Invariants: `meta.properties` is written last, so a directory counts as formatted only when all that
-belongs to it is durable, and formatting that was cut short can be done again; a directory that is
-formatted already is never touched.
+Invariants: `meta.properties` is written last. So a directory counts as formatted only if all its
+files are durable, and formatting that was interrupted can be repeated. A directory that is
+formatted already is never changed.
 
-What is written: in each directory `meta.properties` with an id of its own and
-`bootstrap.checkpoint` with the cluster's first records; in the metadata directory, for voters that
-the log itself names (KIP-853), the snapshot `0-0` with them.
+Each directory gets `meta.properties` with its own id, and `bootstrap.checkpoint` with the cluster's
+first records. If the log itself names the voters (KIP-853), the metadata directory also gets the
+snapshot `0-0` with them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _FIRST: Final = SnapshotId(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the directories are to be formatted for.
+    """The parameters of formatting.
 
-    `controller_endpoints` (listener, host, port) make this node the first voter, named in the log;
-    None leaves the voters to `controller.quorum.voters`, or makes a node that is no voter yet.
+    `controller_endpoints` (listener, host, port) make this node the first voter, named in the log.
+    None leaves the voters to `controller.quorum.voters`, or makes a node that is not a voter yet.
     """
 
     cluster_id: str
@@ -56,17 +56,18 @@ class Plan:
     bootstrap: tuple[MetadataRecord, ...]
     controller_endpoints: tuple[tuple[str, str, int], ...] | None = None
     first_voters: tuple[Voter, ...] = ()
-    """All of the first voters, each with its disk; this node's own is formatted with that id."""
+    """All first voters, each with its directory id. This node's metadata directory is formatted
+    with its own."""
 
     @property
     def own_voter(self) -> Voter | None:
-        """This node among the first voters."""
+        """This node among the first voters, or None."""
         return next((each for each in self.first_voters if each.voter_id == self.node_id), None)
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryInfo:
-    """What one directory says of itself."""
+    """The description of one directory."""
 
     path: str
     meta: MetaProperties | None
@@ -76,10 +77,10 @@ class DirectoryInfo:
 def format_storage(
     files: Files, plan: Plan, random: RandomBytes, now_ms: int, *, ignore_formatted: bool = False
 ) -> list[str]:
-    """Format the directories that are not; which ones. Durable on return.
+    """Format the directories that are not formatted, and return their paths. Durable on return.
 
-    ConfigError when one is formatted already (unless `ignore_formatted`), or belongs to another
-    cluster or node; then nothing was written.
+    Raises ConfigError if one is formatted already (unless `ignore_formatted`) or belongs to another
+    cluster or node. Then nothing was written.
     """
     assert plan.metadata_directory in plan.directories
     todo = []
@@ -129,7 +130,7 @@ def _metadata_version(records: Sequence[MetadataRecord]) -> int:
 
 
 def read_bootstrap(files: Files, directory: str) -> list[MetadataRecord]:
-    """The cluster's first records as `format` left them; empty when there is no such file."""
+    """The cluster's first records that `format` wrote; empty if there is no such file."""
     path = f"{directory}/{BOOTSTRAP}"
     if not files.exists(path):
         return []
@@ -138,7 +139,7 @@ def read_bootstrap(files: Files, directory: str) -> list[MetadataRecord]:
 
 
 def storage_info(files: Files, directories: Sequence[str]) -> list[DirectoryInfo]:
-    """What the directories are, and what is wrong with them or between them."""
+    """The description of each directory, and the problems in them or between them."""
     found: list[DirectoryInfo] = []
     seen: MetaProperties | None = None
     for path in directories:

@@ -1,11 +1,11 @@
-"""Settings of brokers that were set at run time, over those that a node was started with.
+"""Dynamic settings of brokers, over those that a node was started with.
 
-A change that the node could not be started with is refused while it runs. But what a node is
-started with may change too, in its file, and then both may no longer fit: the stored `listeners`
-names one that the file's `listener.security.protocol.map` has no more. Kafka says so in its log and
-starts with the file alone. Then a listener that was closed at run time, or whose traffic was to be
-protected, is open again, so here the node does not start: `check_stored` tells which settings are
-to blame, where they are kept, and how they are taken back without a broker.
+A dynamic change that would prevent a node from starting is rejected while it runs. But the settings
+file may change too, and then both may no longer fit. For example, the stored `listeners` names a
+listener that the file's `listener.security.protocol.map` no longer has. Kafka logs this and starts
+with the file alone. Then a listener that was closed at run time, or whose traffic was to be
+protected, is open again. So here the node does not start: `check_stored` names the settings at
+fault, where they are stored, and how to delete them without a broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Stored(NamedTuple):
-    """One that was set at run time, for one broker or for all."""
+    """A dynamic setting of one broker or of all."""
 
     name: str
     is_of_all: bool
@@ -39,9 +39,9 @@ def problem_with(started_with: Settings, dynamic: DynamicConfigs) -> str | None:
 
 
 def check_stored(started_with: Settings, dynamic: DynamicConfigs, directory: str) -> None:
-    """ConfigError when the node cannot start with what is stored, though it can without.
+    """Raise ConfigError if the node cannot start with its dynamic settings, but could without them.
 
-    `directory` is where its metadata log lies.
+    `directory` is where its metadata log is.
     """
     problem = problem_with(started_with, dynamic)
     if problem is None or problem_with(started_with, DynamicConfigs({}, {})) is not None:
@@ -59,7 +59,7 @@ def check_stored(started_with: Settings, dynamic: DynamicConfigs, directory: str
 
 
 def blamed(started_with: Settings, dynamic: DynamicConfigs) -> list[Stored]:
-    """What it is enough to take back, and nothing that may as well stay."""
+    """The dynamic settings whose deletion is enough, without any that may stay."""
     stored = [Stored(name, is_of_all=True) for name in sorted(dynamic.all_brokers)]
     stored += [Stored(name, is_of_all=False) for name in sorted(dynamic.one_broker)]
     taken = stored

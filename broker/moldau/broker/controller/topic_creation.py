@@ -1,8 +1,8 @@
-"""CreateTopics: which topics come to be, where their replicas go, what they start with.
+"""CreateTopics: check the topics, place their replicas, and set their first settings.
 
-Each topic of a request succeeds or fails on its own. All that succeed enter the log as one batch;
-if they are too many for that, none does.
-A name that the request has twice fails as a whole, so that nobody has to guess which was meant.
+Each topic of a request succeeds or fails on its own. All that succeed enter the log as one batch.
+If they are too many for one batch, none does. A name that is twice in the request fails as a whole,
+because it is unclear which one was meant.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ UNSAID: Final = -1
 def create_topics(
     image: Image, rules: Rules, request: CreateTopicsRequest, moment: Moment
 ) -> Outcome[CreateTopicsResponse]:
-    """The topics that can be made, and why the others cannot; KafkaError when all of them together
-    are more than one request may make."""
+    """Create the valid topics. The response has an error for each other one. Raises KafkaError if
+    all of them together are more than one request may create."""
     _check_partition_count(rules, request)
     named = Counter(each.name for each in request.topics)
     room = LogRoom(image, rules.node_id, moment.open_files)
@@ -66,7 +66,7 @@ def create_topics(
 
 
 def _check_partition_count(rules: Rules, request: CreateTopicsRequest) -> None:
-    """Before anything is made of them; topics that cannot be count too."""
+    """Reject too many partitions before any is created. Topics that would fail count too."""
     wanted = 0
     for each in request.topics:
         said = rules.num_partitions if each.num_partitions == UNSAID else each.num_partitions
@@ -76,7 +76,7 @@ def _check_partition_count(rules: Rules, request: CreateTopicsRequest) -> None:
 
 
 def too_many_partitions() -> KafkaError:
-    """More records than enter the log at once."""
+    """The error of a request with more records than enter the log at once."""
     return KafkaError(
         ErrorCode.POLICY_VIOLATION,
         "too many partitions for one request",
@@ -139,7 +139,8 @@ def _fresh_id(image: Image, moment: Moment) -> Uuid:
 
 
 def _configs_of(topic: CreatableTopic) -> dict[str, str]:
-    """What the topic starts with, by name in order; of one said twice the last counts."""
+    """The first settings of the topic, sorted by name. If one is given twice, the last one
+    counts."""
     values = {each.name: each.value for each in topic.configs}
     unset = sorted(name for name, value in values.items() if value is None)
     if unset:
@@ -173,7 +174,7 @@ def _partitions_of(
 
 
 def _assigned(image: Image, topic: CreatableTopic) -> list[Partition]:
-    """The user says where the replicas go."""
+    """The partitions with the replicas that the user chose."""
     for said, what in (
         (topic.replication_factor, "replication factor"),
         (topic.num_partitions, "number of partitions"),
@@ -200,12 +201,12 @@ def _assigned(image: Image, topic: CreatableTopic) -> list[Partition]:
 
 
 def bad_assignment(reason: str) -> KafkaError:
-    """The replicas that the user chose cannot be."""
+    """The error of an invalid choice of replicas."""
     return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
 
 
 def check_replicas(image: Image, replicas: list[int]) -> None:
-    """Raises unless these are registered brokers, each once, and at least one."""
+    """Raise KafkaError unless these are registered brokers, each once, and at least one."""
     if not replicas:
         raise bad_assignment("a partition without replicas")
     for broker_id in replicas:
@@ -225,8 +226,8 @@ def candidates(image: Image) -> list[Candidate]:
 
 
 def new_partition(image: Image, replicas: list[int], number: int | None = None) -> Partition:
-    """A partition on those brokers, led by the first that lives; `number` for the complaint when
-    none does."""
+    """A partition on those brokers, led by the first active one. `number` is for the error message
+    if none is active."""
     brokers = image.brokers.by_id
     isr = tuple(each for each in replicas if brokers[each].is_active)
     if not isr:
@@ -241,7 +242,8 @@ def new_partition(image: Image, replicas: list[int], number: int | None = None) 
 
 
 def first_directory(broker: Broker) -> Uuid:
-    """Where a new replica will lie on the broker; one with several directories chooses itself."""
+    """The directory of a new replica on the broker. A broker with several directories chooses
+    itself."""
     return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED
 
 

@@ -1,6 +1,6 @@
 """DeleteTopics: by name, or by id (KIP-516).
 
-What the request names twice, or in two ways that mean one topic, fails and deletes nothing.
+If a request names a topic twice, or in two ways, it fails for this topic and does not delete it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moldau.protocol.schemas.metadata_log import RemoveTopicRecord
 
 
 def delete_topics(image: Image, request: DeleteTopicsRequest) -> Outcome[DeleteTopicsResponse]:
-    """The topics that are there are deleted; what is answered for the others says why not."""
+    """Delete the existing topics. The response has an error for each other one."""
     wanted = request.topics or [
         DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names
     ]
@@ -44,7 +44,7 @@ def delete_topics(image: Image, request: DeleteTopicsRequest) -> Outcome[DeleteT
 
 
 def _meaning(image: Image, wanted: DeleteTopicState) -> tuple[str | None, Uuid]:
-    """One key for one topic, in whatever way it was named."""
+    """A key that is the same for every way to name one topic."""
     if wanted.name is not None:
         topic = image.topics.by_name(wanted.name)
     else:

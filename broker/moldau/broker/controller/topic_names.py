@@ -1,7 +1,7 @@
-"""Which names a topic may have.
+"""Rules for topic names.
 
-Names become directories and parts of metrics, hence the small alphabet; in metrics `.` becomes `_`,
-so two names that differ only there cannot both exist.
+Names become directories and parts of metrics, so few characters are allowed. In metrics `.` becomes
+`_`, so two names that differ only there cannot both exist.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """KafkaError INVALID_TOPIC_EXCEPTION if a topic cannot have this name."""
+    """Raise INVALID_TOPIC_EXCEPTION if a topic cannot have this name."""
     if name == "":
         raise _refusal("it is empty")
     if name in (".", ".."):

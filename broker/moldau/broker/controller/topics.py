@@ -1,11 +1,10 @@
-"""Topics and their partitions, as the metadata log tells it.
+"""Topics and their partitions: the fold of their records in the metadata log.
 
-Invariants: names and ids are unique; a partition's in-sync replicas are among its replicas and
-share none with its eligible leader replicas; each change raises the partition epoch by one, each
-change of leader the leader epoch too.
+Invariants: names and ids are unique. A partition's in-sync replicas are among its replicas, and
+none of them is an eligible leader replica. Each change raises the partition epoch by one, and each
+change of the leader raises the leader epoch too.
 
-A `Partition` is frozen: whoever holds one has a consistent state, and a copy of the image shares
-them.
+A `Partition` is frozen: a reference to it stays consistent, and copies of the image share it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ RECOVERING: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition; `directories` are those of `replicas`, in the same order."""
+    """One partition. `directories` holds the log directory of each replica, in the order of
+    `replicas`."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -56,11 +56,11 @@ class Partition:
 
     @property
     def preferred_leader(self) -> int:
-        """The replica that leads when all are well."""
+        """The replica that leads if all replicas are in sync."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
     def directory_of(self, broker_id: int) -> Uuid:
-        """Where the broker keeps its replica."""
+        """The log directory of the broker's replica."""
         try:
             return self.directories[self.replicas.index(broker_id)]
         except (ValueError, IndexError):
@@ -94,7 +94,7 @@ class Partition:
         )
 
     def record(self, topic_id: Uuid, partition_id: int, metadata_version: int) -> PartitionRecord:
-        """The record that makes this partition anew."""
+        """The record that creates this partition in its present state."""
         knows_elr = supports_elr(metadata_version)
         return PartitionRecord(
             partition_id=partition_id,
@@ -138,7 +138,7 @@ def _partition_of(record: PartitionRecord) -> Partition:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic; its partitions are numbered from 0 without gaps."""
+    """A topic. Its partitions are numbered from 0 without gaps."""
 
     name: str
     topic_id: Uuid
@@ -146,12 +146,13 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        """That of the first partition."""
+        """The replication factor of the first partition."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
 def collision_key(name: str) -> str:
-    """Names with the same key would be one name in metrics: `.` becomes `_` there."""
+    """The name as metrics write it, with `_` for `.`. Names with the same key collide in
+    metrics."""
     return name.replace(".", "_")
 
 
@@ -179,7 +180,7 @@ class Topics:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def by_name(self, name: str) -> Topic | None:
-        """The topic of that name."""
+        """The topic of that name, or None."""
         topic_id = self._ids.get(name)
         return None if topic_id is None else self.by_id[topic_id]
 
@@ -188,7 +189,7 @@ class Topics:
         return iter(self._ids)
 
     def colliding_with(self, name: str) -> str | None:
-        """Another topic that metrics could not tell from `name`; the first of several."""
+        """Another topic whose name collides with `name` in metrics; the first one by name."""
         others = self._likes.get(collision_key(name), set()) - {name}
         return min(others) if others else None
 
@@ -261,7 +262,7 @@ class Topics:
                     topic.partitions[partition_id] = replace(partition, elr=(), last_known_elr=())
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """What a snapshot says of this family."""
+        """The records of this family for a snapshot."""
         for topic in self.by_id.values():
             yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
             for partition_id, partition in sorted(topic.partitions.items()):
