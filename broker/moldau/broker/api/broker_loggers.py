@@ -36,8 +36,8 @@ def describe_loggers(loggers: Loggers) -> Iterable[LoggerLevel]:
 
 
 def alter_loggers(loggers: Loggers, changes: Iterable[Change], *, validate_only: bool) -> None:
-    """Change the levels at once, all or none. Raises KafkaError if one of the changes is
-    invalid."""
+    """Change the levels at once, all or none.
+    Raises KafkaError if one of the changes is invalid."""
     known = loggers.levels()
     levels = {change.name: _level(change, known) for change in changes}
     if not validate_only:

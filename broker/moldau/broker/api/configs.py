@@ -123,7 +123,7 @@ def _invalid(reason: str) -> KafkaError:
 
 def _judge_in_force(node: Node, alteration: Alteration, *, replaces: bool) -> None:
     """Reject values that only this broker can check: numbers of threads that it cannot change to,
-    and a change that would close listeners that must stay open."""
+    and connection limits that would let no client in."""
     before = node.image.configs.of_broker(node.node_id)
     for resource, changes in alteration.wanted:
         is_open = resource not in alteration.verdicts

@@ -54,8 +54,8 @@ _DOCUMENTATION_NOT_KEPT: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class ConfigView:
-    """The settings that this broker knows: its own, those of the cluster, and its loggers'
-    levels."""
+    """The settings that this broker knows:
+    its own, those of the cluster, and its loggers' levels."""
 
     image: Image
     settings: Settings
@@ -158,8 +158,8 @@ def _strangers(view: ConfigView, resources: Sequence[Resource]) -> Iterator[Conf
 
 
 def check_broker_name(name: str, node_id: int) -> None:
-    """Raise KafkaError unless `name` is this broker's id: only a broker itself knows its
-    settings."""
+    """Raise KafkaError unless `name` is this broker's id:
+    only a broker itself knows its settings."""
     if _NUMBER.fullmatch(name) is None:
         raise _invalid(f"a broker is named by its number, not by {name!r}")
     if int(name) != node_id:

@@ -1,5 +1,4 @@
-"""DescribeLogDirs: the logs in each log directory, and the failed directories (KIP-113,
-KIP-827)."""
+"""DescribeLogDirs: the logs in each directory, and the failed directories (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ _UNKNOWN_BYTES: Final = -1
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer with every directory, in the order of `log.dirs`, and the requested ones of its
-    logs."""
+    """Answer with every directory, in the order of `log.dirs`,
+    and the requested ones of its logs."""
     message = cast(DescribeLogDirsRequest, request.decode())
     asked: Container[TopicPartition] = _Everything()
     if message.topics is not None:

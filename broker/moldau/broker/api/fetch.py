@@ -93,8 +93,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 class _Reader:
-    """The client or follower that reads, and its limits. They are the same for all partitions of a
-    request."""
+    """The client or follower that reads, and its limits.
+    They are the same for all partitions of a request."""
 
     __slots__ = (
         "is_follower",
@@ -126,8 +126,8 @@ class _Reader:
         self.min_bytes = min(message.min_bytes, self.max_bytes)
 
     def find(self, wanted: Wanted) -> Partition:
-        """The replica to read from. Raises KafkaError if it does not exist or this reader may not
-        read it."""
+        """The replica to read from.
+        Raises KafkaError if it does not exist or this reader may not read it."""
         asked = wanted.asked
         replicas = self.node.replicas
         if self.uses_topic_ids:
@@ -229,7 +229,8 @@ class Fetch(DelayedAnswer):
 
     def note_follower(self, now_ms: int) -> None:
         """Note how far the follower has read: it holds all records below its fetch offset. Called
-        after the first read, so that the purgatory never sees a half finished fetch."""
+        after the first read, so that requests that wait for the partition never see this fetch half
+        done."""
         reader = self._reader
         for watched in self._watched:
             wanted, partition = watched.wanted, watched.partition
@@ -240,8 +241,8 @@ class Fetch(DelayedAnswer):
                 reader.node.on_follower_caught_up(partition, replica_id)
 
     def answer_at_once(self, max_wait_ms: int) -> bool:
-        """Answer now if there is enough to read or the request must not wait. Returns whether it
-        was answered."""
+        """Answer now if there is enough to read or the request must not wait.
+        Returns whether it was answered."""
         rows = self._read()
         if (
             self._size >= self._reader.min_bytes
@@ -428,8 +429,8 @@ def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
 
 
 def _is_newest(partition: Partition, read: LogSlice) -> bool:
-    """Whether the slice is from the active segment. For a slice of an older one there is no reason
-    to wait."""
+    """Whether the slice is from the active segment.
+    For a slice of an older one there is no reason to wait."""
     return read.source is partition.log.segments.active.source
 
 
@@ -445,8 +446,8 @@ def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedT
 
 
 def _by_topic(rows: Iterable[PartitionRow]) -> list[FetchableTopicResponse]:
-    """Group the partitions by topic and keep their order. Only adjacent partitions of a topic are
-    merged."""
+    """Group the partitions by topic and keep their order.
+    Only adjacent partitions of a topic are merged."""
     topics: list[FetchableTopicResponse] = []
     name: str | None = None
     topic_id = b""
@@ -468,8 +469,8 @@ _LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEAD
 
 
 def _name_leaders(node: Node, request: ApiRequest, response: FetchResponse) -> None:
-    """Add the current leader and its epoch to partitions with a wrong leader or an old epoch
-    (KIP-951)."""
+    """Add the current leader and its epoch to partitions with a
+    wrong leader or an old epoch (KIP-951)."""
     leads: dict[int, Lead] = {}
     listener = request.connection.listener
     for topic in response.responses:

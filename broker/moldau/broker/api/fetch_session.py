@@ -129,8 +129,8 @@ class FetchSession:
             partitions.pop(key, None)
 
     def select(self, rows: Iterable[tuple[Key, Wanted, PartitionData]]) -> Iterator[PartitionRow]:
-        """The rows that the response must have. A partition with records goes to the end of the
-        order."""
+        """The rows that the response must have.
+        A partition with records goes to the end of the order."""
         partitions = self.partitions
         for key, wanted, data in rows:
             if wanted.tell(data):
@@ -152,8 +152,8 @@ def next_epoch(epoch: int) -> int:
 
 
 def wanted_by(message: FetchRequest, version: int) -> dict[Key, Wanted]:
-    """The partitions that a request names, in its order. If one is named twice, the last one
-    counts."""
+    """The partitions that a request names, in its order.
+    If one is named twice, the last one counts."""
     wanted: dict[Key, Wanted] = {}
     uses_ids = version >= TOPIC_IDS_SINCE
     for topic in message.topics:

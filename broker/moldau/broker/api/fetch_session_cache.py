@@ -174,8 +174,8 @@ class FetchSessions:
         self._remove(session_id)
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """Note a use: move the session to the end of the order of use, and to its place in the
-        order of eviction."""
+        """Note a use: move the session to the end of the order of use,
+        and to its place in the order of eviction."""
         sessions = self.sessions
         del sessions[session.session_id]
         sessions[session.session_id] = session

@@ -50,8 +50,8 @@ def forward(
 def submit(
     node: Node, message: Message, version: int, on_answer: OnAnswer, *, timeout_ms: int
 ) -> None:
-    """Ask the controller. Without a positive timeout the answer is REQUEST_TIMED_OUT at once, and
-    nothing is done."""
+    """Ask the controller.
+    Without a positive timeout the answer is REQUEST_TIMED_OUT at once, and nothing is done."""
     if timeout_ms <= 0:
         on_answer(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         return

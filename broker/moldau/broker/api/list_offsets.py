@@ -42,8 +42,8 @@ _NEVER: Final = 1 << 15
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer for each partition; see the module. One that is named twice gets INVALID_REQUEST
-    once."""
+    """Answer for each partition; see the module.
+    One that is named twice gets INVALID_REQUEST once."""
     message = cast(ListOffsetsRequest, request.decode())
     version = request.arrival.version
     named = Counter(

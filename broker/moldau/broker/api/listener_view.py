@@ -115,8 +115,8 @@ class ListenerView:
         return [each for each, at in found if at is not None and not at.is_fenced]
 
     def offline_replicas(self, partition: Partition) -> list[int]:
-        """The replicas that cannot serve clients of this listener: unreachable, or in a failed
-        directory."""
+        """The replicas that cannot serve clients of this listener:
+        unreachable, or in a failed directory."""
         return [each for each in partition.replicas if not self._is_online(partition, each)]
 
     def _is_online(self, partition: Partition, broker_id: int) -> bool:

@@ -1,7 +1,7 @@
 """Metadata: brokers, topics and leaders of partitions. It also creates missing topics.
 
-A request names a topic by its name or (from version 12 on) by its id. If there is one id in the
-request, names are ignored. Null means all topics, and so does an empty list in version 0.
+A request names a topic by its name or (from version 12 on) by its id. If a request has any id, its
+names are ignored. Null means all topics, and so does an empty list in version 0.
 
 A missing topic that may be created is created in the background. The response still says that it is
 missing, and clients ask again after a moment, as with Kafka. While the controller creates it, no
@@ -199,8 +199,8 @@ def _partition(
 
 
 def _leaderless(view: ListenerView, partition: Partition, version: int) -> ErrorCode:
-    """The error of a partition without a reachable leader. LISTENER_NOT_FOUND only where clients
-    know it."""
+    """The error of a partition without a reachable leader.
+    LISTENER_NOT_FOUND only where clients know it."""
     is_registered = partition.leader in view.image.brokers.by_id
     if is_registered and version >= _LISTENER_NOT_FOUND_SINCE:
         return ErrorCode.LISTENER_NOT_FOUND

@@ -58,7 +58,7 @@ class ControllerChannel(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """This node; see the module. The server fills it. Fields with a default create themselves."""
+    """This node; see the module. The server fills in the fields without a default."""
 
     runtime: Runtime
     node_id: int
@@ -73,8 +73,8 @@ class Node:
     directories: LogDirectories
     controller: ControllerChannel
     endpoints: Mapping[str, tuple[str, int]]
-    """The advertised host and port of this broker by listener name. Those of other brokers are in
-    `image`."""
+    """The advertised host and port of this broker by listener name.
+    Those of other brokers are in `image`."""
     features: Mapping[str, Versions]
     """The levels that this code supports, by feature, for ApiVersions."""
     log: Logger
@@ -84,8 +84,8 @@ class Node:
     kraft_version: int = 0
     """The level of the quorum's own protocol: the only feature that no metadata record holds."""
     loggers: Loggers | None = None
-    """The loggers of the process, whose levels BROKER_LOGGER changes. None if they cannot be
-    changed."""
+    """The loggers of the process, whose levels BROKER_LOGGER changes.
+    None if they cannot be changed."""
     on_follower_caught_up: Callable[[Partition, int], None] = lambda partition, replica_id: None
     """Called with the id of a follower that could join the ISR of a partition led by this node."""
     topics_in_creation: set[str] = field(init=False, default_factory=set)
@@ -126,8 +126,8 @@ class Node:
         return settings
 
     def endpoint_of(self, node_id: int, listener: str) -> tuple[str, int] | None:
-        """The address at which a client of `listener` reaches that node; None if it has no such
-        listener."""
+        """The address at which a client of `listener` reaches that node;
+        None if it has no such listener."""
         if node_id == self.node_id:
             return self.endpoints.get(listener)
         broker = self.image.brokers.by_id.get(node_id)

@@ -1,5 +1,4 @@
-"""OffsetCommit and OffsetDelete. Unknown topics and partitions are rejected here; the group decides
-on the rest."""
+"""OffsetCommit and OffsetDelete: reject unknown partitions, and pass the rest to the group."""
 
 from __future__ import annotations
 
@@ -60,8 +59,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 def _sorted(
     node: Node, message: OffsetCommitRequest, version: int
 ) -> tuple[list[OffsetCommitResponseTopic], list[OffsetCommitRequestTopic]]:
-    """Split the request: rejections for missing topics and partitions, and the existing ones by
-    name."""
+    """Split the request:
+    rejections for missing topics and partitions, and the existing ones by name."""
     topics = node.image.topics
     unknown: list[OffsetCommitResponseTopic] = []
     known: list[OffsetCommitRequestTopic] = []

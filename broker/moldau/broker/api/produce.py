@@ -79,8 +79,8 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-"""Errors that tell nothing about the log. As in Kafka, the responses for other errors include the
-log start offset."""
+"""Errors that tell nothing about the log.
+As in Kafka, the responses for other errors include the log start offset."""
 
 
 def serve(node: Node, request: ApiRequest) -> None:
@@ -266,8 +266,8 @@ class DelayedProduce(DelayedAnswer):
         return True
 
     def on_timeout(self) -> None:
-        """Answer with an error. The batches stay in the log: a producer that sends them again gets
-        duplicate errors."""
+        """Answer with REQUEST_TIMED_OUT. The batches stay in the log: if an idempotent producer
+        sends them again, they are duplicates."""
         for partition, _, answer in self._pending:
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             answer.error_message = f"{partition.topic}-{partition.index} is appended, not yet safe"

@@ -1,5 +1,7 @@
-"""AddRaftVoter and RemoveRaftVoter (KIP-853), forwarded to the controller
-(`raft.voter_changes`)."""
+"""AddRaftVoter and RemoveRaftVoter, forwarded to the controller (KIP-853).
+
+`raft.voter_changes` decides there.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455), forwarded to the controller
-(`controller.reassignments`)."""
+"""Forward AlterPartitionReassignments and ListPartitionReassignments to the controller (KIP-455).
+
+`controller.reassignments` decides there.
+"""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ def told_of_another(node: Node, topic: str, index: int) -> KafkaError:
 
 
 def lead_of(node: Node, topic: str, topic_id: Uuid, index: int, listener: str) -> Lead:
-    """The leader of the partition in the metadata (KIP-951). `topic` may be empty if the id is
-    known."""
+    """The leader of the partition in the metadata (KIP-951).
+    `topic` may be empty if the id is known."""
     topics = node.image.topics
     known = topics.by_name(topic) if topic else topics.by_id.get(topic_id)
     partition = None if known is None else known.partitions.get(index)

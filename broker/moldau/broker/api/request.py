@@ -62,13 +62,13 @@ class ApiRequest(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the client is gone, so that no answer will be read. Answering is still
-        allowed."""
+        """Whether the client is gone, so that no answer will be read.
+        Answering is still allowed."""
         ...
 
     def decode(self) -> Message:
-        """The decoded message. A handler may let MalformedMessage escape: the connection is then
-        closed."""
+        """The decoded message.
+        A handler may let MalformedMessage escape: the connection is then closed."""
         ...
 
     def keep(self) -> None:

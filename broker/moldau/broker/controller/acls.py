@@ -1,4 +1,4 @@
-"""Access control rules: the fold of their records. Changing them comes with the authorizer.
+"""Access control rules: the fold of their records. No request changes them yet.
 
 Invariant: each rule has its own id, by which it is removed.
 """

@@ -33,8 +33,8 @@ def towards(
 ) -> Partition:
     """The partition at the start of its move to these replicas.
 
-    A replica that only an earlier move wanted is removed at once if it is not in sync. Otherwise it
-    is removed at the end, like all others.
+    A replica that only an earlier move wanted is removed at once if it is neither in sync nor
+    eligible. Otherwise it is removed at the end, like all others.
     """
     started = partition.adding_replicas
     before = [each for each in partition.replicas if each not in started]

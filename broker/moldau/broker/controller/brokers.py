@@ -48,8 +48,8 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A registered broker. A fenced one cannot lead; one in controlled shutdown gives up its
-    leaderships."""
+    """A registered broker.
+    A fenced one cannot lead; one in controlled shutdown gives up its leaderships."""
 
     broker_id: int
     incarnation_id: Uuid
@@ -78,8 +78,8 @@ class Broker:
 
     @property
     def takes_new_replicas(self) -> bool:
-        """Whether the broker may get new replicas. False if all its directories are cordoned
-        (KIP-1066)."""
+        """Whether the broker may get new replicas.
+        False if all its directories are cordoned (KIP-1066)."""
         return not self.log_dirs or not set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
 
 

@@ -314,8 +314,8 @@ def _records(
 
 
 def _check(image: Image, rules: Rules, resource: Resource, after: Mapping[str, str]) -> None:
-    """Check the settings of a resource. For a broker the effective ones count: its own over those
-    of all brokers."""
+    """Check the settings of a resource.
+    For a broker the effective ones count: its own over those of all brokers."""
     if resource.name == "" and resource != ALL_BROKERS:
         raise _invalid("the resource needs a name")
     if resource.resource_type != ResourceType.BROKER:

@@ -50,8 +50,8 @@ from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 
 
 class Controller:
-    """Makes the decisions of the cluster, one at a time. Its image is the fold of the log so
-    far."""
+    """Makes the decisions of the cluster, one at a time.
+    Its image is the fold of the log so far."""
 
     __slots__ = ("image", "liveness", "periodic", "rules")
 
@@ -62,8 +62,8 @@ class Controller:
         self.periodic = Periodic(rules)
 
     def take_over(self, now_ms: int, *, is_own_broker_up: bool = False) -> None:
-        """Begin the sessions of brokers, when the log is replayed to its end and this node
-        leads."""
+        """Begin the sessions of brokers,
+        when the log is replayed to its end and this node leads."""
         left = None if is_own_broker_up else self.rules.node_id
         self.liveness.take_over(self.image, left, now_ms)
         self.periodic.take_over(now_ms)

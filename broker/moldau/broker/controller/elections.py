@@ -45,8 +45,8 @@ def topic_config(image: Image, rules: Rules, topic: str, name: str) -> str | Non
 def circumstances_of(
     image: Image, rules: Rules, topic: str, partition: Partition, active: Collection[int]
 ) -> Circumstances:
-    """The conditions of an automatic election of the topic's partition, when those brokers are
-    active."""
+    """The conditions of an automatic election of the topic's partition,
+    when those brokers are active."""
 
     def may_lead(replica: int) -> bool:
         directory = partition.directory_of(replica)
@@ -97,8 +97,8 @@ def on_unclean_shutdown(
 def on_directories_lost(
     image: Image, rules: Rules, broker_id: int, directories: Collection[Uuid]
 ) -> Iterator[PartitionChangeRecord]:
-    """The changes after log directories of the broker failed: its replicas there leave the ISR and
-    do not lead."""
+    """The changes after log directories of the broker failed:
+    its replicas there leave the ISR and do not lead."""
     return _changes(
         image,
         rules,
@@ -168,8 +168,8 @@ def give_back(image: Image, rules: Rules, most: int) -> tuple[PartitionChangeRec
 
 
 def elect_uncleanly(image: Image, rules: Rules, most: int) -> tuple[PartitionChangeRecord, ...]:
-    """Elect leaders for at most `most` partitions without one, if their topic allows unclean
-    elections."""
+    """Elect leaders for at most `most` partitions without one,
+    if their topic allows unclean elections."""
     return _elections(image, rules, Election.UNCLEAN, most)
 
 

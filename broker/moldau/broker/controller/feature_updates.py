@@ -51,8 +51,8 @@ class UpgradeType(IntEnum):
 def update_features(
     image: Image, rules: Rules, request: UpdateFeaturesRequest, version: int
 ) -> Outcome[UpdateFeaturesResponse]:
-    """Update the levels. `version` is that of the request, since old versions encode downgrades
-    differently."""
+    """Update the levels.
+    `version` is that of the request, since old versions encode downgrades differently."""
     updates = {each.feature: each for each in request.feature_updates}
     levels = {**image.features.levels}
     levels.update({each.feature: each.max_version_level for each in updates.values()})

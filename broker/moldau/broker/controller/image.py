@@ -95,8 +95,8 @@ class Image:
         return self._transaction is not None
 
     def replay(self, record: MetadataRecord) -> None:
-        """Apply the next record of the log. Raises CorruptLog if it cannot follow the records
-        before it."""
+        """Apply the next record of the log.
+        Raises CorruptLog if it cannot follow the records before it."""
         match record:
             case BeginTransactionRecord():
                 if self._transaction is not None:

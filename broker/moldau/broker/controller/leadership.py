@@ -1,5 +1,6 @@
-"""The leader of a partition after a broker joins, leaves or an election is requested: one change
-record or none.
+"""Elect the leader of one partition: one change record or none.
+
+An election happens when a broker joins or leaves, or when one is requested.
 
 Invariants: a clean election selects only a replica that holds all committed records: one of the
 in-sync replicas or, with KIP-966, of the eligible leader replicas (ELR). With KIP-966 the ISR may

@@ -1,5 +1,4 @@
-"""Features, the levels that this code can run them at, and the record versions of each
-metadata.version.
+"""Features, their supported levels, and the record versions of each metadata.version.
 
 Invariant: no record is written in a version that the finalized metadata.version does not know,
 since an older node of the cluster must be able to read it.
@@ -46,7 +45,7 @@ SUPPORTED: Final[Mapping[str, LevelRange]] = {
     STREAMS_VERSION: LevelRange(0, 1),
 }
 
-# Release, lowest IV and highest IV of every metadata.version from 3.3-IV3 on.
+# Each release since 3.3-IV3, with the lowest and the highest IV of its metadata.versions.
 _RELEASES: Final = (
     ("3.3", 3, 3),
     ("3.4", 0, 0),
@@ -91,8 +90,8 @@ _RECORDS_CHANGED_AT: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
 
 
 def metadata_version_level(name: str) -> int | None:
-    """The level of a metadata.version written as `4.3-IV0`, or as `4.3` for the newest of a
-    release."""
+    """The level of a metadata.version written as `4.3-IV0`,
+    or as `4.3` for the newest of a release."""
     newest = None
     for level, known in METADATA_VERSION_NAMES.items():
         if known == name:
@@ -103,8 +102,8 @@ def metadata_version_level(name: str) -> int | None:
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:
-    """The levels that a new cluster of this metadata.version starts with, including
-    metadata.version itself."""
+    """The levels that a new cluster of this metadata.version starts with,
+    including metadata.version itself."""
     levels = {METADATA_VERSION: metadata_version}
     for feature, since, level in _DEFAULTS:
         if metadata_version >= since:

@@ -28,8 +28,8 @@ class LogRoom:
         self._taken = 0
 
     def take(self, partitions: Iterable[Partition]) -> None:
-        """Take room for these partitions. Raises KafkaError if this node would hold too many of
-        their replicas."""
+        """Take room for these partitions.
+        Raises KafkaError if this node would hold too many of their replicas."""
         if self._files is None:
             return
         more = sum(self._node_id in each.replicas for each in partitions)

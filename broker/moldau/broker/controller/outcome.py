@@ -1,9 +1,8 @@
-"""The result of a controller's decision: records to append, and the response after they are
-committed.
+"""The result of a controller's decision: records to append, and a response once they are committed.
 
 Invariant: an outcome changes nothing by itself. Its records change the image when they are
-replayed, and only then may the response be sent. An outcome without records may be answered at
-once.
+replayed, and only then may the response be sent. The response of an outcome without records waits
+only until older records are committed.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 BATCH_RECORDS_MAX = 10_000
-"""The maximum number of records for a user's request. They enter the log as one batch, all or
-none."""
+"""The maximum number of records for a user's request.
+They enter the log as one batch, all or none."""
 
 
 def check_record_count(records: Sized) -> None:

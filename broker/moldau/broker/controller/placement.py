@@ -57,8 +57,8 @@ class _Ring:
 def place(
     partitions: int, replication_factor: int, candidates: Iterable[Candidate], random: Random
 ) -> list[list[int]]:
-    """The replicas of each partition. Raises INVALID_REPLICATION_FACTOR if the placement is
-    impossible."""
+    """The replicas of each partition.
+    Raises INVALID_REPLICATION_FACTOR if the placement is impossible."""
     known = list(candidates)
     if replication_factor < 1:
         raise _refusal("Replication factor must be larger than 0", replication_factor, known)
@@ -89,8 +89,8 @@ def place(
 
 
 def _stripe(racks: list[_Rack], first: int, turn: int, replication_factor: int) -> list[int]:
-    """The replicas of one partition: one from each rack in turn, beginning with a rack that has a
-    live broker."""
+    """The replicas of one partition:
+    one from each rack in turn, beginning with a rack that has a live broker."""
     order = [racks[(first + step) % len(racks)] for step in range(len(racks))]
     leading = next(place for place, rack in enumerate(order) if rack.has_living)
     order = order[leading:] + order[:leading]

@@ -49,8 +49,8 @@ class Standing:
 def describe_quorum(
     image: Image, standing: Standing, request: DescribeQuorumRequest, version: int
 ) -> DescribeQuorumResponse:
-    """The quorum as its leader sees it; since version 2 with directory ids and addresses
-    (KIP-853)."""
+    """The quorum as its leader sees it;
+    since version 2 with directory ids and addresses (KIP-853)."""
     asked = [
         (each.topic_name, [one.partition_index for one in each.partitions])
         for each in request.topics

@@ -1,4 +1,4 @@
-"""Client quotas: the fold of their records. Enforcing and changing them is not built yet.
+"""Client quotas: the fold of their records. No request changes them yet.
 
 Invariant: an entity without a quota has no entry.
 """

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: begin, replace, cancel and list moves
-(KIP-455, KIP-860).
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455, KIP-860).
 
-`assignment` describes a move. It ends with the AlterPartition that adds the last added replica to
-the ISR. Each partition of a request succeeds or fails on its own. Codes are Kafka's.
+Requests begin, replace, cancel and list moves. `assignment` describes a move. It ends with the
+AlterPartition that adds the last added replica to the ISR. Each partition of a request succeeds or
+fails on its own. Codes are Kafka's.
 """
 
 from __future__ import annotations

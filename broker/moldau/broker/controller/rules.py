@@ -34,8 +34,8 @@ class ConfigSchema(Protocol):
         ...
 
     def default(self, resource_type: int, name: str, dynamic: DynamicConfigs) -> str | None:
-        """The effective value if the resource does not set it. `dynamic` holds the dynamic settings
-        of this node."""
+        """The effective value if the resource does not set it.
+        `dynamic` holds the dynamic settings of this node."""
         ...
 
     def check(
@@ -71,6 +71,6 @@ class Rules:
     rebalance_interval_ms: int | None = None
     """How often leadership returns to preferred replicas; None means never automatically."""
     unclean_interval_ms: int | None = None
-    """How often partitions without a leader are checked for an unclean election; None means
-    never."""
+    """How often partitions without a leader are checked for an unclean election;
+    None means never."""
     supported: Mapping[str, LevelRange] = field(default_factory=lambda: SUPPORTED)

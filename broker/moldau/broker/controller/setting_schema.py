@@ -188,8 +188,8 @@ def _check_client_metrics(
 def _client_metrics_code(
     resource: Resource, configs: Mapping[str, str], error: BadSettings
 ) -> ErrorCode:
-    """The error code for client metrics. Kafka checks in this order: names, readable values, the
-    interval, and selectors."""
+    """The error code for client metrics.
+    Kafka checks in this order: names, readable values, the interval, and selectors."""
     rows = {name: CLIENT_METRICS_SETTINGS.find(name) for name in configs}
     if not resource.name or None in rows.values():
         return ErrorCode.INVALID_REQUEST
@@ -200,8 +200,8 @@ def _client_metrics_code(
 
 
 def _is_readable(row: Row, value: str) -> bool:
-    """Whether the value has the setting's kind, and a list has no empty items. Bounds do not
-    count."""
+    """Whether the value has the setting's kind, and a list has no empty items.
+    Bounds do not count."""
     try:
         read = row.kind.read(trim(value))
     except ValueError:

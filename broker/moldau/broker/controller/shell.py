@@ -1,5 +1,4 @@
-"""The controller with its log: decides, appends, replays, and answers once the records are
-committed.
+"""The controller with its log: decides, appends, replays, and answers what is committed.
 
 Order of one request: decide on the image, append the records to the log, replay them, park the
 answer with the offset after the last record, and answer when everything below is committed. A
@@ -100,7 +99,7 @@ class Observer:
     - `on_failure` is called once, when the controller has stopped.
     - `on_postponed` is called when a snapshot could not be written now. The controller continues
       without it.
-    - `on_voters` gets the new voters to write to the log. It raises KafkaError if this fails.
+    - `on_voters` appends the new voters to the log. A KafkaError from it stops the controller.
     """
 
     on_committed: OnCommitted = field(default=lambda records, end_offset: None)
@@ -149,8 +148,8 @@ class ActiveController:
         self.controller.take_over(self._monotonic_ms(), is_own_broker_up=is_own_broker_up)
 
     def request(self, request: Request, version: int, on_answer: OnAnswer) -> None:
-        """Decide at once. `on_answer` is called when the decision is committed, perhaps before this
-        returns."""
+        """Decide at once.
+        `on_answer` is called when the decision is committed, perhaps before this returns."""
         if self.failure is not None:
             on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
             return
@@ -198,8 +197,8 @@ class ActiveController:
         self._park((), answer, on_answer)
 
     def tick(self) -> None:
-        """Fence brokers that have been silent too long, and do periodic work. Call it about once a
-        second."""
+        """Fence brokers that have been silent too long, and do periodic work.
+        Call it about once a second."""
         while self.failure is None:
             records = self.controller.on_tick(self._moment())
             if not records:
@@ -261,8 +260,8 @@ class ActiveController:
         return self._runtime.clock.monotonic_ns() // 1_000_000
 
     def _append(self, records: tuple[MetadataRecord, ...]) -> None:
-        """Append the records, then replay them. Records that the log rejects never reach the
-        image."""
+        """Append the records, then replay them.
+        Records that the log rejects never reach the image."""
         if not records:
             return
         now_ms = self._runtime.clock.wall_ms()

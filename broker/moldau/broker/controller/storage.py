@@ -56,8 +56,8 @@ class Plan:
     bootstrap: tuple[MetadataRecord, ...]
     controller_endpoints: tuple[tuple[str, str, int], ...] | None = None
     first_voters: tuple[Voter, ...] = ()
-    """All first voters, each with its directory id. This node's metadata directory is formatted
-    with its own."""
+    """All first voters, each with its directory id.
+    This node's metadata directory is formatted with its own."""
 
     @property
     def own_voter(self) -> Voter | None:

@@ -139,8 +139,8 @@ def _fresh_id(image: Image, moment: Moment) -> Uuid:
 
 
 def _configs_of(topic: CreatableTopic) -> dict[str, str]:
-    """The first settings of the topic, sorted by name. If one is given twice, the last one
-    counts."""
+    """The first settings of the topic, sorted by name.
+    If one is given twice, the last one counts."""
     values = {each.name: each.value for each in topic.configs}
     unset = sorted(name for name, value in values.items() if value is None)
     if unset:
@@ -242,8 +242,8 @@ def new_partition(image: Image, replicas: list[int], number: int | None = None) 
 
 
 def first_directory(broker: Broker) -> Uuid:
-    """The directory of a new replica on the broker. A broker with several directories chooses
-    itself."""
+    """The directory of a new replica on the broker.
+    A broker with several directories chooses itself."""
     return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED
 
 

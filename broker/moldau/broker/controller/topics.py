@@ -1,8 +1,8 @@
 """Topics and their partitions: the fold of their records in the metadata log.
 
 Invariants: names and ids are unique. A partition's in-sync replicas are among its replicas, and
-none of them is an eligible leader replica. Each change raises the partition epoch by one, and each
-change of the leader raises the leader epoch too.
+none of them is an eligible leader replica. Each change raises the partition epoch by one. A change
+that names a leader also raises the leader epoch.
 
 A `Partition` is frozen: a reference to it stays consistent, and copies of the image share it.
 """
@@ -35,8 +35,8 @@ RECOVERING: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition. `directories` holds the log directory of each replica, in the order of
-    `replicas`."""
+    """One partition.
+    `directories` holds the log directory of each replica, in the order of `replicas`."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -56,7 +56,7 @@ class Partition:
 
     @property
     def preferred_leader(self) -> int:
-        """The replica that leads if all replicas are in sync."""
+        """The first replica, which leads if all replicas are in sync."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
     def directory_of(self, broker_id: int) -> Uuid:
@@ -151,8 +151,8 @@ class Topic:
 
 
 def collision_key(name: str) -> str:
-    """The name as metrics write it, with `_` for `.`. Names with the same key collide in
-    metrics."""
+    """The name as metrics write it, with `_` for `.`.
+    Names with the same key collide in metrics."""
     return name.replace(".", "_")
 
 

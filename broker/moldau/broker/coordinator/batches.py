@@ -61,8 +61,8 @@ def encode_batch(
     codec: Codec,
     size_bytes_max: int,
 ) -> bytearray:
-    """Encode the records as one batch. Raises MESSAGE_TOO_LARGE if it is larger than the log
-    accepts."""
+    """Encode the records as one batch.
+    Raises MESSAGE_TOO_LARGE if it is larger than the log accepts."""
     builder = BatchBuilder(codec=codec)
     for record in records:
         key = log.encode_key(record.key)

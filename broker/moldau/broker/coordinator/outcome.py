@@ -15,8 +15,8 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.declare import LogKey, LogValue, Response
 
 Ticket: TypeAlias = object
-"""One parked request, as the runtime knows it. A core keeps the ticket and gives it back exactly
-once."""
+"""One parked request, as the runtime knows it.
+A core keeps the ticket and gives it back exactly once."""
 
 Answer: TypeAlias = "tuple[Ticket, Response | KafkaError]"
 OnFailure: TypeAlias = "Callable[[KafkaError, int], Outcome]"
@@ -27,14 +27,14 @@ OnFailure: TypeAlias = "Callable[[KafkaError, int], Outcome]"
 
 
 class LogRecord(NamedTuple):
-    """One record of a coordinator's log, as a key and a value of its schemas. Without a value it is
-    a tombstone."""
+    """One record of a coordinator's log, as a key and a value of its schemas.
+    Without a value it is a tombstone."""
 
     key: LogKey
     value: LogValue | None = None
     version: int | None = None
-    """The version in which the value is written. None means the newest version that the features
-    allow."""
+    """The version in which the value is written.
+    None means the newest version that the features allow."""
 
 
 class Outcome(NamedTuple):

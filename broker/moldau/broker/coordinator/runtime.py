@@ -32,8 +32,8 @@ class CoordinatorRuntime(Generic[S]):
         self._is_closed = False
 
     def elect(self, index: int, leader_epoch: int = 0) -> None:
-        """Load the shard of a partition that this node leads in that epoch. May be called
-        repeatedly."""
+        """Load the shard of a partition that this node leads in that epoch.
+        May be called repeatedly."""
         if self._is_closed:
             return
         try:
@@ -51,16 +51,16 @@ class CoordinatorRuntime(Generic[S]):
         self._shells[index] = ShardShell(self._ground, partition, self._make())
 
     def resign(self, index: int) -> None:
-        """Close the shard of a partition that this node does not lead. Parked requests are answered
-        with NOT_COORDINATOR."""
+        """Close the shard of a partition that this node does not lead.
+        Parked requests are answered with NOT_COORDINATOR."""
         self._epochs.pop(index, None)
         known = self._shells.pop(index, None)
         if known is not None:
             known.close()
 
     def drop_unled(self) -> None:
-        """Close the shards of partitions that this node no longer leads, after replicas went out of
-        service."""
+        """Close the shards of partitions that this node no longer leads,
+        after replicas went out of service."""
         for index, shell in list(self._shells.items()):
             if not shell.partition.is_leader:
                 self.resign(index)

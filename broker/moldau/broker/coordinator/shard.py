@@ -21,8 +21,8 @@ class Shard(Protocol):
     def replay(
         self, offset: int, producer_id: int, key: LogKey, value: LogValue | None, now_ms: int
     ) -> None:
-        """Apply the record at `offset`. `producer_id` is that of its transaction, or
-        NO_PRODUCER."""
+        """Apply the record at `offset`.
+        `producer_id` is that of its transaction, or NO_PRODUCER."""
         ...
 
     def replay_end(self, producer_id: int, *, is_commit: bool) -> None:
@@ -31,8 +31,8 @@ class Shard(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether `settle` has nothing to do, and no deadline has moved nearer since it was last
-        called."""
+        """Whether `settle` has nothing to do,
+        and no deadline has moved nearer since it was last called."""
         ...
 
     def settle(self, now_ms: int) -> Outcome | None:
@@ -57,5 +57,5 @@ class Shard(Protocol):
 S = TypeVar("S", bound=Shard)
 
 Decide: TypeAlias = "Callable[[S, int], Outcome]"
-"""A decision about the shard at `now_ms` (monotonic). If it raises a KafkaError, nothing has
-changed."""
+"""A decision about the shard at `now_ms` (monotonic).
+If it raises a KafkaError, nothing has changed."""

@@ -320,8 +320,8 @@ class ShardShell(Generic[S]):
         self._observe((self._monotonic_ns() - began_ns) / _SECOND)
 
     def _measured(self) -> Callable[[], None]:
-        """A function to call when the answers that are parked now are given. It measures the
-        wait."""
+        """A function to call when the answers that are parked now are given.
+        It measures the wait."""
         began_ns = self._monotonic_ns()
 
         def ended() -> None:

@@ -118,8 +118,8 @@ def _check(
 
 
 def _is_too_large(metadata: str | None, settings: Settings) -> bool:
-    """Whether the metadata is too long. As in Kafka the unit is a Java char, although the setting's
-    name says bytes."""
+    """Whether the metadata is too long.
+    As in Kafka the unit is a Java char, although the setting's name says bytes."""
     if not metadata:
         return False
     length = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
@@ -153,8 +153,8 @@ def _record(
 
 
 def _of_append(error: KafkaError) -> KafkaError:
-    """The error of a commit that the log rejects. A batch that is too large is the client's
-    fault."""
+    """The error of a commit that the log rejects.
+    A batch that is too large is the client's fault."""
     if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
         return KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
     return as_answer(error)

@@ -71,15 +71,15 @@ class Caller(NamedTuple):
 
 
 class Downgrade(NamedTuple):
-    """What a classic group learns from the consumer group that it was converted from. The records
-    do not hold it, so a coordinator that reads the log does not know it."""
+    """Information that a classic group gets from the consumer group that it was converted from. The
+    records do not hold it, so a coordinator that reads the log does not know it."""
 
     rebalances: bool
     """Whether the classic group begins with a rebalance. It does not if a classic member only took
     the place of the last member with the new protocol."""
     offers: Mapping[str, Sequence[ClassicProtocol]]
-    """The assignors that each member supports, by member id. The record holds only the chosen
-    one."""
+    """The assignors that each member supports, by member id.
+    The record holds only the chosen one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class TopicFacts:
     name: str
     topic_id: Uuid
     racks: tuple[tuple[str, ...], ...]
-    """For each partition, the racks of the replicas that have one. The length is the partition
-    count."""
+    """For each partition, the racks of the replicas that have one.
+    The length is the partition count."""
 
     @property
     def partition_count(self) -> int:
@@ -135,7 +135,7 @@ class World(Protocol):
 
     @property
     def counts(self) -> GroupCounts:
-        """The counts of groups and members of the node."""
+        """The node's counters of offsets and rebalances."""
         ...
 
     def group_settings(self, group_id: str) -> ResourceSettings:
@@ -201,8 +201,8 @@ class Group(Protocol):
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise KafkaError if an OffsetFetch 9+ comes from a client that is not a member, or has an
-        old epoch."""
+        """Raise KafkaError if an OffsetFetch 9+ comes from a client that is not a member,
+        or has an old epoch."""
         ...
 
     def on_commit(self, member_id: str, now_ms: int) -> None:
@@ -210,8 +210,8 @@ class Group(Protocol):
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members read that topic, as far as the group can tell. The offsets of such a
-        topic are kept."""
+        """Whether members read that topic, as far as the group can tell.
+        The offsets of such a topic are kept."""
         ...
 
     def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
@@ -229,15 +229,15 @@ class Group(Protocol):
         ...
 
     def tombstones(self) -> tuple[LogRecord, ...]:
-        """The tombstones that delete all records of the group except offsets; none if it has no
-        records."""
+        """The tombstones that delete all records of the group except offsets;
+        none if it has no records."""
         ...
 
     # Life.
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """Begin a new session for each member, after the records were read and nothing else created
-        the group. Not called for a group that was created for a request."""
+        """Begin a new session for each member, after the records of the group were read. Not called
+        for a group that was created for a request."""
         ...
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
@@ -309,7 +309,7 @@ class ConsumerGroup(Group, Protocol):
 
     @property
     def downgrade(self) -> Downgrade:
-        """What the classic group learns that the last records of this group create."""
+        """Information for the classic group that the last records of this group create."""
         ...
 
     def replay(self, key: LogKey, value: LogValue | None) -> None:

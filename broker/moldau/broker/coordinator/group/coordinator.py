@@ -64,8 +64,8 @@ class GroupCoordinator:
         return Groups(ShardWorld(self.home, offsets), self._makers, offsets)
 
     def _terms(self) -> Terms:
-        """The values of the settings. Cached until the settings change, because every commit
-        asks."""
+        """The values of the settings.
+        Cached until the settings change, because every commit asks."""
         now, known = self.home.settings, self._known_terms
         if known is None or known[0] is not now:
             terms = Terms(
@@ -95,8 +95,8 @@ class GroupCoordinator:
         shell.run(decide, on_answer)
 
     def gather(self, group_id: str, decide: DecideGroup, on_answer: OnAnswer) -> None:
-        """Decide like `submit`, but the outcome may share a batch with others
-        (`ShardShell.gather`)."""
+        """Decide like `submit`, but the outcome may share a batch
+        with others (`ShardShell.gather`)."""
         try:
             shell = self._shell_of(group_id)
         except KafkaError as error:
@@ -139,8 +139,8 @@ class GroupCoordinator:
         self._runtime.drop_unled()
 
     def on_topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
-        """React to topics that were created, deleted or that got partitions. `deleted` are among
-        `changed`."""
+        """React to topics that were created, deleted or that got partitions.
+        `deleted` are among `changed`."""
         for shell in self._runtime:
             shell.each(lambda groups, now_ms: groups.on_topics_changed(changed, deleted, now_ms))
 

@@ -38,8 +38,8 @@ class Expiry:
         self._left: list[str] = []
 
     def begin(self, now_ms: int) -> None:
-        """Schedule the first search one interval after the shard was loaded. Later calls do
-        nothing."""
+        """Schedule the first search one interval after the shard was loaded.
+        Later calls do nothing."""
         if self.next_ms is None:
             self.next_ms = now_ms + self._interval_ms()
 

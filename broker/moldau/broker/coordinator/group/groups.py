@@ -85,8 +85,8 @@ class Groups:
         """Offsets of topics that were deleted while the shard was not loaded, or whose deletion the
         log has rejected. None before the shard is loaded. Taken from the end."""
         self._former_at_once = TOMBSTONES_AT_ONCE
-        """How many of them one batch deletes. Less after a batch that was too large, until none are
-        left."""
+        """How many of them one batch deletes.
+        Less after a batch that was too large, until none are left."""
         self._retry_ms: int | None = None
         """The time of the next attempt after the log rejected a deletion."""
         self.expiry = Expiry(self)
@@ -131,8 +131,8 @@ class Groups:
         self._touched[group_id] = None
 
     def touch_if_nearer(self, group: Group) -> None:
-        """Like `touch`, after a sign of life. Nearly all of those only move a deadline to a later
-        time."""
+        """Like `touch`, after a sign of life.
+        Nearly all of those only move a deadline to a later time."""
         if group.has_nearer_deadline:
             self.touch(group.group_id)
 
@@ -177,8 +177,8 @@ class Groups:
     def on_consumer_group_heartbeat(
         self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """Handle a heartbeat. A joining member (epoch 0) may found a group or convert a classic
-        one."""
+        """Handle a heartbeat.
+        A joining member (epoch 0) may found a group or convert a classic one."""
         group_id = message.group_id
         group = self._groups.get(group_id)
         if group is not None and group.kind is GroupKind.CONSUMER:
@@ -295,8 +295,8 @@ class Groups:
         cast("ClassicGroup", group).replay_group_metadata(value, now_ms)
 
     def consumer_of_record(self, group_id: str, *, is_deleted: bool) -> ConsumerGroup | None:
-        """The consumer group of a record. It is created if a record with a value is its first
-        one."""
+        """The consumer group of a record.
+        It is created if a record with a value is its first one."""
         group = self._groups.get(group_id)
         self.touch(group_id)
         if group is not None and group.kind is GroupKind.CONSUMER:
@@ -311,8 +311,8 @@ class Groups:
         self._made[group.group_id] = group.downgrade
 
     def _take(self, group_id: str, kind: GroupKind) -> Group:
-        """The group that records refer to: the one that was created for the request, or a new
-        one."""
+        """The group that records refer to:
+        the one that was created for the request, or a new one."""
         asked = self._asked.get(group_id)
         if asked is not None and asked.kind is kind:
             self._groups[group_id] = asked
@@ -337,7 +337,7 @@ class Groups:
     @property
     def is_settled(self) -> bool:
         """Whether `settle` has nothing to do. This holds after most heartbeats and commits, which
-        are most of the requests. (Any other request touches its group.)"""
+        are most of the requests. (A group in `_asked` is in `_touched` too.)"""
         return not (self._touched or self._made or self._forgotten or self._former)
 
     def settle(self, now_ms: int) -> Outcome | None:

@@ -1,5 +1,4 @@
-"""The kinds of groups that are served. Consumer groups are imported when the first one is
-created."""
+"""The kinds of groups that are served. The first consumer group imports its modules."""
 
 from __future__ import annotations
 

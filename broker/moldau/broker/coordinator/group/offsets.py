@@ -136,8 +136,8 @@ class Offsets:
             partitions[partition] = committed
 
     def _remove(self, key: OffsetCommitKey) -> None:
-        """Remove an offset. Kafka writes tombstones outside of transactions; they end pending
-        offsets as well."""
+        """Remove an offset.
+        Kafka writes tombstones outside of transactions; they end pending offsets as well."""
         for groups in (self._groups, *self._pending.values()):
             topics = groups.get(key.group)
             partitions = None if topics is None else topics.get(key.topic)

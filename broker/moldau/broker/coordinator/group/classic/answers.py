@@ -22,8 +22,8 @@ NO_MEMBER_ID: Final = ""
 
 
 def joined(group: Membership, member_id: str, members: Iterable[Member] = ()) -> JoinGroupResponse:
-    """Answer that the member is in the present generation. Only the leader's response lists
-    `members`."""
+    """Answer that the member is in the present generation.
+    Only the leader's response lists `members`."""
     return JoinGroupResponse(
         error_code=0,
         generation_id=group.generation_id,

@@ -1,9 +1,8 @@
-"""Deadlines by key, optimized for deadlines that are moved to later times far more often than they
-are met.
+"""Deadlines by key, for deadlines that are postponed far more often than they are met.
 
-A heartbeat moves the deadline of a session: that is one write into a dict. The heap keeps the entry
-for the earlier time. When that time comes, the entry is moved to the present deadline. So a heap
-entry is never later than its deadline, and each key has at most one live entry.
+A heartbeat postpones the deadline of a session: that is one write into a dict. The heap keeps the
+entry for the earlier time. When that time comes, the entry is moved to the present deadline. So a
+heap entry is never later than its deadline, and each key has at most one live entry.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ _SLACK = 64
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key. Those with the same time are returned in the order in which they were
-    queued."""
+    """Deadlines by key.
+    Those with the same time are returned in the order in which they were queued."""
 
     def __init__(self) -> None:
         self._due: dict[K, int] = {}

@@ -159,8 +159,8 @@ class ClassicGroup:
         return offsets.offset_age_since_ms(self._group, committed_ms)
 
     def check_offset_delete(self) -> None:
-        """Raise KafkaError if no offset of the group may be deleted. `is_subscribed_to` decides
-        about single topics."""
+        """Raise KafkaError if no offset of the group may be deleted.
+        `is_subscribed_to` decides about single topics."""
         offsets.check_offset_delete(self._group)
 
     def check_delete(self) -> None:
@@ -173,8 +173,8 @@ class ClassicGroup:
     # Life.
 
     def replay_group_metadata(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """Apply a record of the log: the effect of our own pending record, or a whole group; see
-        the module."""
+        """Apply a record of the log: the effect of our own pending record, or a whole group;
+        see the module."""
         pending, self._pending = self._pending, None
         self._is_recorded = True
         if pending is not None and (pending.record.value is value or pending.record.value == value):
@@ -228,8 +228,8 @@ class ClassicGroup:
                 self._group.restart_session(member, now_ms)
 
     def on_upgraded(self) -> tuple[Answer, ...]:
-        """The answers for the requests that wait in this group, when a consumer group replaces
-        it."""
+        """The answers for the requests that wait in this group,
+        when a consumer group replaces it."""
         step = Step(self._world, 0)
         code = ErrorCode.REBALANCE_IN_PROGRESS
         for member in self._group.members.values():

@@ -89,8 +89,8 @@ def on_join_group(group: Membership, step: Step, join: Join) -> None:
 
 
 def found(group: Membership, step: Step) -> None:
-    """Append the group's first record with its first join. If the append is rejected, the group is
-    empty again."""
+    """Append the group's first record with its first join.
+    If the append is rejected, the group is empty again."""
 
     def on_refused(code: ErrorCode, step: Step) -> None:
         for member in group.members.values():
@@ -131,8 +131,8 @@ def _join_newly(group: Membership, step: Step, join: Join) -> None:
 
 
 def _new_member_id(step: Step, prefix: str) -> str:
-    """The prefix and a random UUID, as Java writes it. Raises KafkaError if the id is too long for
-    a response."""
+    """The prefix and a random UUID, as Java writes it.
+    Raises KafkaError if the id is too long for a response."""
     raw = bytearray(step.world.random.randbytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -194,8 +194,8 @@ def _renew(group: Membership, step: Step, join: Join, member: Member) -> None:
 
 
 def _park(group: Membership, step: Step, join: Join, member: Member) -> None:
-    """Park the ticket of a joining member. The group is in PreparingRebalance, or is about to enter
-    it."""
+    """Park the ticket of a joining member.
+    The group is in PreparingRebalance, or is about to enter it."""
     before = group.set_join_ticket(member, join.ticket)
     step.answer(before, answers.refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
 

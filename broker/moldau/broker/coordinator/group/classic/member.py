@@ -1,5 +1,4 @@
-"""A member of a classic group: its metadata from JoinGroup, its assignment, and its waiting
-requests.
+"""A member of a classic group: its metadata, its assignment, and its waiting requests.
 
 Invariant: a ticket is in at most one place. A caller that takes it out of the member (`take_join`,
 `take_sync`) must answer it.

@@ -112,8 +112,8 @@ class Membership:
         return member
 
     def replace(self, old: Member, new: Member) -> None:
-        """Replace a static member that came back with a new id. The caller answers the tickets of
-        `old`."""
+        """Replace a static member that came back with a new id.
+        The caller answers the tickets of `old`."""
         assert old.instance_id is not None
         assert old.instance_id == new.instance_id
         del self.members[old.member_id]
@@ -197,8 +197,8 @@ class Membership:
         return False
 
     def begin_generation(self, wall_ms: int) -> None:
-        """Begin the next generation with the remaining members. The state becomes Empty if there
-        are none."""
+        """Begin the next generation with the remaining members.
+        The state becomes Empty if there are none."""
         self.generation_id += 1
         self.pending_syncs.clear()
         if self.members:
@@ -210,8 +210,8 @@ class Membership:
         self.recount_topics()
 
     def begin_anew(self) -> None:
-        """Reset to a new, empty group that no member has ever joined. The caller answers the
-        tickets."""
+        """Reset to a new, empty group that no member has ever joined.
+        The caller answers the tickets."""
         fresh = Membership(self.group_id, state_since_ms=self.state_since_ms)
         for each in fields(self):
             setattr(self, each.name, getattr(fresh, each.name))

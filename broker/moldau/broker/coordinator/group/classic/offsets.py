@@ -1,5 +1,4 @@
-"""The rules of a classic group for its offsets: which commits and deletions are allowed, and when
-offsets expire.
+"""The offsets of a classic group: which commits and deletions are allowed, and when they expire.
 
 Only members of the present generation may commit, and not while the leader computes the assignment.
 An empty group accepts commits without a generation from any client: from admin tools, and from
@@ -43,8 +42,8 @@ def check_commit(
 
 
 def on_commit(group: Membership, member_id: str, now_ms: int) -> None:
-    """Restart the member's session, because a commit is a sign of life. Not while the leader
-    assigns."""
+    """Restart the member's session, because a commit is a sign of life.
+    Not while the leader assigns."""
     member = group.members.get(member_id)
     if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
         group.restart_session(member, now_ms)
@@ -71,8 +70,8 @@ def is_subscribed_to(group: Membership, topic: str) -> bool:
 
 
 def offset_age_since_ms(group: Membership, committed_ms: int) -> int | None:
-    """The wall time from which the retention of an offset counts; None if it does not expire
-    now."""
+    """The wall time from which the retention of an offset counts;
+    None if it does not expire now."""
     if not group.protocol_type:
         # No member has ever joined: these are offsets of a consumer that assigns its partitions
         # itself.

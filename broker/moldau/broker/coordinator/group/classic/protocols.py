@@ -63,8 +63,8 @@ def subscribed_topics(
 
 
 def _topics(subscription: bytes) -> list[str]:
-    """The topics of a subscription. All versions begin like version 0, so newer clients are
-    understood."""
+    """The topics of a subscription.
+    All versions begin like version 0, so newer clients are understood."""
     if len(subscription) < _VERSION_BYTES:
         raise MalformedMessage("a subscription without its version", size=len(subscription))
     found, _end = ConsumerProtocolSubscription.decode_from(subscription, _VERSION_BYTES, 0)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def rebalance_or_go_on(group: Membership, step: Step, reason: str) -> None:
-    """React to a change: begin a rebalance, or end the join phase of the current one if all have
-    joined."""
+    """React to a change:
+    begin a rebalance, or end the join phase of the current one if all have joined."""
     if State.PREPARING_REBALANCE in TRANSITIONS[group.state]:
         rebalance(group, step, reason)
     else:

@@ -27,8 +27,8 @@ def group_metadata(
     leader_id: str | None = None,
     assignment: Callable[[Member], bytes] = lambda member: member.assignment,
 ) -> LogRecord:
-    """The record of the group as it is, or with other members (and then their leader), or with
-    other assignments."""
+    """The record of the group as it is, or with other members (and then their leader),
+    or with other assignments."""
     if members is None:
         members, leader_id = group.members.values(), group.leader_id
     return recorded(

@@ -1,2 +1,1 @@
-"""Consumer groups (KIP-848), whose members get their assignment from the broker. Begin with
-`group`."""
+"""Consumer groups (KIP-848): the broker assigns partitions to the members. Begin with `group`."""

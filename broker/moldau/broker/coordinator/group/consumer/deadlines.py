@@ -1,8 +1,8 @@
 """The deadlines of a group's members.
 
-Moving a deadline to a later time (every heartbeat does this for the session) only changes a
-dictionary. Its heap entry stays where it was and is corrected when it comes up. So a heartbeat
-costs no heap operation, and `next_ms` may be early but is never late.
+Postponing a deadline (every heartbeat does this for the session) only changes a dictionary. Its
+heap entry stays where it was, and `next_ms` corrects it when it comes up. So a heartbeat costs no
+heap operation.
 """
 
 from __future__ import annotations

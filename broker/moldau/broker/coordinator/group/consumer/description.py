@@ -58,8 +58,8 @@ def _described(state: State, member: Member) -> DescribedMember:
 
 
 def _assignment(partitions: Partitions, cluster: Cluster) -> Assignment:
-    """The partitions with topic names. Deleted topics are left out, because they have no name to
-    show."""
+    """The partitions with topic names.
+    Deleted topics are left out, because they have no name to show."""
     topics = []
     for topic_id in sorted(partitions):
         topic = cluster.by_id(topic_id)

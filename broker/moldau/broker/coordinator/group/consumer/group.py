@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroup:
-    """One group, as its table sees it: see `contract.ConsumerGroup` for the contract of each
-    call."""
+    """One group, as its table sees it:
+    see `contract.ConsumerGroup` for the contract of each call."""
 
     def __init__(self, group_id: str, world: World) -> None:
         """Create an empty group without records."""
@@ -157,8 +157,8 @@ class ConsumerGroup:
         return self.state.is_subscribed_to(topic)
 
     def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
-        """The age of an offset counts from its commit. (Offsets of topics that members read do not
-        expire.)"""
+        """The age of an offset counts from its commit.
+        (Offsets of topics that members read do not expire.)"""
         return committed_ms
 
     def check_delete(self) -> None:

@@ -1,5 +1,4 @@
-"""ConsumerGroupHeartbeat: the only request of a member, to join, stay, report its partitions and
-leave.
+"""ConsumerGroupHeartbeat: with this one request a member joins, stays, reports and leaves.
 
 A heartbeat that changes nothing, as nearly all are, costs a few comparisons and no record.
 """
@@ -80,8 +79,8 @@ def stay(
 
 
 def _terms(state: State) -> tuple[int, int]:
-    """The session timeout and the heartbeat interval. Computed only when the settings have
-    changed."""
+    """The session timeout and the heartbeat interval.
+    Computed only when the settings have changed."""
     settings = state.world.group_settings(state.group_id)
     known = state.volatile.terms
     if known is None or known[0] is not settings:
@@ -148,8 +147,8 @@ def _with_profile(member: Member, profile: Profile) -> Member:
 
 
 def _is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request has all fields, as after a join and after any error. Then the response
-    includes the assignment."""
+    """Whether the request has all fields, as after a join and after any error.
+    Then the response includes the assignment."""
     return message.member_epoch == 0 or (
         message.rebalance_timeout_ms != -1
         and not (message.subscribed_topic_names is None and message.subscribed_topic_regex is None)

@@ -31,8 +31,8 @@ class Profile:
 
     @property
     def subscription(self) -> tuple[frozenset[str], str]:
-        """The subscribed topics and regular expression; equal for members with the same
-        subscription."""
+        """The subscribed topics and regular expression;
+        equal for members with the same subscription."""
         return self.topic_names, self.topic_regex
 
 
@@ -46,8 +46,8 @@ class Member:
 
     @property
     def epoch(self) -> int:
-        """The member epoch that the member must send. A classic member knows it as its
-        generation."""
+        """The member epoch that the member must send.
+        A classic member knows it as its generation."""
         return self.progress.epoch
 
     @property

@@ -42,8 +42,8 @@ def dynamic_member(state: State, member_id: str, *, joins: bool) -> Member:
 
 
 def known_static_member(state: State, member_id: str, instance_id: str) -> Member:
-    """The member with that instance id. Raises KafkaError if it is unknown or has another member
-    id."""
+    """The member with that instance id.
+    Raises KafkaError if it is unknown or has another member id."""
     member = state.static_member(instance_id)
     if member is None:
         raise KafkaError(

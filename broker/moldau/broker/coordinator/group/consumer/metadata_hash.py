@@ -27,8 +27,8 @@ _UNSIGNED_LONG: Final = struct.Struct("<Q")
 
 
 class MetadataHashes:
-    """Hashes of the topics of one group. Each is computed once as long as the topic stays the
-    same."""
+    """Hashes of the topics of one group.
+    Each is computed once as long as the topic stays the same."""
 
     __slots__ = ("_known",)
 

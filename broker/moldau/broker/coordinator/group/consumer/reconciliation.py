@@ -63,8 +63,8 @@ class Target:
     epoch: int
     partitions: Partitions
     subscribed: Container[Uuid]
-    """Topics of the target that are not in here are not given to the member: it no longer wants
-    them."""
+    """Topics of the target that are not in here are not given to the member:
+    it no longer wants them."""
 
     is_free: Callable[[Uuid, int], bool]
     """Whether no member owns that partition or has yet to revoke it."""
@@ -109,8 +109,8 @@ def _next_step(now: Progress, target: Target, reported: Partitions | None) -> Pr
 
 
 def _still_owns(reported: Partitions | None, revoking: Owned) -> bool:
-    """Whether the member still owns some of `revoking`. Without a report it is assumed to own all
-    of it."""
+    """Whether the member still owns some of `revoking`.
+    Without a report it is assumed to own all of it."""
     return reported is None or have_in_common(reported, revoking)
 
 

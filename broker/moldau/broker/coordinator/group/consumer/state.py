@@ -2,8 +2,8 @@
 
 Invariants:
 - Only `replay_...` changes durable state. The same records give the same state, live or read from
-  the log. Nothing in a record can make replay fail: a compacted log shows temporary states that
-  never existed.
+  the log. Nothing in a record can make replay fail: a compacted log shows states that never
+  existed, but only for a while.
 - A partition has one owner (`owners`): the member that owns it or has yet to revoke it. If a
   compacted log shows two, the later record counts.
 - No member epoch and no target epoch is above the group epoch.
@@ -83,14 +83,14 @@ class Volatile:
     """The version of the metadata in which topics last appeared or disappeared."""
 
     downgrade: Downgrade = _UNKNOWN_DOWNGRADE
-    """What the classic group learns that replaces this group."""
+    """Information for the classic group that replaces this one."""
 
     search: RegexSearch | None = None
     search_due_ms: int = 0
 
     terms: tuple[ResourceSettings, int, int] | None = None
-    """The settings of the group, with the session timeout and the heartbeat interval that they
-    give."""
+    """The settings of the group, with the session timeout and the
+    heartbeat interval that they give."""
 
 
 @dataclass(slots=True)
@@ -146,8 +146,8 @@ class State:
         return partition not in self.owners.get(topic_id, ())
 
     def target_of(self, member: Member) -> Partitions:
-        """The target assignment of the member. A static member that came back has the target of its
-        previous member id."""
+        """The target assignment of the member.
+        A static member that came back has the target of its previous member id."""
         previous = self.static.get(member.profile.instance_id or "", member.member_id)
         return self.target.get(previous, NO_PARTITIONS)
 
@@ -168,8 +168,8 @@ class State:
         return topic in self.names or any(topic in each.topics for each in self.resolved.values())
 
     def topic_names(self, gone: Iterable[Member] = (), come: Member | None = None) -> set[str]:
-        """The topics that the group subscribes to, as if the members `gone` had left and `come` had
-        joined."""
+        """The topics that the group subscribes to,
+        as if the members `gone` had left and `come` had joined."""
         names, regexes = self.names, self.regexes
         if gone or come is not None:
             names, regexes = names.copy(), regexes.copy()

@@ -46,8 +46,8 @@ class Change:
 def apply_profile(
     state: State, before: Member, after: Member, now_ms: int, records: list[LogRecord]
 ) -> Change:
-    """Record the member's new profile, and resolve expressions. Raises
-    INVALID_REGULAR_EXPRESSION."""
+    """Record the member's new profile, and resolve expressions.
+    Raises INVALID_REGULAR_EXPRESSION."""
     names_changed = False
     if after.profile != before.profile:
         records.append(member_profile(state.group_id, after.member_id, after.profile))

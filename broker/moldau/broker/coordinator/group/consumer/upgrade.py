@@ -97,8 +97,8 @@ def check_upgrade(group: ClassicGroup, world: World) -> None:
 
 
 def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
-    """The records that convert the group. Raises GROUP_ID_NOT_FOUND if the bytes of its members
-    cannot be read."""
+    """The records that convert the group.
+    Raises GROUP_ID_NOT_FOUND if the bytes of its members cannot be read."""
     classic = cast(_Classic, group)
     # A group whose first join still waits is in generation 0, which as a member epoch means
     # "joins".
@@ -160,8 +160,8 @@ def _converted(
 
 
 def _metadata(offers: Iterable[_Offer], protocol: str | None) -> bytes:
-    """The metadata for the generation's assignor; before there is one, for the member's first
-    assignor."""
+    """The metadata for the generation's assignor;
+    before there is one, for the member's first assignor."""
     offers = list(offers)
     for each in offers:
         if each.name == protocol:

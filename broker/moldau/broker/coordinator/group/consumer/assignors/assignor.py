@@ -21,8 +21,8 @@ class MemberSpec:
     """One member, as an assignor sees it."""
 
     topics: frozenset[Uuid]
-    """The existing topics that it subscribes to. Members with the same subscription share one
-    set."""
+    """The existing topics that it subscribes to.
+    Members with the same subscription share one set."""
     assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
     """Its previous target assignment."""
     instance_id: str | None = None

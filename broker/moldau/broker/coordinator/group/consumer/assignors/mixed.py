@@ -34,8 +34,8 @@ TopicPartition: TypeAlias = tuple[Uuid, int]
 
 @dataclass(slots=True)
 class _Class:
-    """Topics with the same subscribers (indices of members), and the partitions that each
-    subscriber has."""
+    """Topics with the same subscribers (indices of members),
+    and the partitions that each subscriber has."""
 
     subscribers: tuple[int, ...]
     partition_count: int = 0
@@ -107,8 +107,8 @@ def _deal(each: _Class, load: list[int]) -> None:
 
 
 def _even_out(each: _Class, load: list[int]) -> int:
-    """Move partitions from the most to the least loaded subscribers. Returns the number of
-    moves."""
+    """Move partitions from the most to the least loaded subscribers.
+    Returns the number of moves."""
     most = [(-load[index], index) for index, held in each.held.items() if held]
     least = [(load[index], index) for index in each.subscribers]
     if not most or -min(most)[0] - min(least)[0] <= 1:

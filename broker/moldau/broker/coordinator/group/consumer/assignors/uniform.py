@@ -74,8 +74,8 @@ def _held(spec: MemberSpec, free: Mapping[Uuid, Free]) -> Partitions:
 
 
 def _keep(held: Partitions, room: int, free: dict[Uuid, Free]) -> Partitions:
-    """Take the first `room` partitions of `held` that are still free. They are no longer free
-    then."""
+    """Take the first `room` partitions of `held` that are still free.
+    They are no longer free then."""
     if _size(held) <= room and all(held[topic_id] <= free[topic_id] for topic_id in held):
         for topic_id, partitions in held.items():
             free[topic_id] -= partitions
