@@ -65,7 +65,7 @@ def _delete(
     node: Node, topic: str, asked: DeleteRecordsPartition, moved: list[Partition]
 ) -> DeleteRecordsPartitionResult:
     """Move the log start of one partition.
-    Adds it to `moved` if the new start must be made durable."""
+    Adds it to `moved`: its new start must be made durable."""
     index = asked.partition_index
     low_watermark = _NO_OFFSET
     code = ErrorCode.NONE

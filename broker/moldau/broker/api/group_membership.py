@@ -98,8 +98,7 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
 
     def answer(response: Response | KafkaError) -> None:
         if isinstance(response, KafkaError):
-            # Whether the member is known is not clear yet. It is not at fault, so it is told to go
-            # on.
+            # It is not known yet whether the member exists. Without an error it simply continues.
             code = response.code
             is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             response = HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)

@@ -66,7 +66,7 @@ def bootstrap_records(
 def birth_records(
     image: Image, rules: Rules, given: Sequence[MetadataRecord]
 ) -> list[MetadataRecord]:
-    """The records that a controller appends to an empty log. None if the log is not empty.
+    """The records that a controller appends to an empty log; an empty list if the log is not empty.
 
     `given` are the records of the bootstrap file. Without them the newest defaults are used.
     """

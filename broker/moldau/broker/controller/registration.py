@@ -222,8 +222,8 @@ def _register_record(
 def heartbeat(
     image: Image, rules: Rules, request: BrokerHeartbeatRequest
 ) -> Outcome[BrokerHeartbeatResponse]:
-    """Handle a sign of life.
-    The request also has the broker's position in the metadata log and its wishes."""
+    """Handle a broker's sign of life,
+    with its position in the metadata log and the state that it wants."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return Outcome(

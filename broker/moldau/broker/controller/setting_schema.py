@@ -96,8 +96,7 @@ class SettingSchema:
             if refusals:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "; ".join(refusals))
         problem = problem_with(self._broker, after)
-        # The stored settings may be invalid already. Then settings can still be deleted, one by
-        # one.
+        # The stored settings may be invalid already. They can still be deleted one by one.
         if problem is not None and (any(changes) or problem_with(self._broker, before) is None):
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
         if problem is None:

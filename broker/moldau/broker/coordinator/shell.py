@@ -185,7 +185,7 @@ class ShardShell(Generic[S]):
         self._settle(now_ms)
 
     def close(self) -> None:
-        """Close the shard, because this node no longer leads the partition."""
+        """Close the shard: this node no longer leads the partition, or the shard has failed."""
         if self.state is State.CLOSED:
             return
         was_active = self.is_active()
@@ -379,7 +379,7 @@ class ShardShell(Generic[S]):
         self._settle(self._now_ms())
 
     async def _replay_log(self) -> int:
-        """Replay the whole log. Returns the number of records."""
+        """Replay the whole log. Returns the number of its records and transaction markers."""
         partition, ground = self.partition, self._ground
         offset, count, unknown = partition.log_start_offset, 0, 0
         while offset < partition.log_end_offset:

@@ -1,7 +1,7 @@
 """The responses of a classic group, filled in from its state.
 
-A missing protocol name is None here in all versions. The encoding of JoinGroup below version 7
-replaces it by an empty string, because a parked ticket does not hold its version.
+A missing protocol name is None here in all versions, because a parked ticket does not hold its
+version. The API handler replaces it by an empty string below version 7 of JoinGroup.
 """
 
 from __future__ import annotations

@@ -62,9 +62,8 @@ def on_session_end(group: Membership, step: Step, member_id: str) -> None:
 def on_leave_group(
     group: Membership, step: Step, message: LeaveGroupRequest, ticket: Ticket
 ) -> None:
-    """Remove members that leave, or static members that an admin removes by their instance ids.
-    Versions below 3, with one member, are translated when the request is read and the response is
-    written."""
+    """Remove members that leave, or static members that an admin removes by their instance ids. The
+    API handler translates requests and responses of versions below 3, with one member."""
     results = [_left(group, step, each) for each in message.members]
     count = sum(each.error_code == 0 for each in results)
     if count and group.state in (State.STABLE, State.COMPLETING_REBALANCE):

@@ -2,7 +2,8 @@
 
 All records of the group are deleted and one GroupMetadata replaces them, with each member's target
 as its assignment. The classic group then rebalances, so that its members select an assignor
-themselves again.
+themselves again. It need not if a classic member only replaced the last member of the new protocol
+and there is nothing new to assign.
 """
 
 from __future__ import annotations
