@@ -111,7 +111,7 @@ def test_what_somebody_has_committed_meanwhile_is_not_deleted() -> None:
     groups = Groups({"old": {A: at(5)}})
     with pytest.raises(MoldauError, match="stored for new, but not deleted") as caught:
         move(groups, "new", [Transfer(A, A, at(1), None, 1)])
-    assert "somebody has committed meanwhile" in str(caught.value)
+    assert "the group has committed meanwhile" in str(caught.value)
     assert groups.stored == {"old": {A: at(5)}, "new": {A: at(1)}}
 
 
@@ -192,7 +192,7 @@ def test_a_group_that_has_members_costs_the_others_nothing(execute: bool) -> Non
         Step("busy", A, 1, 4, 9),
         Step("old", A, 1, 4, 9),
         Step("lost", A, 1, 4, 9),
-        Step("lost", B, 9, None, None, "nobody leads it", is_obstacle=True),
+        Step("lost", B, 9, None, None, "it has no leader", is_obstacle=True),
     ]
     followed = group_reset.follow(cast(Admin, groups), steps, {"odl": "WHO"}, execute=execute)
     outcome = asyncio.run(followed)
@@ -204,7 +204,7 @@ def test_a_group_that_has_members_costs_the_others_nothing(execute: bool) -> Non
     assert {group: outcome.error(group) for group in ("old", "busy", "lost", "odl")} == {
         "old": None,
         "busy": "group busy has 1 member: stop them first",
-        "lost": "b-0 of group lost: nobody leads it",
+        "lost": "b-0 of group lost: it has no leader",
         "odl": "WHO",
     }
     assert exit_code(Namespace(execute=execute), outcome.problems) == (1 if execute else 0)

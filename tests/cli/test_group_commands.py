@@ -174,7 +174,7 @@ def test_offsets_move_to_another_group_and_to_another_topic(shell: Shell, tmp_pa
     lost = shell("group", "move", "heir", "--rename", "mirror=nowhere", "--execute")
     assert (lost.code, lost.err) == (
         1,
-        "moldau: nowhere-0: there is no such partition, or nobody leads it\n",
+        "moldau: nowhere-0: there is no such partition, or it has no leader\n",
     )
     misspelled = ("group", "move", "heir", "--to", "third", "--rename", "miror=other", "--execute")
     assert "nothing would move of miror, which --rename names" in shell(*misspelled).err

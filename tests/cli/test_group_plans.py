@@ -142,12 +142,12 @@ STEPS = [
     Step("g", ORDERS, 40, 10, 100),
     Step("g", TopicPartition("orders", 1), None, 7, 7, "no record is as new: the end"),
     Step("g", TopicPartition("gone", 0), 5, None, None, "the topic is gone"),
-    Step("g", TopicPartition("lost", 0), 5, None, None, "nobody leads it", is_obstacle=True),
+    Step("g", TopicPartition("lost", 0), 5, None, None, "it has no leader", is_obstacle=True),
 ]
 
 
 def test_members_and_partitions_that_cannot_be_asked_stand_in_the_way() -> None:
-    lost = "lost-0 of group g: nobody leads it"
+    lost = "lost-0 of group g: it has no leader"
     taken = "group g has 1 member: stop them first"
     assert obstacles(STEPS, {"g": 0}) == {"g": [lost]}
     assert obstacles(STEPS, {"g": 1}) == {"g": [taken, lost]}
@@ -163,7 +163,12 @@ def test_members_and_partitions_that_cannot_be_asked_stand_in_the_way() -> None:
         (KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 5, "the topic is gone", False),
         (KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None, "UNKNOWN_TOPIC", True),
         (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED), 5, "TOPIC_AUTHORIZATION", True),
-        (Topic("orders", b"", (Partition(0, -1, 3, (1,), ()),)), 5, "nobody leads", True),
+        (
+            Topic("orders", b"", (Partition(0, -1, 3, (1,), ()),)),
+            5,
+            "the partition has no leader",
+            True,
+        ),
         (Topic("orders", b"", ()), 5, "no such partition", True),
     ],
 )
@@ -184,7 +189,7 @@ def test_a_plan_is_shown_as_before_and_after() -> None:
         "g      orders  0          40      10     -30     90\n"
         "g      orders  1          -       7      -       0          no record is as new: the end\n"
         "g      gone    0          5       -      -       -          the topic is gone\n"
-        "g      lost    0          5       -      -       -          nobody leads it\n"
+        "g      lost    0          5       -      -       -          it has no leader\n"
         "dry run: nothing was changed; --execute does it\n"
     )
     assert err.getvalue() == "moldau: not now\n"

@@ -79,7 +79,7 @@ def _find(node: Node, view: ListenerView, key_type: int, key: str, version: int)
         )
     at = view.address(topic.partitions[index].leader)
     if at is None or at.is_fenced:
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody leads the partition")
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the partition has no leader")
     return Coordinator(
         key=key,
         node_id=at.broker_id,

@@ -132,7 +132,7 @@ def _warn_of_exposed(broker: Broker, log: Logger) -> None:
     open_to_all = exposed(read_listeners(broker.node.settings).of_broker)
     if open_to_all:
         log.warn(
-            "whoever reaches this machine can read, write and delete: no login, no encryption",
+            "everyone who reaches this machine can read, write and delete: no login, no encryption",
             listeners=", ".join(
                 f"{each.name} on {each.host or 'every address'}" for each in open_to_all
             ),

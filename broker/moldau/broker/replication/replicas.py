@@ -341,7 +341,7 @@ class Replicas:
             self._log.failure("a stray log cannot be set aside", error, partition=str(place))
             return
         self._log.warn(
-            "set aside a log that the cluster does not know; remove it when nobody misses it",
+            "set aside a log that the cluster does not know; remove it when it is not missed",
             partition=str(place),
             directory=directory.path,
         )

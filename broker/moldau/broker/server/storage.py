@@ -196,7 +196,7 @@ def format_if_empty(
 def _not_there(places: Places, path: str, used: str) -> ConfigError:
     """Return the error for an unformatted directory beside used ones."""
     if path == places.metadata:
-        advice = "without the metadata that it had, the data there belong to nobody"
+        advice = "without its metadata, the data there belong to no topic"
     else:
         advice = (
             "a new one is added by `moldau storage format --ignore-formatted` with the --data, "

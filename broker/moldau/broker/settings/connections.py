@@ -27,5 +27,5 @@ def connection_refusals(settings: Settings, before: Dynamic, after: Dynamic) -> 
             wanted = in_force(settings, after, own_name, row)
             if wanted != now and wanted <= 0:
                 name = f"{row.name} of listener {listener.name}"
-                found.append(f"{name}: {wanted} lets nobody in; allowed: 1 or more")
+                found.append(f"{name}: {wanted} admits no connection; allowed: 1 or more")
     return tuple(found)

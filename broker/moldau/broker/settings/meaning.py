@@ -84,7 +84,7 @@ REMOVED: Final[Mapping[str, str]] = {
 
 FORGOTTEN: Final[Mapping[str, str]] = {
     "auto.include.jmx.reporter": "metrics are not published over JMX",
-    "broker.id.generation.enable": "node.id says who this node is",
+    "broker.id.generation.enable": "node.id identifies this node",
     "controlled.shutdown.max.retries": "a stopping broker waits for the controller",
     "controlled.shutdown.retry.backoff.ms": "a stopping broker waits for the controller",
     "eligible.leader.replicas.enable": "it is a feature of the cluster now",
@@ -92,7 +92,7 @@ FORGOTTEN: Final[Mapping[str, str]] = {
     "leader.imbalance.per.broker.percentage": "every misplaced leadership is given back",
     "log.message.downconversion.enable": _ONE_FORMAT,
     "offsets.commit.required.acks": "a commit waits for all replicas that are in sync",
-    "reserved.broker.max.id": "node.id says who this node is",
+    "reserved.broker.max.id": "node.id identifies this node",
 }
 
 

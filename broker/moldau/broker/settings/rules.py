@@ -202,7 +202,9 @@ def _cleaner_memory(settings: Settings) -> str | None:
 def _connections(settings: Settings) -> str | None:
     overrides = network.max_connections_per_ip_overrides
     if settings[network.max_connections_per_ip] == 0 and not parse_host_limits(settings[overrides]):
-        return f"{network.max_connections_per_ip.name}=0 admits nobody without {overrides.name}"
+        return (
+            f"{network.max_connections_per_ip.name}=0 admits no connection without {overrides.name}"
+        )
     idle_ms = settings[network.connections_max_idle_ms]
     delay = network.connection_failed_authentication_delay_ms
     if 0 <= idle_ms <= settings[delay]:

@@ -8,14 +8,14 @@ authorizer_class_name = Setting(
     "authorizer.class.name",
     STRING,
     "",
-    "The plugin that decides who may do what; empty means that everybody may do everything.",
+    "The plugin that decides what a principal may do; empty means that all may do everything.",
     importance=Importance.LOW,
 )
 principal_builder_class = Setting(
     "principal.builder.class",
     CLASS,
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-    "The plugin that makes a principal of who is at the other end of a connection.",
+    "The plugin that makes the principal of a connection.",
     dynamic=UpdateMode.PER_BROKER,
 )
 connections_max_reauth_ms = Setting(

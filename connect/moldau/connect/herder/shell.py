@@ -463,7 +463,7 @@ class Herder:
                 pairs = [(partition, offset) for partition, offset in message["offsets"]]
                 await self.offsets.write(task.connector, pairs)
                 return True
-        raise ConnectError("a task asked what nobody knows", question=message["what"])
+        raise ConnectError("a task asked an unknown question", question=message["what"])
 
     # Statuses
 

@@ -85,7 +85,7 @@ def _matches(group: str, patterns: Sequence[str]) -> bool:
 def _add_describe(parser: ArgumentParser) -> None:
     _add_groups(parser, "all groups of consumers")
     parser.add_argument("--state", action="store_true", help="a line a group")
-    parser.add_argument("--members", action="store_true", help="only who is in them")
+    parser.add_argument("--members", action="store_true", help="only their members")
     parser.add_argument("--offsets", action="store_true", help="only offsets and lag")
     parser.add_argument("-v", "--verbose", action="store_true", help="more columns")
     parser.add_argument("--watch", action="store_true", help="look again and again: lag, live")

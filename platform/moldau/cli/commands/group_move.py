@@ -139,7 +139,7 @@ async def _plan(
         found = committed[source]
         before = there[target].offset if target in there else None
         if target not in ends:
-            note = "there is no such partition, or nobody leads it"
+            note = "there is no such partition, or it has no leader"
             moved = Transfer(source, target, found, before, found.offset, note, is_obstacle=True)
         else:
             after, note = within(found.offset, starts[target].offset, ends[target].offset)
@@ -188,7 +188,7 @@ async def _delete(
     left = await client.group_offsets(group)
     newer = [str(where) for where, each in moved.items() if left.get(where, each) != each]
     if newer:
-        raise MoldauError("somebody has committed meanwhile", partitions=newer)
+        raise MoldauError("the group has committed meanwhile", partitions=newer)
     if not is_same and left.keys() <= moved.keys():
         await client.delete_group(group)
         return

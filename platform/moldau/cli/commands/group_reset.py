@@ -299,7 +299,7 @@ def unreachable(
     """A topic that is gone has nothing to be reset; a partition without a leader tells nothing."""
     if not isinstance(topic, KafkaError):
         is_there = any(each.index == where.partition for each in topic.partitions)
-        note = "nobody leads the partition at present" if is_there else "no such partition"
+        note = "the partition has no leader at present" if is_there else "no such partition"
         return Step(group, where, before, None, None, note, is_obstacle=True)
     is_gone = topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and before is not None
     note = "the topic is gone" if is_gone else str(topic)

@@ -86,7 +86,9 @@ def _endpoint(text: str) -> tuple[str, str, int]:
 command = ActionCommand(
     "The controllers that keep the metadata: status, add, remove.",
     (
-        Action("status", "who leads, who votes, how far each is", _nothing, show_quorum),
+        Action(
+            "status", "the leader, the voters, and how far each has read", _nothing, show_quorum
+        ),
         Action(
             "add",
             "let a controller vote",

@@ -35,7 +35,7 @@ def _add_plan(parser: ArgumentParser) -> None:
         "--brokers",
         type=broker_ids,
         metavar="ID,...",
-        help="who shall have the replicas (default: all)",
+        help="brokers for the replicas (default: all)",
     )
     parser.add_argument(
         "--replicas", type=whole(1, 2**15), help="how many each partition shall have"

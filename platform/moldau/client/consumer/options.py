@@ -23,7 +23,7 @@ class ConsumerOptions(RecordOptions, total=False):
 
     group_instance_id: str | None
     """Makes this a static member (KIP-345): when it comes back under this name before its session
-    ends, it finds its partitions again and nobody rebalances."""
+    ends, it finds its partitions again without a rebalance."""
 
     group_remote_assignor: str | None
     """Which of the coordinator's assignors to use; its first one if not told. For the consumer

@@ -20,7 +20,7 @@ from moldau.link.metadata import Metadata, TopicPartition
 _MADE_WITHIN_S: Final = 2.0
 """Longer than a cluster takes to make a topic."""
 _NO_PARTITION: Final = -1
-_REASON: Final = "there is no such topic yet: it is read as soon as somebody makes it"
+_REASON: Final = "there is no such topic yet: it is read as soon as it exists"
 
 
 def unheard_of(

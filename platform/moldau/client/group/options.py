@@ -11,7 +11,7 @@ class MemberOptions(ConnectionOptions, total=False):
 
     group_instance_id: str | None
     """Makes this a static member (KIP-345): when it comes back under this name before its session
-    ends, it finds its partitions again and nobody rebalances."""
+    ends, it finds its partitions again without a rebalance."""
 
     session_timeout_ms: int | str
     """A member that is not heard of for this long is taken for dead. For the classic protocol.

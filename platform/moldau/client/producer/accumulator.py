@@ -470,7 +470,7 @@ def _note_leaderless(queue: PartitionQueue, metadata: Metadata) -> None:
     if batch.last_error is None:
         batch.last_error = KafkaError(
             metadata.refused.get(queue.where.topic, ErrorCode.LEADER_NOT_AVAILABLE),
-            "nobody leads the partition at present",
+            "the partition has no leader at present",
             topic=queue.where.topic,
             partition=queue.where.partition,
         )

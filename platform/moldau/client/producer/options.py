@@ -15,8 +15,8 @@ class ProducerOptions(RecordOptions, total=False):
     """Kafka's settings with underscores for dots."""
 
     acks: int | str
-    """Who must have a record before it counts as sent: 0 nobody, 1 the leader, all (or -1) every
-    replica in sync. Default: all."""
+    """Replicas that must have a record before it counts as sent: 0 none, 1 the leader, all (or -1)
+    every replica in sync. Default: all."""
 
     enable_idempotence: bool | str | None
     """Whether retries can neither duplicate nor reorder records. On unless acks, retries or

@@ -55,11 +55,11 @@ _OVERTAKEN: Final = (
     "not stored"
 )
 _MAYBE_OVERTAKEN: Final = (
-    "nobody can tell whether these records are stored: the broker has what was sent after them, "
+    "it is unknown whether these records are stored: the broker has what was sent after them, "
     "and may have forgotten this producer meanwhile"
 )
 _MAYBE_ON_THEIR_WAY: Final = (
-    "nobody can tell whether these records will be stored: what was sent before them has failed "
+    "it is unknown whether these records will be stored: what was sent before them has failed "
     "without an answer, and it and they may still be on their way to the broker"
 )
 

@@ -40,7 +40,7 @@ group_instance_id = Setting(
     STRING,
     None,
     "Makes this a static member (KIP-345): when it comes back under this name before its session "
-    "ends, it finds its partitions again and nobody rebalances.",
+    "ends, it finds its partitions again without a rebalance.",
     check=every(not_empty(), sendable()),
 )
 group_remote_assignor = Setting(

@@ -143,8 +143,8 @@ acks = Setting(
     "acks",
     STRING,
     "all",
-    "Who must have a record before it counts as sent: 0 nobody, 1 the leader, all (or -1) every "
-    "replica in sync.",
+    "Replicas that must have a record before it counts as sent: 0 none, 1 the leader, "
+    "all (or -1) every replica in sync.",
     check=one_of("all", "-1", "0", "1"),
 )
 enable_idempotence = Setting(

@@ -47,7 +47,7 @@ def known_static_member(state: State, member_id: str, instance_id: str) -> Membe
     member = state.static_member(instance_id)
     if member is None:
         raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID, "nobody has that InstanceId", instance=instance_id
+            ErrorCode.UNKNOWN_MEMBER_ID, "no member has that InstanceId", instance=instance_id
         )
     check_instance(member, member_id)
     return member

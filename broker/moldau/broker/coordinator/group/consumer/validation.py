@@ -60,12 +60,12 @@ def offered_assignors(settings: Settings) -> tuple[str, ...]:
 
 def _check_join(message: ConsumerGroupHeartbeatRequest) -> None:
     if message.rebalance_timeout_ms == -1:
-        raise _invalid("who joins says its RebalanceTimeoutMs")
+        raise _invalid("a joining member gives its RebalanceTimeoutMs")
     if message.topic_partitions is None or message.topic_partitions:
-        raise _invalid("who joins owns no TopicPartitions, and says so")
+        raise _invalid("a joining member gives an empty list of TopicPartitions")
     # An empty list or expression is valid: the member reads nothing yet.
     if message.subscribed_topic_names is None and message.subscribed_topic_regex is None:
-        raise _invalid("who joins says its SubscribedTopicNames or its SubscribedTopicRegex")
+        raise _invalid("a joining member gives SubscribedTopicNames or SubscribedTopicRegex")
 
 
 def _refuse_blank(value: str, name: str) -> None:
