@@ -143,7 +143,12 @@ def test_a_full_disk_stops_the_app_and_loses_nothing(
     assert told.endswith(f"(path='{app.state}/{name}/0/tasks/1_0')")
     app.state, app.prefix = tmp_path / "roomy", ()
     process = app.start()
-    app.read(lambda found: all(found.get(word, 0) >= 1 for word in words))
+    app.read(
+        lambda found: (
+            app.log.read_text().count(" tasks ") == 2
+            and all(found.get(word, 0) >= 1 for word in words)
+        )
+    )
     app.stop(process)
 
 

@@ -134,6 +134,8 @@ for _ in range(int(sys.argv[2])):
     database.backing("windows").write([row])
     position = ChangelogPosition(at)
     database.commit({"counts": position, "windows": position})
+if "flush" in sys.argv:
+    database.flush()
 os.kill(os.getpid(), 9)
 """
 
@@ -156,3 +158,14 @@ def test_after_kill_the_offset_is_that_of_the_rows(tmp_path: Path) -> None:
         reached = offset
         database.close()
     assert reached > 0, "nothing was flushed before any kill: the buffers are too large to prove it"
+
+
+@pytest.mark.real
+def test_after_kill_everything_that_was_flushed_is_there(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path), "3", "flush"]
+    assert subprocess.run(command, check=False).returncode == -9  # noqa: S603
+    database = opened(tmp_path)
+    assert database.position("counts") == ChangelogPosition(3)
+    assert database.backing("counts").get(b"last") == b"3"
+    assert database.backing("windows").get(b"last") == b"3"
+    database.close()
