@@ -31,6 +31,7 @@ from moldau.client.serdes.registry import Config, Reference
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.apicurio import Apicurio
 from tests.client.serdes.apicurio import schema_registry as schema_registry
+from tests.peers.eventually import eventually
 
 pytest.importorskip("confluent_kafka", reason="its serdes are the peers: make peers")
 
@@ -266,7 +267,15 @@ def test_the_registry_keeps_what_is_in_the_broker_when_it_is_restarted(
     async def again(client: SchemaRegistry) -> Schema:
         return await client.schema(schema_id)
 
-    assert with_registry(registry, again) == Schema(ORDER)
+    def is_there() -> bool:
+        try:
+            return bool(with_registry(registry, again) == Schema(ORDER))
+        except RegistryError as error:
+            if error.status != 404:  # which it answers before it has read its topic
+                raise
+            return False
+
+    eventually(is_there)
 
 
 def test_everything_that_this_registry_serves_of_the_api(registry: Apicurio, topic: str) -> None:
