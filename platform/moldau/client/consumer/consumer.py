@@ -5,21 +5,14 @@
         async for record in consumer:
             ...                       # or: for part in await consumer.poll(1.0): part.records
 
-Partitions are fetched ahead while the user works on what came before, within `buffer.memory`.
-`poll` decodes whole batches and gives records by partition, in the order of each partition's log.
+Partitions are fetched ahead while you work on what came before, within `buffer.memory`. In a group,
+a rebalance happens inside `poll`: offsets are committed, the listener is called, positions move.
+Nothing is taken away between two polls, unless they are further apart than `max.poll.interval.ms`.
 
-In a group all of a rebalance that concerns the user happens inside `poll`: offsets are committed,
-the listener is told, positions move. Between two polls nothing is taken away, so whoever is done
-with the records of one poll before the next one loses nothing and works on nothing twice, unless
-that takes longer than `max.poll.interval.ms`.
-
-Invariants: nothing is given out twice or left out between two seeks; an error that trying again
-does not heal is raised by `poll`, once, with topic, partition and offset (a record that cannot be
-deserialized is met again by the next poll, unless somebody seeks past it); offsets are committed by
-themselves only for what the user was given before what is at hand; who reads on and on lets the
-rest of the loop have its turn, however much lies here, and so stays in his group (`streams_out`
-says how often that is between records). What to fetch is decided in `positions`, what a member does
-in `group`; this shell ties them together.
+Invariants: between two seeks each record is returned once; `poll` raises each error once, with
+topic, partition and offset (a record that cannot be deserialized is read again by the next poll);
+auto commit covers only what was returned before the record or part at hand; a poll lets other tasks
+run. `positions` decides what to fetch, `group` what a member does; this shell joins them.
 """
 
 from __future__ import annotations
@@ -238,13 +231,11 @@ class Consumer(ConsumerPositions):
         self._is_closing = self._is_closed = self._out.is_withheld = False
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
-        """Commits, if that is to be done by itself, waits for commits that are under way, tells the
-        listener, leaves the group, and closes the connections; a poll that waits fails. May be
-        called again.
+        """Commit (with auto commit), call the listener, leave the group and close the connections.
+        A poll that waits fails. May be called again.
 
-        Nothing is committed by itself where an exception ends the `async with`, or is being handled
-        when this is called. Else everything is that was given out, but for what a task has at hand
-        that reads still, was cancelled or has failed.
+        Nothing is committed if an exception ends the `async with`, or is being handled. Records at
+        hand of a task that still reads, was cancelled or has failed are not committed.
 
         Unless it is told by `leave_group`, a static member stays in its group until its session
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
@@ -448,17 +439,15 @@ class Consumer(ConsumerPositions):
         max_records: int | None = None,
         partitions: Iterable[Partition] | None = None,
     ) -> list[PartitionRecords]:
-        """Records as soon as there are some, an empty list when the time is over before. What
-        deserializers wait for, a schema say, is waited for beside that: a registry that is away
-        costs what its own time-outs and retries allow.
+        """Return records as soon as there are some, or an empty list when the time is over. Waits
+        of deserializers, for a schema say, come on top.
 
         At most `max_records`, else `max.poll.records`. Raises what keeps a partition from being
         read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the
-        member out of its group. RuntimeError where nothing is chosen to be read, as Java's client
-        has it. What the last poll gave counts as done: it may be committed now.
+        member out of its group. RuntimeError if nothing is subscribed to or assigned. Records of
+        the last poll count as done: they may be committed now.
 
-        `partitions` limits it to records and errors of these. The others are fetched ahead as far
-        as there is room, and given by a later poll.
+        `partitions` limits the poll to these. Others are fetched ahead, for a later poll.
         """
         if max_records is None:
             max_records = self.settings[rows.max_poll_records]

@@ -1,7 +1,5 @@
 """What a poll gives: fetched records, past interceptors and deserializers.
 
-A poll calls `records` or `columns`; both return an empty list if nothing has been fetched.
-
 Invariants: each record is returned once between two seeks. If an interceptor is interrupted, its
 records are returned by the next poll. If a deserializer fails, the records before the failed one
 are returned, the partition goes back to the failed record, and the next poll raises the error.
@@ -109,8 +107,7 @@ class Supply:
                 return decoded
 
     def _raise_undecoded(self) -> None:
-        """Raise the error of a record that failed, unless a seek has passed it. Each error is
-        raised once; then the record is tried again."""
+        """Raise the error of a failed record once, unless a seek has passed it."""
         chosen = self._positions.chosen
         for each in list(self._undecoded):
             if chosen is not None and each.where not in chosen:
