@@ -331,7 +331,7 @@ def test_what_was_overtaken_is_not_told_as_stored_in_parts_either() -> None:
     log.max_message_bytes = 100
     assert run_against(sender, log) == [first]
     assert first.error is not None
-    assert "nobody can tell" in first.error.reason
+    assert "it is unknown" in first.error.reason
     assert log.values() == numbers(0, 12)
 
 
