@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from moldau.runtime.node_processes import MAIN, free_ports
+from moldau.runtime.node_processes import MAIN, free_ports_in_row
 from moldau.testing import Cluster
 from tests.cli.operated import partitions_of
 from tests.cli.shell import Shell
@@ -21,7 +22,7 @@ NODES = 3
 
 
 def test_three_nodes_come_up_and_stop_together(tmp_path: Path) -> None:
-    port = free_ports(1)[0] - 2 * NODES  # those before it are rarely taken
+    port = free_ports_in_row(2 * NODES)
     data = tmp_path / "cluster"
     words = ["cluster", "up", "--nodes", str(NODES), "--port", str(port), "--data", str(data)]
     with subprocess.Popen(  # noqa: S603 (our own command)
@@ -30,6 +31,7 @@ def test_three_nodes_come_up_and_stop_together(tmp_path: Path) -> None:
         try:
             assert process.stdout is not None
             lines = [process.stdout.readline() for _ in range(NODES + 2)]
+            assert lines[-1], f"it did not come up: {lines}{ends_of_logs(data)}"
             for number, line in enumerate(lines[:NODES], start=1):
                 assert line.startswith(f"node {number} is up at localhost:{port + number - 1}, ")
             assert lines[-1] == "Ctrl-C stops all.\n"
@@ -53,6 +55,33 @@ def test_three_nodes_come_up_and_stop_together(tmp_path: Path) -> None:
         log = (data / f"node-{number}.log").read_text(encoding="utf-8")
         assert "broker is closed" in log
         assert " ERROR " not in log
+
+
+def ends_of_logs(data: Path) -> str:
+    """The last lines of every node, for the report of a failure."""
+    logs = sorted(data.glob("node-*.log"))
+    return "".join(
+        f"\n{log.name}:\n" + "\n".join(log.read_text(encoding="utf-8").splitlines()[-20:])
+        for log in logs
+    )
+
+
+def test_a_node_whose_port_is_taken_says_so(tmp_path: Path) -> None:
+    port = free_ports_in_row(2 * NODES)
+    words = ["cluster", "up", "--nodes", str(NODES), "--port", str(port), "--data", str(tmp_path)]
+    with socket.create_server(("127.0.0.1", port + 1)):
+        ended = subprocess.run(  # noqa: S603 (our own command)
+            [sys.executable, "-c", MAIN, *words],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert "node 2: it ended with code 1" in line
+    assert "cannot listen" in line
+    assert str(port + 1) in line
 
 
 def test_a_cluster_without_a_directory_is_refused(capfd: pytest.CaptureFixture[str]) -> None:

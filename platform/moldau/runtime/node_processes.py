@@ -8,6 +8,7 @@ file, and its standard output is read line by line.
 from __future__ import annotations
 
 import os
+import secrets
 import select
 import signal
 import socket
@@ -21,6 +22,9 @@ from moldau.runtime.signals import LEASH, LEASH_ON_STDIN
 
 MAIN = "from moldau.cli import main; raise SystemExit(main())"
 _READ_BYTES = 65_536
+_LOWEST_PORT = 15_000
+_FIRST_OUTGOING_PORT = 32_768
+_ROW_ATTEMPTS = 100
 
 
 class NodeProcess:
@@ -145,6 +149,36 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     finally:
         for each in sockets:
             each.close()
+
+
+def free_ports_in_row(count: int, host: str = "127.0.0.1") -> int:
+    """The first of several ports in a row that nothing is bound to now.
+
+    They lie below the range from which the system takes the ports of outgoing connections. In that
+    range every second port may be held by a connection, also for a minute after its end.
+    """
+    end = _first_outgoing_port()
+    for _ in range(_ROW_ATTEMPTS):
+        first = secrets.randbelow(end - _LOWEST_PORT - count) + _LOWEST_PORT
+        if all(_is_free(host, port) for port in range(first, first + count)):
+            return first
+    raise OSError(f"no {count} ports in a row are free between {_LOWEST_PORT} and {end}")
+
+
+def _first_outgoing_port() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        return _FIRST_OUTGOING_PORT
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as each:
+        try:
+            each.bind((host, port))
+        except OSError:
+            return False
+        return True
 
 
 def pause_s(seconds: float) -> None:

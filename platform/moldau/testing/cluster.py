@@ -25,8 +25,10 @@ from moldau.runtime.node_processes import NodeProcess, free_ports
 from moldau.runtime.real import RealRuntime
 
 LOCAL: Final = "localhost"
-START_SECONDS: Final = 60.0
-STOP_SECONDS: Final = 30.0
+START_SECONDS: Final = 120.0
+STOP_SECONDS: Final = 60.0
+EXIT_SECONDS: Final = 5.0
+"""A process closes its output a moment before its exit code is known."""
 CONTROLLERS_FROM: Final = 101
 _CLUSTER_ID: Final = "cluster.id"
 _UP: Final = " is up"
@@ -186,9 +188,19 @@ class Cluster:
         child = self._children[node_id]
         line = child.line(START_SECONDS)
         if line is None or _UP not in line:
-            code = child.exit_code
+            code = child.wait(EXIT_SECONDS)
             why = "it did not come up in time" if code is None else f"it ended with code {code}"
-            raise ClusterFailed(f"node {node_id}: {why}", log=self.log_path_of(node_id))
+            raise ClusterFailed(
+                f"node {node_id}: {why}",
+                said=self._last_line_of(node_id),
+                log=self.log_path_of(node_id),
+            )
+
+    def _last_line_of(self, node_id: int) -> str:
+        """What the node wrote last: mostly why it ended."""
+        files, path = self._runtime.files, self.log_path_of(node_id)
+        lines = files.read_text(path).splitlines() if files.exists(path) else []
+        return next((line for line in reversed(lines) if line.strip()), "")
 
     def kill(self, node_id: int) -> None:
         """As `kill -9`: nothing of the process is left when this returns."""
