@@ -56,11 +56,11 @@ def test_each_update_is_the_models(given_records: Rows, gap: int, grace: int, ba
     assert late == model.late
 
 
-@given(records, gaps, graces, st.integers(0, 30), st.booleans())
+@given(records, gaps, graces, st.integers(0, 30), st.booleans(), st.sampled_from([0, 10_000]))
 def test_no_closed_session_is_lost_over_a_restart(
-    given_records: Rows, gap: int, grace: int, cut: int, from_changelog: bool
+    given_records: Rows, gap: int, grace: int, cut: int, from_changelog: bool, cache_bytes: int
 ) -> None:
-    driver = counted(gap, grace, "close")
+    driver = counted(gap, grace, "close", cache_bytes=cache_bytes)
 
     driver.pipe_all("in", given_records[:cut])
     driver.restart(from_changelog=from_changelog)
@@ -69,11 +69,11 @@ def test_no_closed_session_is_lost_over_a_restart(
     assert rows(driver) == modelled(given_records, gap, grace).closed
 
 
-@given(records, gaps, graces, st.integers(1, 9))
+@given(records, gaps, graces, st.integers(1, 9), st.sampled_from([0, 10_000]))
 def test_updates_at_commits_fold_to_the_store(
-    given_records: Rows, gap: int, grace: int, step: int
+    given_records: Rows, gap: int, grace: int, step: int, cache_bytes: int
 ) -> None:
-    driver = counted(gap, grace, "commit")
+    driver = counted(gap, grace, "commit", cache_bytes=cache_bytes)
     seen: dict[Any, Any] = {}
 
     for first in range(0, len(given_records), step):
@@ -83,6 +83,8 @@ def test_updates_at_commits_fold_to_the_store(
     kept = {key: value for key, value in seen.items() if value is not None}
     model = modelled(given_records, gap, grace)
     assert kept == {(key, start, end): count for (end, start, key), count in model.sessions.items()}
+    edge = model.end_put - model.open
+    assert driver.store("n") == {key: count for key, count in kept.items() if key[2] >= edge}
 
 
 def test_sessions_of_an_aggregate_need_a_merger() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -16,12 +18,31 @@ from moldau.client.sync import Admin, Consumer, Producer
 
 ROOT: Final = Path(__file__).parents[3]
 _WAIT_S: Final = 60
+_started: Final[list[subprocess.Popen[str]]] = []
 _RESTORED: Final = re.compile(r"restored \S+ ([\d,]+) offsets")
+
+
+@contextmanager
+def no_process_left() -> Iterator[None]:
+    """Kills the process groups that `App.start` began inside the block, however the block ends.
+
+    Workers of a supervisor have sessions of their own; they end when the supervisor's pipe does.
+    """
+    begun = len(_started)
+    try:
+        yield
+    finally:
+        for process in _started[begun:]:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait(_WAIT_S)
+        del _started[begun:]
 
 
 @dataclass
 class App:
-    """One app on one broker, with its processes' log in a file."""
+    """One app on one broker, with its processes' log in a file. Each process leads a group."""
 
     servers: str
     name: str
@@ -51,7 +72,7 @@ class App:
         for each in self.settings:
             command += ["--set", each]
         with self.log.open("a") as log:
-            return subprocess.Popen(  # noqa: S603 - our own command
+            process = subprocess.Popen(  # noqa: S603 - our own command
                 command,
                 env={**os.environ, "APP": self.name},
                 cwd=ROOT,
@@ -59,7 +80,10 @@ class App:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 text=True,
+                start_new_session=True,
             )
+        _started.append(process)
+        return process
 
     def stop(self, process: subprocess.Popen[str]) -> None:
         """As an operator does it; the app must end in order."""

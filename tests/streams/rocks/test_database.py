@@ -169,3 +169,43 @@ def test_after_kill_everything_that_was_flushed_is_there(tmp_path: Path) -> None
     assert database.backing("counts").get(b"last") == b"3"
     assert database.backing("windows").get(b"last") == b"3"
     database.close()
+
+
+def test_rows_of_an_earlier_layout_are_deleted_and_restored_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = opened(tmp_path, {"records": "window", "counts": "key-value"})
+    for name in ("records", "counts"):
+        database.backing(name).write([(b"a", b"1")])
+    database.commit({"records": ChangelogPosition(7, TOPIC), "counts": ChangelogPosition(8, TOPIC)})
+    database.close()
+
+    now = {"records": "window/slices of 5 ms", "counts": "key-value"}
+    database = opened(tmp_path, now)
+
+    assert database.position("records") is None
+    assert list(database.backing("records").scan(b"", None)) == []
+    assert database.backing("counts").get(b"a") == b"1"
+    assert "the rows of store records have an earlier layout" in caplog.text
+    database.backing("records").write([(b"b", b"2")])
+    database.commit({"records": ChangelogPosition(9, TOPIC)})
+    database.close()
+    database = opened(tmp_path, now)
+    assert database.position("records") == ChangelogPosition(9, TOPIC)
+    assert database.backing("records").get(b"b") == b"2"
+    assert [each.kind for each in database.sizes()] == ["key-value", "window"]
+    database.close()
+
+
+def test_the_layout_of_a_store_without_a_changelog_is_noted_too(tmp_path: Path) -> None:
+    first = {"records": "window/slices of 5 ms"}
+    database = opened(tmp_path, first)
+    database.backing("records").write([(b"a", b"1")])
+    database.commit({})
+    database.close()
+    database = opened(tmp_path, first)
+    assert database.backing("records").get(b"a") == b"1"
+    database.close()
+    database = opened(tmp_path, {"records": "window/slices of 9 ms"})
+    assert database.backing("records").get(b"a") is None
+    database.close()

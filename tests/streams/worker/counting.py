@@ -118,6 +118,11 @@ class CountingTask:
         self.restored += len(changes)
         self._rows.write(list(zip(changes.keys, changes.values, strict=True)))
 
+    def limit_cache(self, size_bytes: int) -> None: ...
+
+    def unflushed_bytes(self) -> int:
+        return 100 * len(self._cache)
+
     def positions(self) -> Mapping[str, int]:
         return {} if self._position is None else {self._program.inputs[0]: self._position}
 

@@ -45,10 +45,10 @@ class Cluster:
                 await producer.send(topic, value.encode(), partition=at % 2)
 
     async def read(self, topic: str, is_enough: Callable[[dict[str, str]], bool]) -> dict[str, str]:
-        """The last value of each key, as soon as that is enough; fails after half a minute."""
+        """The last value of each key, as soon as that is enough; fails after a minute."""
         found: dict[str, str] = {}
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(60),
             Consumer(bootstrap_servers=self.servers, runtime=self.runtime) as consumer,
         ):
             partitions = await consumer.partitions(topic)

@@ -28,7 +28,7 @@ from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.compound import held_codec, list_codec, waiting_key_codec
 from moldau.streams.serdes.types import BYTES, Undeclared, key_codec, stored_codec, type_name
-from moldau.streams.state.spec import StoreKind, StoreSpec
+from moldau.streams.state.spec import StoreKind, StoreSpec, slice_of
 
 Joiner = Callable[..., Any]
 
@@ -105,6 +105,7 @@ def join_streams(
             stored_codec(step.value_type),
             retention_ms=max(retention, 1),
             has_duplicates=True,
+            slice_ms=slice_of(windows.before_ms + windows.after_ms, retention),
         )
         for side, step in (("left", first), ("right", second))
     ]

@@ -32,6 +32,7 @@ class Suppression:
             StoreKind.KEY_VALUE,
             key_codec(step.key_type),
             suppressed_codec(stored_codec(step.value_type)),
+            is_timed=True,
         )
         return op.Suppress(
             store,

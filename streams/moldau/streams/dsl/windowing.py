@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from moldau.streams.dsl.options import TableOptions, emit_of, store_of
@@ -13,7 +13,7 @@ from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.compound import counted_codec
 from moldau.streams.serdes.types import key_codec, stored_codec
 from moldau.streams.serdes.windowed import SessionWindowed, TimeWindowed
-from moldau.streams.state.spec import StoreKind, StoreSpec
+from moldau.streams.state.spec import StoreKind, StoreSpec, slice_of
 from moldau.streams.windows import (
     CountWindows,
     SessionWindows,
@@ -73,6 +73,7 @@ def windowed_operation(
         retention = windows.gap_ms + windows.grace_ms
         types = (key, value)
         store = store_of(name, StoreKind.SESSION, types, options, retention_ms=retention)
+        store = replace(store, slice_ms=store.retention_ms, is_timed=emit is op.Emit.CLOSE)
         sessions = op.SessionAggregate(store, folding, windows, emit, windowing.idle_ms)
         return sessions, SessionWindowed(key)
     if isinstance(windows, SlidingWindows):
@@ -104,6 +105,7 @@ def _sliding(
         retention_ms=2 * (size + 1) + windows.grace_ms,
         is_logged=store.is_logged,
         has_duplicates=True,
+        slice_ms=slice_of(size + 1, 2 * (size + 1) + windows.grace_ms),
     )
     emit = emit_of(graph, options, folding.name, has_windows=True)
     found = op.SlidingAggregate(store, records, folding, windows, emit, windowing.idle_ms)

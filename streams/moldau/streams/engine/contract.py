@@ -84,6 +84,14 @@ class RunsPartition(Protocol):
         """What was left out so far: by policies, and late records by operator."""
         ...
 
+    def limit_cache(self, size_bytes: int) -> None:
+        """How much memory the caches of each of its stores may take from now on."""
+        ...
+
+    def unflushed_bytes(self) -> int:
+        """About how much has changed in its stores since the last flush."""
+        ...
+
     def take_calls(self) -> Sequence[AsyncCall]:
         """Coroutines of async functions: await them, in any order and as many at a time as you
         like, and `finish` each. Until all are finished, `process` returns 0."""

@@ -110,6 +110,7 @@ class Task:
         self.partition = partition
         self.network = Network(program, backings, global_tables or {})
         self._settings = settings or TaskSettings()
+        self._cache_bytes = self._settings.cache_bytes
         stamps = stamps_of(program) if len(program.inputs) > 1 else {}
         self._inputs = {
             topic: Input(topic, self.network.runs[topic], stamps.get(topic))
@@ -311,6 +312,12 @@ class Task:
     def store(self, name: str) -> Store:
         return self.network.stores[name]
 
+    def limit_cache(self, size_bytes: int) -> None:
+        self._cache_bytes = size_bytes
+
+    def unflushed_bytes(self) -> int:
+        return sum(store.unflushed_bytes() for store in self.network.stores.values())
+
     def counters(self) -> Mapping[str, int]:
         """What was left out so far: by policies, and late records by operator."""
         found = {
@@ -346,4 +353,4 @@ class Task:
 
     def _trim(self) -> None:
         for store in self.network.stores.values():
-            store.trim(self._settings.cache_bytes)
+            store.trim(self._cache_bytes)

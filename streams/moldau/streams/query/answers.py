@@ -163,7 +163,8 @@ def _of_sessions(store: SessionStore, question: Question) -> Answer:
     spec = store.spec
     store.load()
     if isinstance(question, Fetch):
-        sessions = store.find(store.keys.name(question.key), question.first, question.last)
+        name = store.keys.name(question.key)
+        sessions = store.find(name, question.first, question.last, keep=False)
         return [
             _row(spec, Windowed(question.key, start, end), value, end)
             for (end, start), value in sessions

@@ -8,6 +8,7 @@ has stay on disk, unread, until somebody resets the application.
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import struct
 from collections.abc import Mapping
@@ -22,11 +23,14 @@ from moldau.streams.rocks.backing import RocksBacking
 from moldau.streams.rocks.failures import StoreCorrupted, StoreFailed, rocks_errors
 from moldau.streams.rocks.memory import RocksMemory
 
+LOG: Final = logging.getLogger("moldau.streams")
 _DEFAULT: Final = "default"
 _POSITION: Final = struct.Struct(">Bq16s")
 _POSITION_FORMAT: Final = 1
 _ASIDE: Final = ".damaged"
 _PART: Final = "/"
+_TIMED: Final = "/timed"
+_ANEW: Final = "they are deleted, and restored from the changelog if it has one"
 
 
 class ChangelogPosition(NamedTuple):
@@ -86,12 +90,15 @@ class TaskDatabase:
         database = self._database
         assert database is not None
         with rocks_errors(self.path):
-            for name, kind in self._stores.items():
-                self._check_kind(database, name, kind)
+            old = [name for name, kind in self._stores.items() if self._is_old(name, kind)]
+            for name in self._stores:
                 rows = database.get_column_family(name)
                 family = database.get_column_family_handle(name)
                 self._backings[name] = RocksBacking(self.path, rows, family)
             self.read_positions()
+            for name in old:
+                LOG.warning("streams: the rows of store %s have an earlier layout: %s", name, _ANEW)
+                self.clear(name)
 
     def read_positions(self) -> None:
         """As they were committed last."""
@@ -101,14 +108,27 @@ class TaskDatabase:
             if found is not None:
                 self._positions[name] = self._read_position(found)
 
-    def _check_kind(self, database: Rdict, name: str, kind: str) -> None:
+    def _is_old(self, name: str, layout: str) -> bool:
+        """Whether the rows are of the right kind, in another layout than that one."""
+        database = self._database
+        assert database is not None
         found = database.get(_kind_key(name))
-        if found is not None and found != kind.encode():
+        if found is None and _PART in layout:
+            # Of a store without a changelog nothing is noted later.
+            database.put(_kind_key(name), layout.encode(), self._unlogged)
+            rows = database.get_column_family(name).iter()
+            rows.seek_to_first()
+            return rows.valid()
+        if found is None or found == layout.encode():
+            return False
+        kind, wanted = _kind_of(found.decode()), _kind_of(layout)
+        if kind != wanted:
             raise StoreFailed(
-                f"the store {name} holds {found.decode()} rows and the topology now wants {kind}: "
+                f"the store {name} holds {kind} rows and the topology now wants {wanted}: "
                 "give the store another name, or remove this state and its changelog topic",
                 path=self.path,
             )
+        return True
 
     def _read_position(self, found: bytes) -> ChangelogPosition:
         try:
@@ -188,8 +208,10 @@ class TaskDatabase:
                     for each in ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
                 )
                 count = rows.property_int_value("rocksdb.estimate-num-keys") or 0
+                if kind.endswith(_TIMED):  # a second row for the time of each
+                    count //= 2
                 offset = self._offset_of(name)
-                found.append(StoreSize(name, kind, count, size_bytes, offset))
+                found.append(StoreSize(name, _kind_of(kind), count, size_bytes, offset))
         return found
 
     def _offset_of(self, store: str) -> int:
@@ -222,6 +244,11 @@ class TaskDatabase:
 def position_name(store: str, partition: int) -> str:
     """Names the position of one partition of the topic that a store is made of."""
     return f"{store}{_PART}{partition}"
+
+
+def _kind_of(layout: str) -> str:
+    """The kind of store, without what follows on how its rows are laid out."""
+    return layout.partition("/")[0]
 
 
 def _position_key(store: str) -> bytes:

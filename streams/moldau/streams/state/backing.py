@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 Row = tuple[bytes, bytes | None]
@@ -31,6 +31,58 @@ class Backing(Protocol):
     def delete_range(self, first: bytes, end: bytes) -> None:
         """Delete the rows with first <= key < end."""
         ...
+
+
+class PrefixedBacking:
+    """The rows of another backing whose keys begin with one byte, without that byte."""
+
+    def __init__(self, backing: Backing, prefix: int) -> None:
+        assert prefix < 0xFF
+        self._backing = backing
+        self._prefix = bytes([prefix])
+        self._end = bytes([prefix + 1])
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._backing.get(self._prefix + key)
+
+    def scan(
+        self, first: bytes, end: bytes | None, *, is_reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        last = self._end if end is None else self._prefix + end
+        for key, value in self._backing.scan(self._prefix + first, last, is_reverse=is_reverse):
+            yield key[1:], value
+
+    def approximate_count(self) -> int:
+        """Of all rows of the other backing."""
+        return self._backing.approximate_count()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        prefix = self._prefix
+        self._backing.write([(prefix + key, value) for key, value in rows])
+
+    def delete_range(self, first: bytes, end: bytes) -> None:
+        self._backing.delete_range(self._prefix + first, self._prefix + end)
+
+
+def first_rows(
+    backing: Backing, first: bytes, limit: int, changed: Mapping[bytes, bool]
+) -> list[bytes]:
+    """The first `limit` keys from `first` on, in order. `changed` is what has not reached the
+    backing yet: keys that come (True) or go (False)."""
+    found = []
+    for key, _ in backing.scan(first, None):
+        if key not in changed:
+            found.append(key)
+            if len(found) == limit:
+                break
+    edge = found[-1] if len(found) == limit else None
+    found += [
+        key
+        for key, comes in changed.items()
+        if comes and key >= first and (edge is None or key < edge)
+    ]
+    found.sort()
+    return found[:limit]
 
 
 class MemoryBacking:

@@ -7,10 +7,14 @@ Invariants:
   absent. A key that is not in it must be loaded.
 * `dirty[k]` is the entry as it was at the last flush; every key that changed since is in it.
 * A row is key -> 8-byte time + value. The changelog has the plain value.
+* A store that `is_complete` has all of its rows in the cache, so that a miss needs no read.
+* The rows of a store that is timed lie below one byte of their own, and beside them, below another,
+  there is an empty row time + key for each.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from struct import Struct
@@ -19,13 +23,16 @@ from typing import Any
 from moldau.streams.problems import StateError
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY, UNREADABLE
-from moldau.streams.state.backing import Backing, Row
+from moldau.streams.state.backing import Backing, PrefixedBacking, Row, first_rows
 from moldau.streams.state.changes import Changes
 from moldau.streams.state.spec import StoreSpec
 
 Entry = tuple[Any, int]
 
 _TIME = Struct(">q")
+
+# The first bytes of the two kinds of rows of a store that is timed.
+_ROWS, _TIMES = 0x6B, 0x74
 
 # What an object in the cache costs beside its bytes, roughly.
 _ENTRY_BYTES = 200
@@ -74,13 +81,18 @@ class KeyValueStore:
         self.dirty: dict[Any, Entry | None] = {}
         # Times of deletions since the last flush.
         self.deleted: dict[Any, int] = {}
-        self._backing = backing
+        self._backing = PrefixedBacking(backing, _ROWS) if spec.is_timed else backing
+        self._times = PrefixedBacking(backing, _TIMES) if spec.is_timed else None
         self._row_bytes = 64.0
         self._trim_at = 0
+        # None: nothing was read yet.
+        self._is_complete: bool | None = None
 
     def load(self, name: Any) -> Entry | None:
         """Read a key that is not in the cache, and keep it there."""
-        row = self._backing.get(self.keys.encoded(name))
+        if self._is_complete is None:
+            self._is_complete = next(iter(self._backing.scan(b"", None)), None) is None
+        row = None if self._is_complete else self._backing.get(self.keys.encoded(name))
         entry = None if row is None else self._entry(row)
         self.cache[name] = entry
         return entry
@@ -128,7 +140,35 @@ class KeyValueStore:
     def approximate_count(self) -> int:
         """About how many rows there are."""
         fresh = sum(1 for name, old in self.dirty.items() if old is None and self.cache[name])
-        return self._backing.approximate_count() + fresh
+        below = self._backing.approximate_count()
+        return (below if self._times is None else below // 2) + fresh
+
+    def first_keys(
+        self, first: bytes, limit: int, wanted: Callable[[bytes], bool] = lambda _: True
+    ) -> list[bytes]:
+        """The bytes of the first keys from `first` on, as many as `limit`, of those wanted."""
+        encoded, cache = self.keys.encoded, self.cache
+        changed = {encoded(name): cache[name] is not None for name in self.dirty}
+        found: list[bytes] = []
+        while len(found) < limit:
+            some = first_rows(self._backing, first, limit, changed)
+            found += [key for key in some if wanted(key)]
+            if len(some) < limit:
+                break
+            first = some[-1] + b"\x00"
+        return found[:limit]
+
+    def first_times(self, first: bytes, limit: int) -> list[bytes]:
+        """As `first_keys`, for time + key, in the order of the entries' times."""
+        assert self._times is not None, "the store is not timed"
+        changed: dict[bytes, bool] = {}
+        for name, old in self.dirty.items():
+            key, new = self.keys.encoded(name), self.cache[name]
+            if old is not None:
+                changed[_TIME.pack(old[1]) + key] = False
+            if new is not None:
+                changed[_TIME.pack(new[1]) + key] = True
+        return first_rows(self._times, first, limit, changed)
 
     def put(self, key: Any, value: Any, timestamp: int) -> Entry | None:
         """Set a value, or delete with None; return what was there."""
@@ -151,22 +191,29 @@ class KeyValueStore:
         return self._range(prefix, prefix + b"\xff" * 64)
 
     def _range(self, low: bytes, high: bytes | None) -> Iterator[tuple[Any, Entry]]:
-        rows: dict[bytes, Entry | None] = {}
+        decode = self.keys.codec.decode
+        changed = {
+            key: self.cache[name]
+            for name in self.dirty
+            if (key := self.keys.encoded(name)) >= low and (high is None or key < high)
+        }
+        waiting = deque(sorted(changed))
         for key, row in self._backing.scan(low, high):
-            rows[key] = self._entry(row)
-        for name in self.dirty:
-            key = self.keys.encoded(name)
-            if key >= low and (high is None or key < high):
-                rows[key] = self.cache[name]
-        for key in sorted(rows):
-            entry = rows[key]
-            if entry is not None:
-                yield self.keys.codec.decode(key), entry
+            while waiting and waiting[0] < key:
+                if (entry := changed[changed_key := waiting.popleft()]) is not None:
+                    yield decode(changed_key), entry
+            if key not in changed:
+                yield decode(key), self._entry(row)
+        for key in waiting:
+            if (entry := changed[key]) is not None:
+                yield decode(key), entry
 
     def flush(self) -> Changes:
         """Write what changed to the backing and return it for the changelog."""
         changes = Changes()
         rows: list[Row] = []
+        if self._times is not None:
+            self._times.write(self._changed_times())
         encode, encoded = self.spec.value.encode, self.keys.encoded
         size = 0
         for name, old in self.dirty.items():
@@ -194,6 +241,9 @@ class KeyValueStore:
         """Apply records of the changelog. The cache must be empty."""
         entries = zip(changes.values, changes.timestamps, strict=True)
         newest = dict(zip(changes.keys, entries, strict=True))
+        self._is_complete = None
+        if self._times is not None:
+            self._times.write(self._restored_times(newest))
         self._backing.write(
             [
                 (key, None if value is None else _TIME.pack(timestamp) + value)
@@ -201,9 +251,32 @@ class KeyValueStore:
             ]
         )
 
+    def _changed_times(self) -> list[Row]:
+        rows: list[Row] = []
+        for name, old in self.dirty.items():
+            key, new = self.keys.encoded(name), self.cache[name]
+            if old is not None:
+                rows.append((_TIME.pack(old[1]) + key, None))
+            if new is not None:
+                rows.append((_TIME.pack(new[1]) + key, b""))
+        return rows
+
+    def _restored_times(self, newest: dict[bytes, tuple[bytes | None, int]]) -> list[Row]:
+        rows: list[Row] = []
+        for key, (value, timestamp) in newest.items():
+            if (old := self._backing.get(key)) is not None:
+                rows.append((old[:8] + key, None))
+            if value is not None:
+                rows.append((_TIME.pack(timestamp) + key, b""))
+        return rows
+
     def size_bytes(self) -> int:
         """What the cache takes, estimated from the rows of the last flush."""
         return int(len(self.cache) * (3 * self._row_bytes + _ENTRY_BYTES))
+
+    def unflushed_bytes(self) -> int:
+        """As `size_bytes`, of what has changed since the last flush."""
+        return int(len(self.dirty) * (3 * self._row_bytes + _ENTRY_BYTES))
 
     def trim(self, budget_bytes: int) -> None:
         """Forget the oldest clean entries until the cache fits. Changed ones stay till a flush."""
@@ -216,6 +289,8 @@ class KeyValueStore:
         clean = list(islice((name for name in cache if name not in dirty), excess))
         for name in clean:
             del cache[name]
+        if clean:
+            self._is_complete = False
         # What is left is changed: look again when there is a quarter more, or after a flush.
         self._trim_at = len(cache) * 5 // 4 if len(cache) > limit else 0
 

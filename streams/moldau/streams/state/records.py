@@ -1,10 +1,17 @@
 """A store of records by key and time that keeps equal ones apart: one side of a join in windows.
 
-All records in retention are in memory, by key and in the order of time; the backing has them for a
-restart. A record that is over before the next flush is never written.
+Time is cut into slices. The records of a slice are in memory as long as the cache has room; then
+keys of the oldest slices are forgotten, and read again from the rows when they are asked for.
 
-Rows are time (8) + sequence (4) + key -> value, so that expiry is one range of keys. The changelog
-has Kafka's layout: key + time + sequence.
+Invariants:
+* `Slice.rows[k]` has all records of a key in the slice, in the order of time. Those of a key that
+  is not in it lie below, and in `Slice.added` as far as no flush has written them.
+* A slice that `is_complete` has all of its records in `rows`, so that a miss needs no read.
+* A record that is over before the next flush is never written.
+
+Rows are slice (8) + length of the key (4) + key + time (8) + sequence (4) -> value, so that the
+records of a key in a stretch of time are one range, and so is a slice that has expired. The
+changelog has Kafka's layout: key + time + sequence.
 """
 
 from __future__ import annotations
@@ -20,10 +27,34 @@ from moldau.streams.state.changes import Changes
 from moldau.streams.state.keyvalue import KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
 
-_ROW = Struct(">Qi")
+_SLICE = Struct(">Q")
+_KEY = Struct(">QI")
+_PLACE = Struct(">Qi")
+_PLACE_END = b"\xff" * 13
+# The row that holds the highest time and the last sequence. Slices never begin with this byte.
+_CLOCK_ROW = b"\xff"
+_CLOCK = Struct(">qi")
+_SEQUENCE_MAX = 0x7FFFFFFF
+# What a record or a key in memory costs beside its bytes, roughly.
+_RECORD_BYTES = 200
 
 # (time, sequence, value): the sequence keeps values from being compared.
 Timed = tuple[int, int, Any]
+
+
+class Slice:
+    """What is in memory of a stretch of time."""
+
+    __slots__ = ("added", "is_complete", "rows")
+
+    def __init__(self, *, is_complete: bool) -> None:
+        self.is_complete = is_complete
+        self.rows: dict[Any, list[Timed]] = {}
+        self.added: dict[Any, list[Timed]] = {}
+
+    def count(self) -> int:
+        """Keys and records."""
+        return sum(len(kept) + 1 for part in (self.rows, self.added) for kept in part.values())
 
 
 class RecordStore:
@@ -35,89 +66,192 @@ class RecordStore:
         self.keys = KeyCoding(spec.key)
         self.clock = -1
         self._retention_ms = spec.retention_ms
+        self._slice_ms = spec.slice_ms or spec.retention_ms
         self._backing = backing
-        self._records: dict[Any, list[Timed]] = {}
+        self._slices: dict[int, Slice] = {}
+        # Slices that have rows below.
+        self._stored: set[int] | None = None
         self._fresh: list[tuple[Any, Timed]] = []
+        # Keys and records in memory.
+        self._count = 0
         self._sequence = 0
-        self._is_loaded = False
+        self._row_bytes = 64.0
+        self._trim_at = 0
 
     def put(self, key: Any, value: Any, time: int) -> None:
         """Keep a record, unless it is older than the retention."""
         self.clock = max(self.clock, time)
         if time <= self.clock - self._retention_ms:
             return
-        self._sequence += 1
+        self._sequence = (self._sequence + 1) & _SEQUENCE_MAX
         record = (time, self._sequence, value)
         name = self.keys.name(key)
-        kept = self._records.get(name)
+        part = self._slices.get(time // self._slice_ms) or self._opened(time // self._slice_ms)
+        kept = part.rows.get(name)
         if kept is None:
-            self._records[name] = [record]
-        elif kept[-1][0] <= time:
+            kept = (part.rows if part.is_complete else part.added).setdefault(name, [])
+            self._count += 1
+        if not kept or kept[-1][0] <= time:
             kept.append(record)
         else:
             insort(kept, record)
+        self._count += 1
         self._fresh.append((name, record))
 
     def fetch(self, key: Any, first: int, last: int) -> list[Timed]:
         """The records of a key from `first` to `last`, both included, by time."""
-        kept = self._records.get(self.keys.name(key))
-        if kept is None:
-            return []
         first = max(first, self.clock - self._retention_ms + 1)
-        low = bisect_left(kept, (first,))
-        high = bisect_left(kept, (last + 1,), low)
-        return kept[low:high]
+        if last < first:
+            return []
+        name = self.keys.name(key)
+        found: list[Timed] = []
+        for at in range(first // self._slice_ms, last // self._slice_ms + 1):
+            part = self._slices.get(at)
+            if part is None:
+                if at not in self._stored_slices():
+                    continue
+                part = self._opened(at)
+            kept = part.rows.get(name)
+            if kept is None:
+                if part.is_complete:
+                    continue
+                kept = self._read(at, part, name)
+            low = bisect_left(kept, (first,))
+            found += kept[low : bisect_left(kept, (last + 1,), low)]
+        return found
 
-    def load(self) -> None:
-        """Read all rows into memory, once."""
-        if self._is_loaded:
-            return
-        self._is_loaded = True
-        decode, original = self.spec.value.decode, self.keys
-        for row, data in self._backing.scan(b"", None):
-            time, sequence = _ROW.unpack_from(row)
+    def _opened(self, at: int) -> Slice:
+        part = self._slices.get(at)
+        if part is None:
+            part = self._slices[at] = Slice(is_complete=at not in self._stored_slices())
+        return part
+
+    def _stored_slices(self) -> set[int]:
+        if self._stored is None:
+            self._stored = set()
+            first = b""
+            while (row := next(iter(self._backing.scan(first, _CLOCK_ROW)), None)) is not None:
+                at: int = _SLICE.unpack_from(row[0])[0]
+                self._stored.add(at)
+                first = _SLICE.pack(at + 1)
+        return self._stored
+
+    def _read(self, at: int, part: Slice, name: Any) -> list[Timed]:
+        """Read the records of a key, and keep them in memory."""
+        key, decode = self.keys.encoded(name), self.spec.value.decode
+        prefix = _KEY.pack(at, len(key)) + key
+        kept: list[Timed] = []
+        for row, data in self._backing.scan(prefix, prefix + _PLACE_END):
+            time, sequence = _PLACE.unpack_from(row, len(prefix))
             try:
-                key, value = self.spec.key.decode(row[12:]), decode(data)
+                kept.append((time, sequence, decode(data)))
             except UNREADABLE as error:
                 raise unreadable(self.spec, data, error) from None
-            self._records.setdefault(original.name(key), []).append((time, sequence, value))
-            self.clock = max(self.clock, time)
-            self._sequence = max(self._sequence, sequence)
+        self._count += len(kept)
+        added = part.added.pop(name, None)
+        if added is None:
+            self._count += 1
+        else:
+            kept += added
+            kept.sort(key=lambda record: record[:2])
+        part.rows[name] = kept
+        return kept
+
+    def load(self) -> None:
+        """Read the clock."""
+        row = self._backing.get(_CLOCK_ROW)
+        if row is not None:
+            clock, self._sequence = _CLOCK.unpack(row)
+            self.clock = max(self.clock, clock)
 
     def expire(self) -> None:
         """Forget what is out of retention."""
-        end = self.clock - self._retention_ms + 1
-        if end <= 0:
-            return
-        for name, kept in list(self._records.items()):
-            if kept[0][0] < end:
-                del kept[: bisect_left(kept, (end,))]
-                if not kept:
-                    del self._records[name]
-        self._backing.delete_range(b"", _ROW.pack(end, 0))
+        self._forget_expired()
+        end = self._first_slice()
+        stored = self._stored_slices()
+        old = [at for at in stored if at < end]
+        if old:
+            self._backing.delete_range(b"", _SLICE.pack(end))
+            stored.difference_update(old)
+
+    def _first_slice(self) -> int:
+        """The first slice that is not wholly out of retention."""
+        return max(0, self.clock - self._retention_ms + 1) // self._slice_ms
+
+    def _forget_expired(self) -> None:
+        end = self._first_slice()
+        for at in [at for at in self._slices if at < end]:
+            self._count -= self._slices.pop(at).count()
 
     def flush(self) -> Changes:
         changes = Changes()
         rows: list[Row] = []
-        end = self.clock - self._retention_ms
+        end, stored, size_bytes = self.clock - self._retention_ms, self._stored_slices(), 0
         for name, (time, sequence, value) in self._fresh:
             if time > end:
                 key, data = self.keys.encoded(name), self.spec.value.encode(value)
-                rows.append((_ROW.pack(time, sequence) + key, data))
+                at = time // self._slice_ms
+                stored.add(at)
+                rows.append((_KEY.pack(at, len(key)) + key + _PLACE.pack(time, sequence), data))
                 changes.add(key + START_AND_SEQUENCE.pack(time, sequence), data, time)
+                size_bytes += len(key) + len(data)
         self._fresh.clear()
+        for part in self._slices.values():
+            if part.added:
+                self._count -= sum(len(kept) + 1 for kept in part.added.values())
+                part.added.clear()
+        if rows:
+            self._row_bytes = 0.5 * self._row_bytes + 0.5 * size_bytes / len(rows)
+            rows.append((_CLOCK_ROW, _CLOCK.pack(self.clock, self._sequence)))
+        self._trim_at = 0
         self._backing.write(rows)
         return changes
 
     def restore(self, changes: Changes) -> None:
-        rows = {
-            key[-12:] + key[:-12]: value
-            for key, value in zip(changes.keys, changes.values, strict=True)
-        }
+        """Apply records of the changelog. Nothing may be in memory yet."""
+        self.load()
+        rows: dict[bytes, bytes | None] = {}
+        for changed, value in zip(changes.keys, changes.values, strict=True):
+            key = changed[:-12]
+            time, sequence = START_AND_SEQUENCE.unpack_from(changed, len(key))
+            rows[_KEY.pack(time // self._slice_ms, len(key)) + key + changed[-12:]] = value
+            self.clock, self._sequence = max(self.clock, time), sequence
+        if rows:
+            rows[_CLOCK_ROW] = _CLOCK.pack(self.clock, self._sequence)
         self._backing.write(sorted(rows.items()))
+        self._stored = None
 
     def size_bytes(self) -> int:
-        return sum(len(kept) for kept in self._records.values()) * 200
+        """What is in memory, estimated from the rows of the last flush."""
+        return int(self._count * (self._row_bytes + _RECORD_BYTES))
+
+    def unflushed_bytes(self) -> int:
+        """As `size_bytes`, of what no flush has written."""
+        return int(len(self._fresh) * (self._row_bytes + _RECORD_BYTES))
 
     def trim(self, budget_bytes: int) -> None:
-        """Records in retention stay in memory; the retention bounds them."""
+        """Forget keys of the oldest slices until the rest fits. What is not flushed stays."""
+        limit = int(budget_bytes / (self._row_bytes + _RECORD_BYTES))
+        if self._count <= limit or self._count < self._trim_at:
+            return
+        self._forget_expired()
+        end = self.clock - self._retention_ms
+        self._fresh = [each for each in self._fresh if each[1][0] > end]
+        fresh = {(record[0] // self._slice_ms, name) for name, record in self._fresh}
+        for at in sorted(self._slices):
+            if self._count <= limit * 9 // 10:
+                break
+            self._forget(at, limit * 9 // 10, fresh)
+        # What is left is not flushed: look again when there is a quarter more, or after a flush.
+        self._trim_at = self._count * 5 // 4 if self._count > limit else 0
+
+    def _forget(self, at: int, limit: int, fresh: set[tuple[int, Any]]) -> None:
+        part = self._slices[at]
+        for name in list(part.rows):
+            if self._count <= limit:
+                return
+            if (at, name) not in fresh:
+                part.is_complete = False
+                self._count -= len(part.rows.pop(name)) + 1
+        if not part.rows and not part.added:
+            del self._slices[at]

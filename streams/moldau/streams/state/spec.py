@@ -8,6 +8,7 @@ from enum import Enum
 from moldau.streams.serdes.codec import Codec
 
 DAY_MS = 86_400_000
+_SLICES_MAX = 1000
 
 
 class StoreKind(Enum):
@@ -17,6 +18,12 @@ class StoreKind(Enum):
     VERSIONED = "versioned"
     # Records in order of time, for joins and suppression.
     BUFFER = "buffer"
+
+
+def slice_of(span_ms: int, retention_ms: int) -> int:
+    """How long a slice of records is: the records that one meets lie in two slices at most, and
+    there are not too many slices in the retention."""
+    return max(1, span_ms, retention_ms // _SLICES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,22 @@ class StoreSpec:
     window_ms: int | None = None
     # Whether rows carry a sequence number, so that equal keys and times stay apart.
     has_duplicates: bool = False
+    # Records and sessions: how much time a slice of rows spans, which is in memory or not.
+    slice_ms: int | None = None
+    # Whether rows are also found in the order of their times.
+    is_timed: bool = False
     topic_config: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> str:
+        """What a database notes of its rows: the kind, and after a slash how they are laid out.
+
+        Rows of another layout are thrown away, and made anew from the changelog.
+        """
+        details = [] if self.slice_ms is None else [f"slices of {self.slice_ms} ms"]
+        if self.is_timed:
+            details.append("timed")
+        return "/".join([self.kind.value, *details])
 
     def changelog(self, app: str) -> str | None:
         """The topic to restore from, None for a store that is not logged."""

@@ -142,6 +142,10 @@ class VersionedStore:
     def size_bytes(self) -> int:
         return sum(len(versions) for versions in self._versions.values()) * 300
 
+    def unflushed_bytes(self) -> int:
+        """As `size_bytes`, of what was put since the last flush."""
+        return len(self._fresh) * 300
+
     def trim(self, budget_bytes: int) -> None:
         """Forget keys that have nothing to flush until the rest fits."""
         excess = self.size_bytes() - budget_bytes

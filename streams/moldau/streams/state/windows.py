@@ -193,6 +193,11 @@ class WindowStore:
         count = sum(len(window.rows) for window in self.open.values())
         return int(count * (3 * self._row_bytes + _ENTRY_BYTES))
 
+    def unflushed_bytes(self) -> int:
+        """As `size_bytes`, of what has changed since the last flush."""
+        count = sum(len(window.dirty) for window in self.open.values())
+        return int(count * (3 * self._row_bytes + _ENTRY_BYTES))
+
     def trim(self, budget_bytes: int) -> None:
         """Forget clean rows of the oldest windows until the rest fits. Changed ones stay till a
         flush."""

@@ -84,8 +84,9 @@ max_task_idle_ms = Setting(
 cache_max_bytes = Setting(
     "statestore.cache.max.bytes",
     LONG,
-    10 << 20,
-    "Memory for the object caches of all stores of a worker.",
+    64 << 20,
+    "Memory for the object caches of all stores of a worker. What does not fit is read from "
+    "RocksDB when it is needed. Kafka Streams' default is 10 MiB, of bytes and not of objects.",
     check=at_least(0),
 )
 rocksdb_cache_bytes = Setting(
@@ -107,7 +108,7 @@ uncommitted_bytes_max = Setting(
     "uncommitted.bytes.max",
     LONG,
     64 << 20,
-    "A task with more rows than this that are not committed is committed early.",
+    "A task that holds more changes than this that are not committed is committed early.",
     check=at_least(1),
 )
 replication_factor = Setting(

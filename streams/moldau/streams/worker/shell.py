@@ -278,8 +278,7 @@ class Worker:
         if self._runtime.clock.monotonic() >= self._commit_at:
             return True
         most = self._settings[rows.uncommitted_bytes_max]
-        databases = (each.database for each in tasks)
-        return any(each is not None and each.staged_bytes > most for each in databases)
+        return any(each.uncommitted_bytes() > most for each in tasks)
 
     async def _commit(self, tasks: Sequence[WorkerTask]) -> None:
         self._schedule_commit()
@@ -359,8 +358,16 @@ class Worker:
             self.tasks[task_id] = await self._gate.run(
                 self._make, task_id, program, inputs, committed
             )
+        self._share_cache()
         await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
         self._reports.assigned(self.tasks.values())
+
+    def _share_cache(self) -> None:
+        """All stores of all tasks here have one limit together."""
+        stores = sum(len(task.program.stores) for task in self.tasks.values())
+        stores += len(self._plan.global_tables)
+        for task in self.tasks.values():
+            task.task.limit_cache(self._settings[rows.cache_max_bytes] // max(1, stores))
 
     async def _sort_out(
         self,

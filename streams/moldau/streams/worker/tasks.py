@@ -123,6 +123,11 @@ class WorkerTask:
         elif seconds < _SLICE_S / 4 and self.slice < SLICE:
             self.slice = min(SLICE, self.slice * 2)
 
+    def uncommitted_bytes(self) -> int:
+        """About how much waits for a commit, in caches and above RocksDB."""
+        staged = 0 if self.database is None else self.database.staged_bytes
+        return staged + self.task.unflushed_bytes()
+
     def changelog(self, store: StoreSpec) -> TopicPartition | None:
         """Where the store's changes are."""
         topic = store.changelog(self.program.app)
@@ -159,4 +164,4 @@ def tasks_of(
 
 def store_kinds(stores: Iterable[StoreSpec]) -> dict[str, str]:
     """What the database keeps of each store to notice that it changed."""
-    return {store.name: store.kind.value for store in stores}
+    return {store.name: store.layout for store in stores}

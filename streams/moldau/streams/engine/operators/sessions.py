@@ -32,7 +32,6 @@ class SessionTable(Part):
         self._open_ms = operation.windows.gap_ms + operation.windows.grace_ms
         self._folds = Folds(operation.folding)
         self._codec = store.spec.value if operation.copies else None
-        self._closed_below = 0
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_record
@@ -43,16 +42,15 @@ class SessionTable(Part):
 
     def start(self) -> None:
         self.store.load()
-        self._closed_below = self.clock.time - self._open_ms
+        if self._emit is Emit.CLOSE:
+            self.store.follow_ends(self.clock.time - self._open_ms)
         self._schedule()
 
     def _schedule(self) -> None:
         """When the next open session can be over, if results are emitted then."""
         self.clock.next_close = NEVER
-        if self._emit is Emit.CLOSE:
-            for _, (end, _), _ in self.store.between(self._closed_below - 1, NEVER):
-                self.clock.next_close = end + self._open_ms + 1
-                return
+        if self._emit is Emit.CLOSE and (end := self.store.next_end()) is not None:
+            self.clock.next_close = end + self._open_ms + 1
 
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         if key is None or (value is None and self._folds.skips_null):
@@ -103,9 +101,8 @@ class SessionTable(Part):
     def _close(self, headers: Headers | None = None) -> None:
         """Emit the sessions that are over, by end, start and key."""
         below = self.clock.time - self._open_ms
-        for key, (end, start), value in self.store.between(self._closed_below - 1, below):
+        for key, (end, start), value in self.store.take_over(below):
             self.forward(Windowed(key, start, end), self._folds.seen(value), None, end, headers)
-        self._closed_below = below
         self._schedule()
 
     def announce(self) -> None:

@@ -8,14 +8,15 @@ not late, before its own results, in the order of time, right before left, then 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.part import Part
 from moldau.streams.plan.joins import StreamJoin
+from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.records import RecordStore
 
@@ -39,8 +40,13 @@ class StreamJoinPart(Part):
         self._codecs = {LEFT: sides[0].spec.value, RIGHT: sides[1].spec.value}
         self._parents = parents
         self._join = joined(operation.call.function, takes_key=operation.call.takes_key)
-        # (deadline, time, side, key bytes, name) of all that wait; some may have met another since.
-        self._deadlines: list[tuple[int, int, int, bytes, Any]] = []
+        # Those that wait, as the bytes of their keys: time, side, key. Until `span` is over.
+        self._queues: list[tuple[int, Agenda]] = []
+        if waiting is not None:
+            windows = operation.windows
+            for side, span_ms in ((RIGHT, windows.before_ms), (LEFT, windows.after_ms)):
+                read = partial(waiting.first_keys, wanted=partial(_is_of, side))
+                self._queues.append((span_ms + windows.grace_ms, Agenda(read)))
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_left if parent == self._parents[0] else self._on_right
@@ -48,9 +54,6 @@ class StreamJoinPart(Part):
     def start(self) -> None:
         self._left.load()
         self._right.load()
-        if self._waiting is not None:
-            for (time, side, key), _ in self._waiting.items():
-                self._wait_until_over(time, side, key)
 
     def _on_left(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         self.clock.time = max(self.clock.time, time)
@@ -100,18 +103,12 @@ class StreamJoinPart(Part):
 
     def _wait(self, side: int, key: Any, value: Any, time: int) -> None:
         assert self._waiting is not None
-        entry = self._waiting.get((time, side, key))
-        if entry is None:
-            self._wait_until_over(time, side, key)
+        place = (time, side, key)
+        entry = self._waiting.get(place)
         data = self._codecs[side].encode(value)
-        self._waiting.put((time, side, key), [data] if entry is None else [*entry[0], data], time)
-
-    def _wait_until_over(self, time: int, side: int, key: Any) -> None:
-        assert self._waiting is not None
-        windows = self._operation.windows
-        span = windows.after_ms if side == LEFT else windows.before_ms
-        data = self._left.keys.codec.encode(key)
-        heapq.heappush(self._deadlines, (time + span + windows.grace_ms, time, side, data, key))
+        self._waiting.put(place, [data] if entry is None else [*entry[0], data], time)
+        if entry is None:
+            self._queues[side][1].add(self._waiting.keys.codec.encode(place))
 
     def _met(self, side: int, key: Any, time: int) -> None:
         """Records of a side that were waiting have met another."""
@@ -120,22 +117,32 @@ class StreamJoinPart(Part):
 
     def _emit_over(self, headers: Headers | None) -> None:
         """Give out those that waited in vain."""
-        due = []
-        while self._deadlines and self._deadlines[0][0] < self.clock.time:
-            _, time, side, data, key = heapq.heappop(self._deadlines)
-            due.append((time, side, data, key))
-        if not due:
-            return
-        assert self._waiting is not None
-        for time, side, _, key in sorted(due, key=lambda record: record[:3]):
-            entry = self._waiting.get((time, side, key))
-            if entry is None:
-                continue
-            self._waiting.put((time, side, key), None, time)
-            for data in entry[0]:
+        while (first := self._first_over()) is not None:
+            entry, queue = first
+            queue.pop()
+            assert self._waiting is not None
+            time, side, key = place = self._waiting.keys.codec.decode(entry)
+            waiting = self._waiting.get(place)
+            if waiting is None:
+                continue  # it has met another meanwhile
+            self._waiting.put(place, None, time)
+            for data in waiting[0]:
                 value = self._codecs[side].decode(data)
                 pair = (value, None) if side == LEFT else (None, value)
                 self.forward(key, self._join(key, *pair), time, headers)
+
+    def _first_over(self) -> tuple[bytes, Agenda] | None:
+        """The first of those whose window and grace are over, in the order of both sides."""
+        found = None
+        for span_ms, queue in self._queues:
+            if queue.first_time + span_ms >= self.clock.time:
+                continue
+            entry = queue.first()
+            if entry is None or queue.first_time + span_ms >= self.clock.time:
+                continue
+            if found is None or entry < found[0]:
+                found = (entry, queue)
+        return found
 
     def expire(self) -> None:
         self._left.expire()
@@ -144,6 +151,10 @@ class StreamJoinPart(Part):
     def advance(self, time: int) -> None:
         super().advance(time)
         self._emit_over(None)
+
+
+def _is_of(side: int, entry: bytes) -> bool:
+    return entry[8] == side
 
 
 def joined(function: Callable[..., Any], *, takes_key: bool) -> Callable[[Any, Any, Any], Any]:

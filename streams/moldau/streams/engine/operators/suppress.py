@@ -8,8 +8,8 @@ due at the same time comes in the order of the keys' bytes.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from struct import Struct
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
@@ -17,7 +17,10 @@ from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.part import Part
 from moldau.streams.plan.operations import Suppress
 from moldau.streams.problems import StreamsError
+from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
+
+_DUE = Struct(">Q")
 
 # Value, value before, time and headers of an update.
 Held = tuple[Any, Any, int, Any]
@@ -37,92 +40,102 @@ class SuppressPart(Part):
         self._name = name
         self._operation = operation
         self._store = store
-        # (due, bytes of the key, name of the key); stale ones are those that are no more held.
-        self._due: list[tuple[int, bytes, Any]] = []
-        self._held: dict[Any, tuple[int, int]] = {}
+        # Time that it is due + bytes of the key.
+        self._due = Agenda(store.first_times)
+        self._is_limited = operation.records_max is not None or operation.bytes_max is not None
+        # How much is held, if there is a limit.
+        self._count = 0
         self._bytes = 0
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_update
 
     def start(self) -> None:
-        for key, (held, due) in list(self._store.items()):
-            self._hold(self._store.keys.name(key), due, held)
+        if self._is_limited:
+            for key, (held, _) in self._store.items():
+                self._count += 1
+                self._bytes += self._size(key, held)
 
     def _on_update(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
         operation = self._operation
         self.clock.time = max(self.clock.time, time)
-        name = self._store.keys.name(key)
+        before = self._store.get(key)
         if operation.until_close:
-            due = key[2] + operation.limit_ms
             if new is None:
-                self._release(name)
+                self._release(key)
             else:
-                self._keep(name, key, (new, None, time, tuple(headers or ())), due)
-        elif name in self._held:
-            entry = self._store.get(key)
-            assert entry is not None
-            held = (new, entry[0][1], time, tuple(headers or ()))
-            self._keep(name, key, held, self._held[name][0])
+                due = key[2] + operation.limit_ms
+                self._keep(key, (new, None, time, tuple(headers or ())), due)
+        elif before is not None:
+            held, due = before
+            self._keep(key, (new, held[1], time, tuple(headers or ())), due)
         elif time + operation.limit_ms < self.clock.time:
             self.forward(key, new, old, time, headers)
         else:
             held = (new, old, time, tuple(headers or ()))
-            self._keep(name, key, held, time + operation.limit_ms)
+            self._keep(key, held, time + operation.limit_ms)
         self._emit_due()
         self._make_room()
 
-    def _keep(self, name: Any, key: Any, held: Held, due: int) -> None:
-        is_queued = name in self._held and self._held[name][0] == due
-        self._release(name)
-        self._store.put(key, held, due)
-        self._hold(name, due, held, is_queued=is_queued)
+    def _keep(self, key: Any, held: Held, due: int) -> None:
+        before = self._store.put(key, held, due)
+        if self._is_limited:
+            self._count += before is None
+            self._bytes += self._size(key, held)
+            if before is not None:
+                self._bytes -= self._size(key, before[0])
+        if before is None or before[1] != due:
+            self._due.add(_DUE.pack(due) + self._store.keys.codec.encode(key))
 
-    def _hold(self, name: Any, due: int, held: Held, *, is_queued: bool = False) -> None:
-        size = 0
-        if self._operation.bytes_max is not None:
-            size = len(self._store.keys.encoded(name)) + len(self._store.spec.value.encode(held))
-        if not is_queued:
-            heapq.heappush(self._due, (due, self._store.keys.encoded(name), name))
-        self._held[name] = (due, size)
-        self._bytes += size
+    def _size(self, key: Any, held: Held) -> int:
+        if self._operation.bytes_max is None:
+            return 0
+        return len(self._store.keys.codec.encode(key)) + len(self._store.spec.value.encode(held))
 
-    def _release(self, name: Any) -> tuple[Any, Held] | None:
+    def _release(self, key: Any) -> Held | None:
         """Take a key out of the buffer."""
-        if name not in self._held:
-            return None
-        self._bytes -= self._held.pop(name)[1]
-        key = self._store.keys.original(name)
         entry = self._store.get(key)
-        assert entry is not None
-        self._store.put(key, None, entry[1])
+        if entry is None:
+            return None
         held: Held = entry[0]
-        return key, held
+        if self._is_limited:
+            self._count -= 1
+            self._bytes -= self._size(key, held)
+        self._store.put(key, None, entry[1])
+        return held
 
     def _emit_due(self) -> None:
-        while self._due and self._due[0][0] <= self.clock.time:
+        while self._due.first_time <= self.clock.time:
+            first = self._due.first()
+            if first is None or _DUE.unpack_from(first)[0] > self.clock.time:
+                return
             self._emit_first()
 
     def _emit_first(self) -> None:
-        due, _, name = heapq.heappop(self._due)
-        if self._held.get(name, (None, 0))[0] != due:
-            return
-        released = self._release(name)
+        """Give out what is due first."""
+        entry = self._due.pop()
+        key = self._store.keys.codec.decode(entry[8:])
+        now = self._store.get(key)
+        if now is None or now[1] != _DUE.unpack_from(entry)[0]:
+            return  # it has gone meanwhile
+        released = self._release(key)
         assert released is not None
-        key, (value, before, time, headers) = released
+        value, before, time, headers = released
         self.forward(key, value, before, time, headers)
 
     def _make_room(self) -> None:
         operation = self._operation
-        while (operation.records_max is not None and len(self._held) > operation.records_max) or (
+        while (operation.records_max is not None and self._count > operation.records_max) or (
             operation.bytes_max is not None and self._bytes > operation.bytes_max
         ):
             if not operation.emits_when_full:
                 raise BufferFull(
-                    f"operator={self._name}: it holds {len(self._held)} records, "
+                    f"operator={self._name}: it holds {self._count} records, "
                     f"{self._bytes} bytes, more than it may; raise max_records or max_bytes, "
                     'or set when_full="emit"'
                 )
+            first = self._due.first()
+            assert first is not None, "what is held is due some time"
             self._emit_first()
 
     def advance(self, time: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.operators.stream_join import joined
 from moldau.streams.engine.part import IsNewest, Part, Row
 from moldau.streams.plan.joins import DelayedLookup, JoinKind
+from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.versioned import VersionedStore
 
@@ -81,18 +81,11 @@ class DelayedLookupPart(Part):
         self._store = store
         self._as_of = as_of
         self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
-        # (time, key bytes, key) of what is held.
-        self._held: list[tuple[int, bytes, Any]] = []
+        # What is held, as the bytes of its keys: time, 0, key.
+        self._held = Agenda(store.first_keys)
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_record
-
-    def start(self) -> None:
-        for (time, _, key), _ in self._store.items():
-            self._push(time, key)
-
-    def _push(self, time: int, key: Any) -> None:
-        heapq.heappush(self._held, (time, self._operation.key.encode(key), key))
 
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         if value is None:
@@ -107,15 +100,21 @@ class DelayedLookupPart(Part):
             place = (time, 0, key)
             entry = self._store.get(place)
             held = (value, tuple(headers or ()))
-            if entry is None:
-                self._push(time, key)
             self._store.put(place, [held] if entry is None else [*entry[0], held], time)
-        while self._held and self._held[0][0] <= self.clock.time - self._operation.grace_ms:
-            at, _, waiting = heapq.heappop(self._held)
-            entry = self._store.put((at, 0, waiting), None, at)
-            assert entry is not None
-            for kept, kept_headers in entry[0]:
-                self._join(waiting, kept, at, kept_headers)
+            if entry is None:
+                self._held.add(self._store.keys.codec.encode(place))
+        self._join_due(self.clock.time - self._operation.grace_ms)
+
+    def _join_due(self, until: int) -> None:
+        while self._held.first_time <= until:
+            first = self._held.first()
+            if first is None or self._held.first_time > until:
+                return
+            at, _, key = place = self._store.keys.codec.decode(self._held.pop())
+            entry = self._store.put(place, None, at)
+            if entry is not None:  # it may come twice
+                for value, headers in entry[0]:
+                    self._join(key, value, at, headers)
 
     def _join(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         row = self._as_of(key, time)
