@@ -73,7 +73,7 @@ class Runner:
             self.highest = max(self.highest, *map(in_memory, self.task.network.stores.values()))
             for outputs in self.task.take_outputs():
                 rows = zip(outputs.keys, outputs.values, outputs.timestamps, strict=True)
-                yield from rows  # type: ignore[misc]
+                yield from rows
 
 
 def in_memory(store: Store) -> int:

@@ -1,7 +1,7 @@
 """A store of values by key and window start: one dict for each window in memory, above rows.
 
 Invariants:
-* A window is in `open` from its first record until it has expired: `clock.time` has reached
+* A window is in `open` while it has rows in memory, until it has expired: `clock.time` has reached
   start + retention. Then it is dropped as a whole, and all of its rows with it.
 * A window that is `is_complete` has all of its rows in memory, so that a miss needs no read.
 * Rows are 8-byte start + key -> 8-byte time + value, so that a window is one range of keys. The
@@ -212,6 +212,8 @@ class WindowStore:
                 window.is_complete = False
             for name in clean:
                 del window.rows[name]
+            if not window.rows and start in self.stored():
+                del self.open[start]
             count -= len(clean)
             if count <= limit * 9 // 10:
                 break
