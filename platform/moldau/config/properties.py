@@ -11,6 +11,10 @@ but those after it stay, an unknown escape is the character itself, and a commen
 continued. Two differences, both refusals: half of a surrogate pair, which has no UTF-8 form, and
 the place of an error is told. Text comes in as `str`: Kafka reads its files as Latin-1, we as UTF-8
 if they are that and as Latin-1 otherwise (`load_file`); ASCII files are the same in both.
+
+Why not a library: javaproperties reads some files otherwise than Java (a comment behind an empty
+continued line becomes a key), writes escapes otherwise, and does not say where an error is;
+tests/config/test_properties.py holds it and this module against Java's own answers.
 """
 
 from __future__ import annotations
@@ -179,31 +183,6 @@ def format_properties(values: Mapping[str, str], comments: Iterable[str] = ()) -
     lines = [f"# {line}" for comment in comments for line in (comment.splitlines() or [""])]
     lines += [format_entry(key, value) for key, value in values.items()]
     return "".join(f"{line}\n" for line in lines)
-
-
-def edit_properties(text: str, changes: Mapping[str, str | None], file: str = "<text>") -> str:
-    """`text` with some values changed, added at the end, or removed (None).
-
-    Comments, order and every line that is not about a changed key stay as they are. Where a key
-    stands several times, the last one, which counts, is changed and the others go.
-    """
-    lines = [match[0] for match in _LINE.finditer(text) if match[0]]
-    missing = dict(changes)
-    for entry in reversed(parse_properties(text, file)):
-        # A last line that ends in a backslash would swallow what is added after it.
-        is_open = entry.last_line >= len(lines) and _goes_on(lines[-1].rstrip("\r\n"))
-        if entry.key not in changes and not is_open:
-            continue
-        value = missing.pop(entry.key, None) if entry.key in changes else entry.value
-        ending = "\r\n" if lines[entry.line - 1].endswith("\r\n") else "\n"
-        new = [] if value is None else [format_entry(entry.key, value) + ending]
-        lines[entry.line - 1 : entry.last_line] = new
-    while lines and lines[-1].lstrip(_BLANKS).rstrip("\r\n") == "\\":
-        lines.pop()  # it continued into an entry that is gone
-    if lines and not lines[-1].endswith(("\n", "\r")):
-        lines[-1] += "\n"
-    added = {key: value for key, value in missing.items() if value is not None}
-    return "".join(lines) + format_properties(added)
 
 
 def _goes_on(line: str) -> bool:

@@ -20,7 +20,6 @@ from moldau.client.serdes import (
     SerializationFailed,
 )
 from moldau.client.serdes.protobuf_messages import (
-    _TOKEN,
     Messages,
     messages_of_file,
     messages_of_text,
@@ -224,9 +223,12 @@ def test_a_path_is_found_by_its_name() -> None:
     assert messages_of_text("export message A {} local message B {}").path_of("B") == (1,)
 
 
-def test_comments_that_do_not_end_are_looked_through_once() -> None:
-    [whole] = _TOKEN.finditer("/* " * 9)
-    assert whole.group() == "/* " * 9
+@pytest.mark.parametrize("text", ["/* " * 9, "garbage {{{", "message", 'syntax = "proto3"; x'])
+def test_what_is_no_proto_file_has_no_messages(
+    text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert messages_of_text(text).names_at((0,)) == []
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_descriptor_has_the_names_of_its_text() -> None:

@@ -7,13 +7,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Self
 
 import pytest
 
-from moldau.client.serdes.registry import Reference, RegistryError, Schema, SchemaRegistry
+from moldau.client.serdes.registry import (
+    Reference,
+    RegistryError,
+    Schema,
+    SchemaRegistry,
+    connections,
+)
 from moldau.client.serdes.registry.cache import Cache
-from moldau.client.serdes.registry.http import BODY_BYTES_MAX, HttpBroken, HttpConnection, parse_url
+from moldau.client.serdes.registry.http import parse_url
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
@@ -394,6 +401,26 @@ def test_names_are_escaped_and_references_told() -> None:
         ]
 
 
+def answering(*pieces: bytes, length: int = 0) -> Callable[[Runtime], Coroutine[Any, Any, None]]:
+    """A peer that reads a request, sends this and hangs up. The last piece comes until `length`."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with suppress(OSError):
+            for piece in pieces:
+                writer.write(piece)
+            for _ in range(length // max(1, len(pieces[-1]))):
+                writer.write(pieces[-1])
+                await writer.drain()
+        writer.close()
+
+    async def main(runtime: Runtime) -> None:
+        async with await runtime.network.serve_streams(serve, None, PORT):
+            await asyncio.Event().wait()
+
+    return main
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -404,26 +431,31 @@ def test_names_are_escaped_and_references_told() -> None:
     ],
 )
 def test_what_is_no_answer_is_noticed(data: bytes) -> None:
-    from moldau.client.serdes.registry.http import HttpRequest
+    async def main(registry: SchemaRegistry) -> RegistryError:
+        with pytest.raises(RegistryError) as caught:
+            await registry.subjects()
+        return caught.value
 
-    talk = HttpConnection(parse_url("http://r"), None)
-    talk.ask(HttpRequest("GET", "/subjects"))
-    with pytest.raises(HttpBroken):  # noqa: PT012 - the end of the connection is the second half
-        if data:
-            talk.receive(data)
-        talk.receive(b"")
+    with RegistryWorld() as world:
+        world.add_node("odd", answering(data))
+        error = world.run_client(main, f"http://odd:{PORT}", max_retries=0)
+    assert "cannot be reached" in error.reason
+    assert error.retriable
 
 
-def test_an_answer_is_not_read_without_end() -> None:
-    from moldau.client.serdes.registry.http import HttpRequest
+def test_an_answer_is_not_read_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "BODY_BYTES_MAX", 1 << 20)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n"
 
-    talk = HttpConnection(parse_url("http://r"), None)
-    talk.ask(HttpRequest("GET", "/subjects"))
-    talk.receive(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
-    piece = bytes(1 << 20)
-    with pytest.raises(HttpBroken, match="too long"):  # noqa: PT012 - the last of many pieces
-        for _ in range(BODY_BYTES_MAX // len(piece) + 1):
-            talk.receive(piece)
+    async def main(registry: SchemaRegistry) -> RegistryError:
+        with pytest.raises(RegistryError) as caught:
+            await registry.subjects()
+        return caught.value
+
+    with RegistryWorld() as world:
+        world.add_node("endless", answering(head, bytes(1 << 16), length=1 << 22))
+        error = world.run_client(main, f"http://endless:{PORT}", max_retries=0)
+    assert "too long" in error.reason
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from moldau.client.serdes import RegistryError, SchemaRegistry
-from moldau.client.serdes.registry.http import HttpAddress, HttpConnection
-from moldau.client.serdes.registry.shell import Registry, Waits, _Branch, _Line
+from moldau.client.serdes.registry.connections import _Stream
+from moldau.client.serdes.registry.shell import Registry, Waits, _Branch
 from tests.client.serdes.served_registry import served_registry
 from tests.client.sync.test_processes import WITHOUT_UVLOOP, run
 
@@ -75,9 +75,8 @@ class Writer:
         return self._socket
 
 
-def line_over(its_socket: object) -> _Line:
-    talk = HttpConnection(HttpAddress("http", "h", 1, ""), None)
-    return _Line(talk, cast("Any", None), cast("Any", Writer(its_socket)))
+def line_over(its_socket: object) -> _Stream:
+    return _Stream(cast("Any", None), cast("Any", None), cast("Any", Writer(its_socket)))
 
 
 def test_in_a_child_a_connection_leads_nowhere() -> None:

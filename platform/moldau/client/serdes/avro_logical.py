@@ -1,8 +1,9 @@
 """Avro's logical types: Python's times, decimals and UUIDs as the plain types below them.
 
 Stricter than fastavro, which takes a time without a zone for one of this machine's zone, drops the
-time of a datetime in a date and the zone of a time, and writes -0.00 in a `fixed` as -0.02. Here
-they are refused or right. A value that is of the plain type already passes.
+time of a datetime in a date and the zone of a time, and writes -0.00 in a `fixed` as -0.02
+(tests/client/serdes/test_libraries.py shows it). Here they are refused or right. A value that is of
+the plain type already passes.
 
 The one thing that is changed: a time has the resolution of its type, and what is finer is cut off,
 as Java's conversions do it.

@@ -2,7 +2,8 @@
 
 numpy's numbers and the members of an Enum count as what they hold. A whole number or a Decimal may
 stand for a `float` or `double` that can hold it exactly; nothing else becomes another number,
-except that a `float` is rounded to its 4 bytes.
+except that a `float` is rounded to its 4 bytes. fastavro alone would write other values
+(tests/client/serdes/test_libraries.py).
 """
 
 from __future__ import annotations

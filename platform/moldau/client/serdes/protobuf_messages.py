@@ -11,15 +11,15 @@ not. `names_at` gives both where they differ, the one that counts first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-_TOKEN: Final = re.compile(
-    r"//[^\n]*|/\*.*?(?:\*/|\Z)|(?P<string>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')"
-    r"|(?P<word>\w[\w.]*)|(?P<sign>[^\s\w])",
-    re.DOTALL,
-)
+from moldau.client.serdes.extras import need
+from moldau.errors import ConfigError
+
+_VISIBILITY: Final = re.compile(r"\b(?:export|local)\s+(?=(?:message|enum)\b)")
+"""Words of edition 2024 that the parser does not know yet."""
 
 
 @dataclass
@@ -80,57 +80,31 @@ def _of_descriptor(message: Any) -> _Message:
 
 
 def messages_of_text(text: str) -> Messages:
-    """Of a .proto file."""
-    found = Messages()
-    # The messages of the message that each brace around is in: groups in an extension, too.
-    scopes = [found.declared]
-    statement: list[str] = []
-    for each in _tokens(text):
-        if each == "{":
-            if statement[:2] == ["map", "<"]:  # with an option whose value is in braces
-                scopes[-1].append(_entry_of(statement))
-            scopes.append(_opened(statement, scopes[-1]))
-        elif each == "}":
-            if len(scopes) > 1:
-                scopes.pop()
-        elif each == ";":
-            if statement[:1] == ["package"]:
-                found.package = "".join(statement[1:])
-            elif statement[:2] == ["map", "<"]:
-                scopes[-1].append(_entry_of(statement))
-        else:
-            statement.append(each)
-            continue
-        statement = []
-    return found
+    """Of a .proto file, parsed by proto-schema-parser. What it does not understand is left out."""
+    parsing = need("proto_schema_parser.parser", "protobuf")
+    parser = parsing.Parser(setup_lexer=_be_silent, setup_parser=_be_silent)
+    try:
+        file = parser.parse(_VISIBILITY.sub("", text))
+    except RecursionError:
+        raise ConfigError("the protobuf schema is nested too deeply", schema=text[:80]) from None
+    packages = [each.name for each in file.file_elements if type(each).__name__ == "Package"]
+    package = "".join(packages[-1].split()) if packages else ""
+    return Messages(package, list(_of_elements(file.file_elements)))
 
 
-def _opened(statement: list[str], around: list[_Message]) -> list[_Message]:
-    """Whose messages are behind a brace after the statement."""
-    if statement[-1:] == ["="]:
-        return []  # an option's value, which has none, whatever its words are
-    if statement[:1] in (["export"], ["local"]):  # since edition 2024
-        statement = statement[1:]
-    if len(statement) == 2 and statement[0] == "message":
-        made = _Message(statement[1])
-    elif "group" in statement[:2] and "=" in statement:
-        made = _Message(statement[statement.index("=") - 1], is_implied=True)
-    else:
-        return around
-    around.append(made)
-    return made.nested
+def _be_silent(recognizer: Any) -> None:
+    """ANTLR writes to stderr what it does not understand."""
+    recognizer.removeErrorListeners()
 
 
-def _entry_of(statement: list[str]) -> _Message:
-    name = statement[statement.index(">") + 1] if ">" in statement[:-1] else ""
-    parts = [part[:1].upper() + part[1:] for part in name.split("_")]
-    return _Message("".join(parts) + "Entry", is_implied=True)
-
-
-def _tokens(text: str) -> Iterator[str]:
-    """Words, numbers and signs; no comments, and of strings only that they are there."""
-    for match in _TOKEN.finditer(text):
-        if match["string"] is not None:
-            yield '""'
-        elif match["word"] is not None or match["sign"] is not None:
-            yield match[0]
+def _of_elements(elements: Iterable[Any]) -> Iterator[_Message]:
+    """The messages that a file or a message declares, in the order that serializers count."""
+    for each in elements:
+        kind = type(each).__name__
+        if kind in ("Message", "Group") and each.name:
+            yield _Message(each.name, list(_of_elements(each.elements)), kind == "Group")
+        elif kind == "MapField":
+            parts = [part[:1].upper() + part[1:] for part in each.name.split("_")]
+            yield _Message("".join(parts) + "Entry", is_implied=True)
+        elif kind in ("OneOf", "Extension"):  # groups in these belong to what is around
+            yield from _of_elements(each.elements)

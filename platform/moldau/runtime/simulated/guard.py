@@ -41,6 +41,8 @@ _PROCESS = "a simulated node is one process; start another node"
 _SIGNAL = "stop the node through its `Node`"
 _SLEEP = "await `asyncio.sleep`"
 _OWN = "moldau.runtime"
+_LIBRARIES = frozenset({"httpcore2"})
+"""Libraries that read the clock for nothing: httpcore does, where no idle time is bounded."""
 
 _Row = tuple[Any, str, str]
 
@@ -115,7 +117,8 @@ def _is_nodes_turn() -> bool:
 
 
 def _is_library(module: str) -> bool:
-    return module.partition(".")[0] in sys.stdlib_module_names or module.startswith(_OWN)
+    top = module.partition(".")[0]
+    return top in sys.stdlib_module_names or top in _LIBRARIES or module.startswith(_OWN)
 
 
 def _doors(rows: tuple[_Row, ...], *, to_library: bool) -> Iterator[_Door]:

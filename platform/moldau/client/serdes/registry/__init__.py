@@ -6,10 +6,9 @@ Redpanda serve it.
     async with SchemaRegistry("http://localhost:8081") as registry:
         schema_id = await registry.register("orders-value", Schema('{"type": "string"}'))
 
-`client` is the door; `schemas` has what goes through it, `naming` says under which subject a schema
-is, `http` is the protocol without IO (on h11) and `shell` the connections, retries and waits. h11
-on the runtime's network, and not a whole HTTP library: the parser is what must be well kept, and so
-the client runs in the simulator like all the rest.
+`client` has the calls; `schemas` has their arguments and answers, `naming` says under which subject
+a schema is. Below, `http` has requests and addresses, `connections` runs httpcore on the runtime's
+network (so the client works in the simulator too), and `shell` has failover, retries and waits.
 """
 
 from __future__ import annotations

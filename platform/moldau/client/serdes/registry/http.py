@@ -1,31 +1,23 @@
-"""HTTP/1.1 to a registry, without IO: requests to bytes and bytes to answers, on h11.
+"""What is asked of a registry and what it answers; where it is, and where a redirect leads.
 
-Invariants: an answer is bounded (`BODY_BYTES_MAX`), whatever it says of its length; a connection is
-used again only when both sides have finished cleanly; credentials are in the request and in no
-error.
+Invariants: a redirect is followed on the same host and scheme only, because credentials go along;
+credentials are in the request and in no error.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from moldau.client.serdes.extras import need
 from moldau.errors import ConfigError
 
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 _JSON: Final = "application/vnd.schemaregistry.v1+json"
 _PORTS: Final = {"http": 80, "https": 443}
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _IN_TARGETS: Final = "%/?:@!$&'()*+,;=~-._"
 """What is left as it is in the target of a request."""
-
-
-class HttpBroken(Exception):
-    """The peer does not speak HTTP, or ended before its answer did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +63,15 @@ class HttpRequest:
     target: str
     body: bytes | None = None
 
+    def headers(self, authorization: str | None) -> dict[str, str]:
+        """What goes before the body, beside the host and the length."""
+        headers = {"User-Agent": "moldau", "Accept": f"{_JSON}, application/json; q=0.9"}
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        if self.body is not None:
+            headers["Content-Type"] = _JSON
+        return headers
+
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
@@ -112,79 +113,6 @@ def authorization(user_info: str | None, token: str | None) -> str | None:
     if user_info is not None:
         return f"Basic {base64.b64encode(user_info.encode()).decode()}"
     return None
-
-
-class HttpConnection:
-    """The talk on one connection: one request after another."""
-
-    def __init__(self, address: HttpAddress, authorization: str | None) -> None:
-        self._h11: Any = need("h11", "schema-registry")
-        self._address = address
-        self._authorization = authorization
-        self._talk = self._h11.Connection(our_role=self._h11.CLIENT)
-        self._status = 0
-        self._location: str | None = None
-        self._body = bytearray()
-        self._bytes_in = 0
-
-    def ask(self, request: HttpRequest) -> bytes:
-        """The bytes of a request; the last answer must have come whole."""
-        if self._talk.our_state is self._h11.DONE:
-            self._talk.start_next_cycle()
-        self._status, self._location, self._body, self._bytes_in = 0, None, bytearray(), 0
-        address = self._address
-        headers = [
-            ("Host", f"{_bracketed(address.host)}:{address.port}"),
-            ("User-Agent", "moldau"),
-            ("Accept", f"{_JSON}, application/json; q=0.9"),
-        ]
-        if self._authorization is not None:
-            headers.append(("Authorization", self._authorization))
-        body = request.body
-        if body is not None:
-            headers += [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
-        target = f"{address.path}{request.target}"
-        events = [self._h11.Request(method=request.method, target=target, headers=headers)]
-        if body is not None:
-            events.append(self._h11.Data(data=body))
-        events.append(self._h11.EndOfMessage())
-        return b"".join(self._talk.send(event) for event in events)
-
-    def receive(self, data: bytes) -> HttpAnswer | None:
-        """Bytes came (none: the peer closed). The answer when it is whole; HttpBroken."""
-        self._bytes_in += len(data)
-        if self._bytes_in > BODY_BYTES_MAX:
-            raise HttpBroken("the answer is too long")
-        try:
-            self._talk.receive_data(data)
-            return self._next_answer()
-        except self._h11.RemoteProtocolError as error:
-            raise HttpBroken(str(error)) from error
-
-    def _next_answer(self) -> HttpAnswer | None:
-        while True:
-            event = self._talk.next_event()
-            if event is self._h11.NEED_DATA:
-                return None
-            if isinstance(event, self._h11.Response):
-                self._status = event.status_code
-                self._location = _location(event.headers)
-            elif isinstance(event, self._h11.Data):
-                self._body += event.data
-            elif isinstance(event, self._h11.EndOfMessage):
-                return HttpAnswer(self._status, bytes(self._body), self._location)
-            elif isinstance(event, self._h11.ConnectionClosed):
-                raise HttpBroken("the connection was closed")
-
-    @property
-    def is_reusable(self) -> bool:
-        """Whether another request may follow."""
-        done = self._h11.DONE
-        return self._talk.our_state is done and self._talk.their_state is done
-
-
-def _location(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    return next((value.decode("latin-1") for name, value in headers if name == b"location"), None)
 
 
 def _bracketed(host: str) -> str:

@@ -7,34 +7,26 @@ connection that was kept and turns out closed is made anew at once, and counts a
 `Registry` may be asked on several event loops, one after the other or at the same time in several
 threads. What belongs to a loop is its `_Branch`: connections, and who waits for what.
 
-Invariants: every request ends, after `max.retries` rounds at most; at most `_IDLE_MAX` connections
-are kept for each address on each loop; what is asked for several times at once on a loop is asked
-once; who waits when it is closed is told so, by a RegistryError; a branch is used on its own loop
-and in its own process only; its connections are closed before the loop is, and soon after nobody
-has the registry any more.
+Invariants: every request ends, after `max.retries` rounds at most; equal requests that run at the
+same time on a loop are sent once; a request that waits while the client is closed ends with a
+RegistryError; a branch is used on its own loop and in its own process only; its connections are
+closed before the loop is, or soon after the registry is collected.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import finalize
 
-from moldau.client.serdes.registry.http import (
-    HttpAddress,
-    HttpAnswer,
-    HttpBroken,
-    HttpConnection,
-    HttpRequest,
-    redirected,
-)
+from moldau.client.serdes.registry.connections import Connections, HttpBroken
+from moldau.client.serdes.registry.http import HttpAddress, HttpAnswer, HttpRequest, redirected
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.settings.opening import World
 from moldau.runtime import Runtime
-from moldau.runtime.forks import hear_of_forks, let_go
+from moldau.runtime.forks import hear_of_forks
 from moldau.runtime.loop_thread import new_lock
 from moldau.runtime.timeouts import Timeout, timeout
 
@@ -44,10 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRIABLE: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
-_IDLE_MAX: Final = 4
 _REDIRECTS_MAX: Final = 5
-_CLOSE_S: Final = 1.0
-_READ_BYTES: Final = 64 * 1024
 
 _LEFT_BEHIND: Final[list[object]] = []
 """Of parent processes: what does not go on here, and is not to be told of when it is collected."""
@@ -72,39 +61,6 @@ class Waits:
         return float(min(self.retry_max_s, self.retry_s * 2**retry))
 
 
-class _Line:
-    """One connection."""
-
-    def __init__(
-        self, talk: HttpConnection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self.talk = talk
-        self._reader = reader
-        self._writer = writer
-        self._socket = writer.get_extra_info("socket")
-
-    async def exchange(self, request: HttpRequest) -> HttpAnswer:
-        self._writer.write(self.talk.ask(request))
-        await self._writer.drain()
-        while (answer := self.talk.receive(await self._reader.read(_READ_BYTES))) is None:
-            pass
-        return answer
-
-    def close(self) -> None:
-        self._writer.close()
-
-    async def aclose(self) -> None:
-        self._writer.close()
-        with suppress(OSError):
-            async with timeout(_CLOSE_S):
-                await self._writer.wait_closed()
-
-    def forked(self) -> None:
-        """In a child: the connection is the parent's."""
-        if hasattr(self._socket, "fileno") and self._socket.fileno() >= 0:  # real and still open
-            let_go(self._socket.fileno())
-
-
 def closed() -> RegistryError:
     """What whoever asks a client that is closed hears, or that is being closed."""
     return RegistryError("the client of the schema registry is closed")
@@ -116,10 +72,7 @@ class _Branch:
     def __init__(self, runtime: Runtime | None, waits: Waits, tls: ssl.SSLContext | None) -> None:
         self._world = World(runtime)
         self.runtime = self._world.enter()
-        self._waits = waits
-        self._tls = tls
-        self._lines: dict[_Line, None] = {}
-        self._idle: defaultdict[HttpAddress, list[_Line]] = defaultdict(list)
+        self._connections = Connections(self.runtime, tls, waits.connect_s, waits.read_s)
         self._asked: dict[Hashable, asyncio.Task[Any]] = {}
         self._asking: dict[Timeout, asyncio.Future[None]] = {}
         self._life: AsyncGenerator[None, None] | None = None
@@ -169,41 +122,10 @@ class _Branch:
     async def exchange(
         self, address: HttpAddress, authorization: str | None, request: HttpRequest
     ) -> HttpAnswer:
-        """The answer of that address; OSError or HttpBroken if none comes."""
-        while idle := self._idle[address]:
-            line = idle.pop()
-            # The registry may have closed it since. Asking twice changes nothing in this API.
-            try:
-                return await self._use(line, address, request)
-            except TimeoutError:
-                raise  # an OSError too, but a registry that is slow is not asked again at once
-            except (HttpBroken, OSError):
-                pass
-        async with timeout(self._waits.connect_s):
-            reader, writer = await self.runtime.network.open_streams(
-                address.host,
-                address.port,
-                tls=self._tls if address.is_tls else None,
-                server_name=address.host if address.is_tls else None,
-            )
-        line = _Line(HttpConnection(address, authorization), reader, writer)
-        self._lines[line] = None
-        return await self._use(line, address, request)
-
-    async def _use(self, line: _Line, address: HttpAddress, request: HttpRequest) -> HttpAnswer:
-        is_kept = False
-        try:
-            async with timeout(self._waits.read_s):
-                answer = await line.exchange(request)
-            idle = self._idle[address]
-            is_kept = line.talk.is_reusable and len(idle) < _IDLE_MAX and not self.is_over
-            if is_kept:
-                idle.append(line)
-            return answer
-        finally:
-            if not is_kept:
-                self._lines.pop(line, None)
-                line.close()
+        """The answer of that address; TimeoutError or HttpBroken if none comes."""
+        return await self._connections.exchange(
+            address, authorization, request, is_last=self.is_over
+        )
 
     async def aclose(self) -> None:
         """Closes the connections; who still waits hears of it. On its own loop."""
@@ -220,10 +142,7 @@ class _Branch:
                 scope.reschedule(asyncio.get_running_loop().time())
         if running:
             await asyncio.wait(running)
-        self._idle.clear()
-        while self._lines:
-            line, _ = self._lines.popitem()
-            await line.aclose()
+        await self._connections.aclose()
         with suppress(RuntimeError):  # at the end of the program, which has no threads any more
             await self._world.aclose()
 
@@ -233,9 +152,7 @@ class _Branch:
 
     def forked(self) -> None:
         """In a child: nothing here is its own."""
-        with ExitStack() as told:
-            for line in self._lines:
-                told.callback(line.forked)
+        self._connections.forked()
 
 
 class Registry:
@@ -316,8 +233,6 @@ class Registry:
             return await _follow(branch, address, authorization, request)
         except TimeoutError:
             why = "no answer in time"
-        except OSError as error:
-            why = str(error) or type(error).__name__
         except HttpBroken as error:
             why = str(error)
         return RegistryError(
