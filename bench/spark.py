@@ -21,7 +21,7 @@ from bench.consumer import AS_JAVA, SIZE_BYTES, scaled
 from bench.harness import Case, Goal, Table
 from bench.peer_brokers import PARTITIONS, BrokerProcess, MoldauBroker
 from moldau.connectors.spark.messages import START, STOP
-from moldau.connectors.spark.process import RunnerProcess
+from moldau.connectors.spark.process import Pipes, RunnerProcess
 from moldau.spark.session import new_session
 from tests.peers.spark_kafka import stock_jars
 
@@ -141,7 +141,7 @@ def _sunk(folder: Path) -> float:
         "spark.master": MASTER,
         **{name.replace("spark.", "spark.conf.", 1): text for name, text in CONF.items()},
     }
-    runner = RunnerProcess()
+    runner = RunnerProcess(Pipes())
     clients = {"bootstrap.servers": f"127.0.0.1:{broker().port}"}
     runner.send({"type": START, "name": "bench", "config": config, "clients": clients})
     try:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.config import SparkSinkConfig, guarantee
-from moldau.connectors.spark.source_config import SparkSourceConfig, source_guarantee
+from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.guides import run_programs, text_of
 from tests.spark.topics import make_topic
@@ -39,8 +39,8 @@ def _config(number: int) -> dict[str, str]:
 
 
 def test_the_configs_of_the_guide_are_good() -> None:
-    assert guarantee(SparkSinkConfig.of(_config(0))).startswith("exactly once")
-    assert source_guarantee(SparkSourceConfig.of(_config(1))).startswith("at least once")
+    assert SparkSinkConfig.of(_config(0)).guarantee.startswith("exactly once")
+    assert SparkSourceConfig.of(_config(1)).guarantee.startswith("at least once")
 
 
 @pytest.mark.parametrize(

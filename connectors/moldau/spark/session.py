@@ -43,17 +43,20 @@ def prepare_environment(*, needs_java: bool = True) -> None:
 def new_session(
     name: str,
     *,
-    master: str = "local[*]",
+    master: str | None = "local[*]",
     remote: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> Any:
     """A SparkSession; with `remote` (`sc://host:15002`) of a Spark Connect server, which needs no
-    Java here. ConfigError says what is missing, or that nothing answers there."""
+    Java here. Without a master, that of the `spark-submit` that runs this program. ConfigError says
+    what is missing, or that nothing answers there."""
     if remote is not None:
         return _remote_session(name, remote, conf or {})
     prepare_environment()
-    check_reachable(master)
-    builder = _spark("pyspark.sql").SparkSession.builder.appName(name).master(master)
+    builder = _spark("pyspark.sql").SparkSession.builder.appName(name)
+    if master is not None:
+        check_reachable(master)
+        builder = builder.master(master)
     for key, value in {**_DEFAULTS, **(conf or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

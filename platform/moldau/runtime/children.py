@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -126,6 +127,31 @@ class Mailbox(Generic[T]):
             return None
 
 
+class Gate:
+    """Lines that wait, in their order, until there is somewhere to send them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[bytes] = []
+        self._send: Callable[[bytes], object] | None = None
+
+    def send(self, line: bytes) -> None:
+        """From any thread; kept while the gate is closed."""
+        with self._lock:
+            if self._send is None:
+                self._waiting.append(line)
+            else:
+                self._send(line)
+
+    def open(self, send: Callable[[bytes], object]) -> None:
+        """Sends what waits, and all that comes."""
+        with self._lock:
+            for line in self._waiting:
+                send(line)
+            self._waiting.clear()
+            self._send = send
+
+
 class ParentPipe:
     """The child's side: lines to the parent, and its lines on a thread of their own."""
 
@@ -163,6 +189,14 @@ def open_parent_pipe() -> ParentPipe:
     os.dup2(nothing, 0)
     os.close(nothing)
     return ParentPipe(source, sink)
+
+
+def open_parent_socket(path: str) -> ParentPipe:
+    """The same over a Unix socket, for a child that something else has started; its standard
+    output stays as it is."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    return ParentPipe(connection.makefile("rb"), connection.makefile("wb"))
 
 
 def end_at_once(code: int) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.following import wires_of
 from moldau.connectors.spark.messages import START, STOP
 from moldau.connectors.spark.process import RunnerProcess
 from moldau.errors import ConfigError
@@ -116,7 +118,7 @@ def running(
     broker: HasAddress, name: str, config: Mapping[str, str], **more: object
 ) -> Iterator[Events]:
     """A runner with this config, until the block ends."""
-    process = RunnerProcess()
+    process = RunnerProcess(wires_of(SparkSinkConfig.of(config), name))
     events = Events(process)
     try:
         process.send(

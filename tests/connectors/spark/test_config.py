@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.connectors.spark.config import SparkSinkConfig, guarantee, topics_of
+from moldau.connectors.spark.config import SparkSinkConfig, topics_of
 from moldau.errors import ConfigError
 
 ORDERS_LAKE = {
@@ -27,7 +27,7 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
     found = config()
 
     assert found.is_finite
-    assert guarantee(found).startswith("exactly once")
+    assert found.guarantee.startswith("exactly once")
     assert topics_of(ORDERS_LAKE) == {"subscribe": "orders"}
 
 
@@ -96,4 +96,4 @@ def test_topics_are_named_one_way(props: dict[str, str]) -> None:
 def test_each_sink_says_what_it_promises(kind: str, words: str) -> None:
     more = {"sink.format": kind, "sink.table": "t", "jdbc.url": "sqlite://", "sink.topic": "t"}
 
-    assert guarantee(config(**more)).startswith(words)
+    assert config(**more).guarantee.startswith(words)

@@ -129,24 +129,26 @@ def _remote(config: dict[str, str], shared: Path) -> dict[str, str]:
 
 
 @pytest.mark.real
-def test_a_cluster_goes_on_with_the_checkpoint_and_loses_a_worker(
+def test_a_cluster_loses_a_worker_and_goes_on_when_only_the_key_is_changed_to_submit(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
     need_spark()
     make_topic(moldau_broker, moldau_topic, 2)
     send(moldau_broker, moldau_topic, orders(CHUNK))
-    config = orders_lake(moldau_topic, tmp_path, **{"max.offsets.per.trigger": "100"})
-    with running(moldau_broker, moldau_topic, config) as events:
-        events.until("finished")
+    send(moldau_broker, moldau_topic, orders(CHUNK, CHUNK), partition=1)
+    with standalone_cluster(tmp_path) as cluster:
+        more = {"max.offsets.per.trigger": "100", **cluster.conf()}
+        config = orders_lake(moldau_topic, tmp_path, **more)
+        with running(moldau_broker, moldau_topic, config) as events:
+            events.until("progress")
+            cluster.workers[0].kill()
+            events.until("finished")
+        assert ids_in(tmp_path / "orders") == list(range(2 * CHUNK))
 
-    send(moldau_broker, moldau_topic, orders(CHUNK, CHUNK))
-    send(moldau_broker, moldau_topic, orders(CHUNK, 2 * CHUNK), partition=1)
-    with (
-        standalone_cluster(tmp_path) as cluster,
-        running(moldau_broker, moldau_topic, {**config, **cluster.conf()}) as events,
-    ):
-        events.until("progress")
-        cluster.workers[0].kill()
-        events.until("finished")
-
+        send(moldau_broker, moldau_topic, orders(CHUNK, 2 * CHUNK))
+        submitted = {**config, "spark.deploy": "submit"}
+        with running(moldau_broker, moldau_topic, submitted) as events:
+            assert b"--deploy-mode" in Path(f"/proc/{events.process.pid}/cmdline").read_bytes()
+            assert events.until("session")["deploy"] == "submit"
+            events.until("finished")
     assert ids_in(tmp_path / "orders") == list(range(3 * CHUNK))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal
 
@@ -45,14 +46,21 @@ class SparkConfig(ConfigModel):
     jdbc_password: str | None = key(
         "jdbc.password", None, kind="PASSWORD", doc="The password.", group=_DATABASE
     )
-    deploy: Literal["local", "shared-local", "remote"] = key(
+    deploy: Literal["local", "submit", "shared-local", "remote"] = key(
         "spark.deploy", "local",
-        doc="local: a session of the connector's own. shared-local: one local Spark Connect server "
-        "for all connectors. remote: the server at spark.remote.",
+        doc="local: a session of the connector's own. submit: the same through bin/spark-submit of "
+        "spark.home. shared-local: one local Spark Connect server for all connectors. remote: the "
+        "server at spark.remote.",
         importance="high", group=_SPARK,
     )  # fmt: skip
     master: str = key(
         "spark.master", "local[*]", doc="Spark's master: local[2], spark://host:7077, k8s://...",
+        group=_SPARK,
+    )  # fmt: skip
+    home: str | None = key(
+        "spark.home", None,
+        doc="The Spark installation of spark.deploy=submit; by default that of SPARK_HOME, or "
+        "PySpark's own.",
         group=_SPARK,
     )  # fmt: skip
     remote: str | None = key(
@@ -76,6 +84,11 @@ class SparkConfig(ConfigModel):
         if found is None:
             raise ConfigError("use available-now, or processing 10 seconds", value=self.trigger)
         return duration_ms("trigger", found[1])
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> str:
+        """What is promised when a process dies at any point."""
 
     def check(self) -> Iterable[Problem]:
         if not self.wrong & {"trigger"} and not self.is_finite:

@@ -1,6 +1,7 @@
 """The settings of `SparkSinkConnector`.
 
-`guarantee` says what a config promises, in words that stand in the connector's status.
+`SparkSinkConfig.guarantee` says what a config promises, in words that stand in the connector's
+status.
 """
 
 from __future__ import annotations
@@ -118,6 +119,24 @@ class SparkSinkConfig(SparkConfig):
             found.append((each.strip(), None) if match is None else ("date", match[1]))
         return found
 
+    @property
+    def guarantee(self) -> str:
+        """What is promised when a process dies at any point."""
+        if self.sink_format in FILES:
+            return (
+                "exactly once: a reader that honours _spark_metadata (Spark does) sees each row "
+                "once"
+            )
+        if self.sink_format == "iceberg":
+            return "exactly once: the number of the last batch is in the same commit as its rows"
+        if self.sink_format == "delta":
+            return "exactly once: the table's log holds the number of the last batch"
+        if self.sink_format == "jdbc":
+            return "exactly once: rows and the number of the batch are one database transaction"
+        if self.sink_format == "topic":
+            return "at least once: a batch that is repeated is sent again"
+        return "none: nothing is kept"
+
     def check(self) -> Iterable[Problem]:
         yield from super().check()
         yield from self._check_values()
@@ -166,21 +185,6 @@ class SparkSinkConfig(SparkConfig):
                 yield Problem("sink.keys", "sink.mode=upsert needs the columns of the key")
         if self.output_mode != "append" and self.sink_format in FILES:
             yield Problem("output.mode", f"{self.sink_format} files can only be appended to")
-
-
-def guarantee(config: SparkSinkConfig) -> str:
-    """What is promised when a process dies at any point."""
-    if config.sink_format in FILES:
-        return "exactly once: a reader that honours _spark_metadata (Spark does) sees each row once"
-    if config.sink_format == "iceberg":
-        return "exactly once: the number of the last batch is in the same commit as its rows"
-    if config.sink_format == "delta":
-        return "exactly once: the table's log holds the number of the last batch"
-    if config.sink_format == "jdbc":
-        return "exactly once: rows and the number of the batch are one database transaction"
-    if config.sink_format == "topic":
-        return "at least once: a batch that is repeated is sent again"
-    return "none: nothing is kept"
 
 
 def topics_of(props: Mapping[str, str]) -> dict[str, str]:

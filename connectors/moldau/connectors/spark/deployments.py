@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.spark.reach import check_reachable
 from moldau.spark.session import new_session, shared_server
 
 _MEMORY: Final = "1g"
@@ -25,6 +26,9 @@ def open_session(config: SparkConfig, folder: CheckpointFolder, name: str) -> An
     conf = {"spark.driver.memory": _MEMORY, **config.spark_conf}
     if config.deploy == "local":
         return new_session(application, master=config.master, conf=conf)
+    if config.deploy == "submit":
+        check_reachable(config.master)
+        return new_session(application, master=None, conf=config.spark_conf)
     if config.deploy == "shared-local":
         master = config.master if config.master.startswith("local") else "local[*]"
         address = shared_server(master, conf)

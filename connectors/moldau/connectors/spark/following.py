@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from moldau.connect.errors import ConnectError
+from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.messages import PAUSE, RESUME, STOP, Message, lag_of
-from moldau.connectors.spark.process import RunnerProcess
+from moldau.connectors.spark.process import Pipes, RunnerProcess, Wires
+from moldau.connectors.spark.submission import Submission, find_submit
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
 _NEWS_S: Final = 0.5
@@ -18,9 +20,10 @@ _STOP_S: Final = 4.0
 class Following:
     """The runner of one task, and its metrics by name, which begin with `side`."""
 
-    def __init__(self, connector: str, side: str) -> None:
+    def __init__(self, connector: str, side: str, config: SparkConfig) -> None:
         self._connector = connector
         self._side = side
+        self._config = config
         self._runner: RunnerProcess | None = None
         self._rows = 0
         self._generation = 0
@@ -30,7 +33,7 @@ class Following:
 
     def start(self, message: Message) -> None:
         """Returns at once: a session takes seconds, and `poll` tells how it went."""
-        self._runner = RunnerProcess()
+        self._runner = RunnerProcess(wires_of(self._config, self._connector))
         self._runner.send(message)
 
     def poll(self) -> Mapping[str, float]:
@@ -101,6 +104,13 @@ class Following:
         if runner is not None:
             runner.send({"type": STOP})
             runner.end(_STOP_S)
+
+
+def wires_of(config: SparkConfig, connector: str) -> Wires:
+    """How the runner is started. ConfigError if there is no Spark to submit with."""
+    if config.deploy == "submit":
+        return Submission(find_submit(config.home), config, connector)
+    return Pipes()
 
 
 def client_options(clients: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.checkpoints import CheckpointFolder
-from moldau.connectors.spark.config import SparkSinkConfig, guarantee
+from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.inference import SAMPLE, inferred
 from moldau.connectors.spark.messages import SINK, Message
 from moldau.connectors.spark.origins import Origin, transformed
@@ -18,7 +18,7 @@ from moldau.connectors.spark.query import Rows
 from moldau.connectors.spark.reads import Reads
 from moldau.connectors.spark.records import Layout
 from moldau.connectors.spark.sinks import start_dead_letters, start_sink, triggered
-from moldau.connectors.spark.source_config import SparkSourceConfig, source_guarantee
+from moldau.connectors.spark.source_config import SparkSourceConfig
 
 
 class Job(Protocol):
@@ -84,7 +84,7 @@ class SinkJob:
                 start_dead_letters(letters, config, f"{query}-dlq", f"{checkpoint}/dlq", clients)
             )
             self._queries.watch(*started)
-        return {"query": query, "guarantee": guarantee(config), "checkpoint": checkpoint}
+        return {"query": query, "guarantee": config.guarantee, "checkpoint": checkpoint}
 
     def _with_columns(self, session: Any) -> SparkSinkConfig:
         """The config, with the columns that were inferred once for this generation."""
@@ -128,7 +128,7 @@ class StreamJob:
         self._queries.watch(triggered(writer, self._config).start())
         return {
             "query": query,
-            "guarantee": source_guarantee(self._config),
+            "guarantee": self._config.guarantee,
             "checkpoint": checkpoint,
             "generation": generation.number,
         }
@@ -151,7 +151,7 @@ class ReadsJob:
 
     def begin(self, session: Any) -> Message:
         self._reads.begin(session)
-        return {"query": self._name, "guarantee": source_guarantee(self._config)}
+        return {"query": self._name, "guarantee": self._config.guarantee}
 
     def halt(self) -> None:
         self._reads.halt()

@@ -1,7 +1,8 @@
 """The runner of a Spark connector: `python -m moldau.connectors.spark.runner`.
 
 It reads a `start` message, opens a session, starts the query and tells what becomes of it, until it
-is told to stop or its task is gone. The same module runs for each `spark.deploy`.
+is told to stop or its task is gone. The same module runs for each `spark.deploy`; with `submit`,
+`spark-submit` calls `main`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from moldau.connectors.spark.deployments import open_session
 from moldau.connectors.spark.failures import cause_of
 from moldau.connectors.spark.jobs import config_of, job_of
 from moldau.connectors.spark.messages import PAUSE, RESUME, START, STOP, Message, dump, parse
-from moldau.runtime.children import Mailbox, open_parent_pipe
+from moldau.runtime.children import Mailbox, open_parent_pipe, open_parent_socket
 
 Send = Callable[[bytes], None]
 
@@ -118,9 +119,9 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))[-20_000:]
 
 
-def main() -> None:
-    """Takes the pipe over before anything could print."""
-    pipe = open_parent_pipe()
+def main(path: str | None = None) -> None:
+    """Takes the pipe over before anything could print; with `path`, the task listens there."""
+    pipe = open_parent_pipe() if path is None else open_parent_socket(path)
     messages: Mailbox[Message] = Mailbox()
     pipe.listen(lambda line: messages.put(parse(line)))
     serve(messages, pipe.send)

@@ -84,6 +84,15 @@ class SparkSourceConfig(SparkConfig):
             return "query"
         return f"{self.source_format}:{self.source_table or self.source_path or ''}".rstrip(":")
 
+    @property
+    def guarantee(self) -> str:
+        """What is promised when a process dies at any point."""
+        if self.is_stream:
+            return "at least once: a batch that is repeated is sent again"
+        if self.mode == "incremental":
+            return "at least once: rows since the last stored offset are sent again"
+        return "at least once: each read sends all rows"
+
     def check(self) -> Iterable[Problem]:
         yield from super().check()
         if (self.query is None) == (self.source_format is None):
@@ -115,12 +124,3 @@ class SparkSourceConfig(SparkConfig):
             yield Problem("mode", f"Spark cannot follow {told}: use incremental or bulk")
         if kind in FILES and not self.source_schema:
             yield Problem("source.schema", f"a stream of {kind} files needs it: id BIGINT, ...")
-
-
-def source_guarantee(config: SparkSourceConfig) -> str:
-    """What is promised when a process dies at any point."""
-    if config.is_stream:
-        return "at least once: a batch that is repeated is sent again"
-    if config.mode == "incremental":
-        return "at least once: rows since the last stored offset are sent again"
-    return "at least once: each read sends all rows"

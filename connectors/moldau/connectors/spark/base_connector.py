@@ -1,0 +1,108 @@
+"""What Spark's sink and source have in common: one task each, whose runner does the work.
+
+Spark divides the work, so a connector makes exactly one task. The task starts a runner process,
+which has the Spark session, and tells the worker what the runner tells.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, Protocol
+
+from moldau.connect.api import Problem, Task
+from moldau.connect.api.connector import Connector
+from moldau.connectors.spark.base_config import SparkConfig
+from moldau.connectors.spark.following import Following, client_options
+from moldau.connectors.spark.messages import START
+from moldau.connectors.spark.submission import find_submit
+from moldau.errors import ConfigError
+from moldau.spark.java import find_java
+
+LOG: Final = logging.getLogger("moldau.connectors.spark")
+
+
+class SparkConnector(Connector):
+    """Checks the config, and gives it to one task."""
+
+    config_model: ClassVar[type[SparkConfig]]
+
+    def start(self, props: Mapping[str, str]) -> None:
+        super().start(props)
+        self.config_model.of(props)
+
+    def validate(self, props: Mapping[str, str]) -> list[Problem]:
+        """Settings that do not go together, and what this machine lacks."""
+        config = self.config_model.read(props)
+        return [*config.check(), *_missing(config)]
+
+    @classmethod
+    def guarantee(cls, props: Mapping[str, str]) -> str:
+        """What status and `moldau connect plan` show."""
+        return cls.config_model.read(props).guarantee
+
+
+def _missing(config: SparkConfig) -> Iterable[Problem]:
+    """Java, and the Spark installation to submit with, where they are needed."""
+    if config.deploy != "remote":
+        try:
+            find_java()
+        except ConfigError as error:
+            yield Problem("spark.deploy", str(error))
+    if config.deploy == "submit":
+        try:
+            find_submit(config.home)
+        except ConfigError as error:
+            yield Problem("spark.home", str(error))
+
+
+class RunnerContext(Protocol):
+    """What the worker tells a task, of a sink or of a source."""
+
+    @property
+    def connector(self) -> str: ...
+    @property
+    def clients(self) -> Mapping[str, str]: ...
+    @property
+    def is_paused(self) -> bool: ...
+
+
+class RunnerTask(Task):
+    """A task whose runner does the work."""
+
+    _following: Following | None = None
+
+    def follow(
+        self, context: RunnerContext, kind: str, config: SparkConfig, **facts: Any
+    ) -> Following:
+        """Starts the runner; `facts` are those of this kind."""
+        found = self._following = Following(context.connector, kind, config)
+        found.start(
+            {
+                "type": START,
+                "kind": kind,
+                "name": context.connector,
+                "config": dict(config.originals),
+                "clients": client_options(context.clients),
+                "is_paused": context.is_paused,
+                **facts,
+            }
+        )
+        LOG.info("%s: %s", context.connector, config.guarantee)
+        return found
+
+    def poll_status(self) -> Mapping[str, float]:
+        assert self._following is not None
+        return self._following.poll()
+
+    def pause(self) -> None:
+        if self._following is not None:
+            self._following.pause()
+
+    def resume(self) -> None:
+        if self._following is not None:
+            self._following.resume()
+
+    def stop(self) -> None:
+        if self._following is not None:
+            self._following.stop()

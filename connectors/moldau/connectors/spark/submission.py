@@ -1,0 +1,136 @@
+"""`spark.deploy=submit`: the runner as a program that `spark-submit` starts, in client mode.
+
+spark-submit gives a program no standard input and mixes its output with Java's. So the wires are a
+socket in a directory that only this user may enter; the runner connects to it. The settings are in
+a file there and not in the command, for other users see commands.
+
+The process is Java, with the runner as its child: when the runner ends, Java does.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from moldau.connectors.spark.base_config import SparkConfig
+from moldau.errors import ConfigError
+from moldau.runtime.children import Gate, process_environment
+from moldau.spark.session import prepare_environment
+
+_SOCKET: Final = "wires"
+_PROGRAM: Final = """from moldau.connectors.spark.runner import main
+
+main({path!r})
+"""
+_LOOK_S: Final = 0.5
+_STDERR: Final = 2
+
+
+def find_submit(home: str | None) -> Path:
+    """The `spark-submit` of this installation, of SPARK_HOME, or of PySpark, in this order."""
+    where, name = home, "spark.home"
+    if where is None:
+        where, name = process_environment().get("SPARK_HOME"), "SPARK_HOME"
+    if not where:
+        spec = find_spec("pyspark")
+        if spec is None or spec.origin is None:
+            raise ConfigError(
+                "no Spark to submit with: set spark.home, or pip install 'moldau-connectors[spark]'"
+            )
+        where, name = str(Path(spec.origin).parent), "pyspark"
+    found = Path(where, "bin", "spark-submit")
+    if not found.is_file():
+        raise ConfigError(
+            "there is no bin/spark-submit: name the directory of a Spark installation",
+            **{name: where},
+        )
+    return found
+
+
+class Submission:
+    """A runner that `spark-submit` starts."""
+
+    def __init__(self, submit: Path, config: SparkConfig, connector: str) -> None:
+        self._submit = submit
+        self._config = config
+        self._connector = connector
+        self._server = socket.socket(socket.AF_UNIX)
+        self._connection: socket.socket | None = None
+        self._gate = Gate()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        prepare_environment()
+        self._folder = Path(tempfile.mkdtemp(prefix="moldau-spark-"))
+        path = str(self._folder / _SOCKET)
+        self._server.bind(path)
+        self._server.listen(1)
+        self._server.settimeout(_LOOK_S)
+        program = self._folder / "runner.py"
+        program.write_text(_PROGRAM.format(path=path), encoding="utf-8")
+        settings = self._folder / "spark.conf"
+        settings.write_text(properties(self._config.spark_conf), encoding="utf-8")
+        self._process = subprocess.Popen(  # noqa: S603 - the user's own Spark
+            [
+                str(self._submit),
+                "--master", self._config.master,
+                "--deploy-mode", "client",
+                "--name", f"moldau-{self._connector}",
+                "--properties-file", str(settings),
+                "--load-spark-defaults",
+                str(program),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=_STDERR,
+            env={**process_environment(), "SPARK_HOME": str(self._submit.parents[1])},
+            start_new_session=True,
+        )  # fmt: skip
+        return self._process
+
+    def lines(self) -> Iterator[bytes]:
+        connection = self._connection = self._accepted()
+        if connection is None:
+            return
+        with connection, connection.makefile("rb") as source:
+            self._gate.open(connection.sendall)
+            with suppress(OSError):
+                yield from source
+
+    def _accepted(self) -> socket.socket | None:
+        """The runner's connection; None if spark-submit has ended without one."""
+        while True:
+            try:
+                return self._server.accept()[0]
+            except TimeoutError:
+                if self._process.poll() is not None:
+                    return None
+            except OSError:  # closed meanwhile
+                return None
+
+    def write(self, line: bytes) -> None:
+        with suppress(OSError):
+            self._gate.send(line + b"\n")
+
+    def close(self) -> None:
+        self._server.close()
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def properties(conf: Mapping[str, str]) -> str:
+    """As a file of Java's properties."""
+
+    def escaped(text: str) -> str:
+        for plain, written in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r")):
+            text = text.replace(plain, written)
+        return text
+
+    return "".join(f"{name}={escaped(text)}\n" for name, text in sorted(conf.items()))

@@ -1,0 +1,74 @@
+"""What `spark-submit` is told, and a runner that it never starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.connectors.spark.connector import SparkSinkConnector
+from moldau.connectors.spark.process import RunnerProcess
+from moldau.connectors.spark.submission import Submission, find_submit, properties
+from moldau.errors import ConfigError
+from tests.connectors.spark.test_config import ORDERS_LAKE, config
+
+
+def _home(folder: Path, script: str) -> Path:
+    submit = folder / "bin" / "spark-submit"
+    submit.parent.mkdir(parents=True)
+    submit.write_text(f"#!/bin/sh\n{script}\n")
+    submit.chmod(0o755)
+    return folder
+
+
+def test_the_named_spark_comes_before_that_of_the_environment_and_pyspark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    named, other = _home(tmp_path / "a", ""), _home(tmp_path / "b", "")
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+
+    assert find_submit(None).parents[1].name == "pyspark"
+    monkeypatch.setenv("SPARK_HOME", str(other))
+    assert find_submit(None).parents[1] == other
+    assert find_submit(str(named)).parents[1] == named
+
+
+def test_a_directory_without_spark_is_a_problem_of_its_key(tmp_path: Path) -> None:
+    props = {**ORDERS_LAKE, "spark.deploy": "submit", "spark.home": str(tmp_path)}
+
+    found = {each.key: each.text for each in SparkSinkConnector().validate(props)}
+
+    assert "there is no bin/spark-submit: name the directory" in found["spark.home"]
+    assert str(tmp_path) in found["spark.home"]
+    with pytest.raises(ConfigError, match="there is no bin/spark-submit"):
+        find_submit(str(tmp_path))
+
+
+@pytest.mark.real
+def test_settings_are_in_a_file_and_an_end_without_a_runner_is_told(tmp_path: Path) -> None:
+    """The script keeps what it was told, and ends as spark-submit does for a wrong master."""
+    home = _home(tmp_path, 'echo "$@" > $SPARK_HOME/words; cp "$8" $SPARK_HOME/settings; exit 3')
+    more = {"spark.conf.password": "hunter2", "spark.master": "spark://host:7077"}
+    submission = Submission(find_submit(str(home)), config(**more), "lake")
+
+    process = RunnerProcess(submission)
+    try:
+        process.send({"type": "start"})
+        ended = process.take(60)
+    finally:
+        process.end(60)
+
+    assert ended == {"type": "end"}
+    assert process.exit_code == 3
+    words = (home / "words").read_text()
+    assert words.startswith("--master spark://host:7077 --deploy-mode client --name moldau-lake ")
+    assert "hunter2" not in words
+    assert (home / "settings").read_text() == "spark.password=hunter2\n"
+    assert not Path(words.split()[-1]).exists()
+
+
+def test_settings_keep_their_backslashes_and_lines() -> None:
+    assert properties({"spark.b": "C:\\x\ny", "spark.a": "1"}) == (
+        "spark.a=1\nspark.b=C:\\\\x\\ny\n"
+    )
