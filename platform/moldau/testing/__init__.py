@@ -12,6 +12,9 @@
     with Cluster(brokers=3) as cluster:  # processes of their own, which a test may kill
         producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
 
+    with Simulation(seed=1) as world:  # the same in one process, in virtual time
+        cluster = SimulatedCluster(world, brokers=3)
+
 For pytest there are the fixtures `moldau_broker` and `moldau_topic` (`moldau.testing.fixtures`).
 
 It is the broker that runs in production, found through the entry point group
@@ -33,6 +36,7 @@ from moldau.testing.threaded import SyncEmbeddedBroker
 if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster, ClusterFailed
     from moldau.testing.container import ContainerFailed, MoldauContainer
+    from moldau.testing.simulated_cluster import Program, SimulatedCluster, seeds
 
 __all__ = [
     "Cluster",
@@ -41,9 +45,12 @@ __all__ = [
     "EmbeddedBroker",
     "EmbeddedBrokerMisused",
     "MoldauContainer",
+    "Program",
     "RunningBroker",
+    "SimulatedCluster",
     "StartBroker",
     "SyncEmbeddedBroker",
+    "seeds",
 ]
 
 
@@ -57,4 +64,8 @@ def __getattr__(name: str) -> object:
         from moldau.testing import container
 
         return getattr(container, name)
+    if name in ("Program", "SimulatedCluster", "seeds"):
+        from moldau.testing import simulated_cluster
+
+        return getattr(simulated_cluster, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.client import Admin, NewTopic
 from moldau.runtime import Runtime
-from tests.broker.cluster.world import SimulatedBrokers, new_world, program
+from tests.broker.cluster.world import SimulatedBrokers, new_world
 
 
 def test_a_node_that_was_away_for_long_takes_a_snapshot() -> None:
@@ -27,8 +27,7 @@ def test_a_node_that_was_away_for_long_takes_a_snapshot() -> None:
                 for number in range(40):
                     await admin.create_topics([NewTopic(f"t{number}", 2, 2)])
 
-        created = program(world, "admin", create)
-        world.run_until(lambda: created, within=120)
+        brokers.run(create, within=120)
         leading = brokers.running[brokers.controller()]
         assert leading._controller is not None
         assert leading._controller.quorum.log_start_offset > 0, "the log begins later"
@@ -52,8 +51,7 @@ def test_all_killed_at_once_come_back_with_what_they_had() -> None:
             async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
                 await admin.create_topics([NewTopic("t", 3, 3)])
 
-        created = program(world, "admin", create)
-        world.run_until(lambda: created, within=60)
+        brokers.run(create)
         for number in brokers.nodes:
             brokers.kill(number)
         world.run_for(1)
@@ -62,4 +60,4 @@ def test_all_killed_at_once_come_back_with_what_they_had() -> None:
         brokers.await_up()
         for index in range(3):
             world.run_until(lambda at=index: brokers.leader_of("t", at) > 0, within=60)  # type: ignore[misc]
-            world.run_until(lambda at=index: brokers.isr_of("t", at) == {1, 2, 3}, within=60)  # type: ignore[misc]
+            brokers.await_in_sync("t", {1, 2, 3}, index)

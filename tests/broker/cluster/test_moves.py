@@ -13,10 +13,9 @@ import pytest
 from moldau.client import Admin, NewTopic, Producer, Resource, ResourceType, TopicPartition
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import Simulation
-from tests.broker.cluster.test_chaos import heal, strike
+from tests.broker.cluster.faults import await_more, check, suffer
 from tests.broker.cluster.traffic import TOPIC, Traffic
-from tests.broker.cluster.world import SimulatedBrokers, new_world, program
+from tests.broker.cluster.world import SimulatedBrokers, new_world
 
 SEEDS = range(1, 1 + int(os.environ.get("MOLDAU_MOVES_SEEDS", "2")))
 PLACE = TopicPartition(TOPIC, 0)
@@ -31,13 +30,11 @@ def asked(servers: str, action: Callable[[Admin], Coroutine[Any, Any, object]]) 
 
 
 def ask(
-    world: Simulation,
     brokers: SimulatedBrokers,
     name: str,
     action: Callable[[Admin], Coroutine[Any, Any, object]],
 ) -> None:
-    said = program(world, name, asked(brokers.bootstrap_servers, action))
-    world.run_until(lambda: said, within=60)
+    brokers.run(asked(brokers.bootstrap_servers, action), name)
 
 
 async def move(admin: Admin, replicas: list[int] | None) -> None:
@@ -58,25 +55,21 @@ def test_a_partition_moves_while_it_is_written_and_leaves_nothing_behind() -> No
         brokers = SimulatedBrokers(world, 4)
         traffic = Traffic(brokers.bootstrap_servers)
         brokers.await_up()
-        ask(world, brokers, "admin", lambda admin: admin.create_topics([NewTopic(TOPIC, 1, 2)]))
-        produced = program(world, "producer", traffic.produce)
+        ask(brokers, "admin", lambda admin: admin.create_topics([NewTopic(TOPIC, 1, 2)]))
+        produced = brokers.start_program(traffic.produce, "producer")
         world.run_for(2)
         old = replicas_of(brokers)
         new = [each for each in (1, 2, 3, 4) if each not in old]
-        ask(world, brokers, "mover", lambda admin: move(admin, new))
+        ask(brokers, "mover", lambda admin: move(admin, new))
         world.run_until(lambda: replicas_of(brokers) == tuple(new), within=30)
         world.run_for(2)
         assert set(brokers.logs_of(TOPIC)) == set(new)
         assert brokers.leader_of(TOPIC) in new
         traffic.is_ending = True
-        world.run_until(lambda: produced, within=60)
-        checked = program(world, "auditor", traffic.check)
-        world.run_until(lambda: checked, within=60)
-        world.run_for(2)
-        assert len(set(brokers.logs_of(TOPIC).values())) == 1
-        assert len(traffic.acknowledged) > 100
+        world.run_until(lambda: produced.is_done, within=60)
+        check(brokers, traffic)
+        assert traffic.acknowledged > 100
         assert traffic.slowest_s < 3
-        assert not brokers.failures
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
@@ -112,10 +105,9 @@ def test_a_throttled_move_takes_the_time_that_its_rate_asks_for(side: str) -> No
             await move(admin, [2])
             await admin.alter_partition_reassignments({TopicPartition("free", 0): [2]})
 
-        ask(world, brokers, "admin", prepare)
-        produced = program(world, "producer", produce)
-        world.run_until(lambda: produced, within=60)
-        ask(world, brokers, "mover", move_both)
+        ask(brokers, "admin", prepare)
+        brokers.run(produce, "producer")
+        ask(brokers, "mover", move_both)
         began_s = world.now
         world.run_until(lambda: brokers.isr_of("free") == {2}, within=10)
         world.run_until(lambda: replicas_of(brokers) == (2,), within=120)
@@ -129,9 +121,8 @@ def run(seed: int) -> Traffic:
         brokers = SimulatedBrokers(world)
         traffic = Traffic(brokers.bootstrap_servers)
         brokers.await_up()
-        created = program(world, "admin", traffic.create)
-        world.run_until(lambda: created, within=60)
-        produced = program(world, "producer", traffic.produce)
+        brokers.run(traffic.create)
+        produced = brokers.start_program(traffic.produce, "producer")
 
         async def keep_moving(admin: Admin) -> None:
             while not traffic.is_ending:
@@ -144,28 +135,18 @@ def run(seed: int) -> Traffic:
                     await asyncio.sleep(0.1)
                 await asyncio.sleep(random.uniform(0.05, 2))
 
-        moved = program(world, "mover", asked(brokers.bootstrap_servers, keep_moving))
+        moved = brokers.start_program(asked(brokers.bootstrap_servers, keep_moving), "mover")
         world.run_for(1)
-        for _ in range(6):
-            strike(world, brokers, random)
-            world.run_for(random.uniform(0.1, 8))
-            heal(world, brokers)
-            world.run_for(random.uniform(0.5, 8))
-        brokers.await_up(within=120)
-        known = len(traffic.acknowledged)
-        world.run_until(lambda: len(traffic.acknowledged) > known + 10, within=120)
+        suffer(brokers, random, 6, heals=1.0)
+        await_more(brokers, traffic, None)
         traffic.is_ending = True
-        world.run_until(lambda: produced and moved, within=180)
-        ask(world, brokers, "last", lambda admin: move(admin, [3, 1, 2]))
-        world.run_until(lambda: brokers.isr_of(TOPIC) == {1, 2, 3}, within=120)
-        checked = program(world, "auditor", traffic.check)
-        world.run_until(lambda: checked, within=120)
-        world.run_for(2)
-        assert len(set(brokers.logs_of(TOPIC).values())) == 1, "replicas differ"
-        assert not brokers.failures, brokers.failures
+        world.run_until(lambda: produced.is_done and moved.is_done, within=180)
+        ask(brokers, "last", lambda admin: move(admin, [3, 1, 2]))
+        brokers.await_in_sync(TOPIC, {1, 2, 3}, within=120)
+        check(brokers, traffic)
     return traffic
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_moves_under_faults_lose_nothing(seed: int) -> None:
-    assert len(run(seed).acknowledged) > 50
+    assert run(seed).acknowledged > 50

@@ -11,8 +11,9 @@ import pytest
 from moldau.client import Admin
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
-from tests.broker.cluster.test_isolated_roles import Maker, heal, strike
-from tests.broker.cluster.world import CONTROLLER_PORT, SimulatedBrokers, new_world, program
+from tests.broker.cluster.faults import await_more, suffer
+from tests.broker.cluster.traffic import Maker
+from tests.broker.cluster.world import CONTROLLER_PORT, SimulatedBrokers, new_world
 
 SEEDS = range(1, 1 + int(os.environ.get("MOLDAU_VOTERS_SEEDS", "1")))
 
@@ -38,7 +39,7 @@ def test_a_quorum_of_one_grows_to_three_and_loses_its_first_voter() -> None:
         brokers = SimulatedBrokers(world, 2, controllers=3, first_voter=101)
         brokers.await_up()
         maker = Maker(brokers.bootstrap_servers)
-        made = program(world, "maker", maker.make)
+        made = brokers.start_program(maker.make, "maker")
 
         async def change(runtime: Runtime) -> None:
             servers = brokers.bootstrap_servers
@@ -48,8 +49,7 @@ def test_a_quorum_of_one_grows_to_three_and_loses_its_first_voter() -> None:
                 await remove(admin, 101)
 
         world.run_for(1)
-        changed = program(world, "changer", change)
-        world.run_until(lambda: changed, within=60)
+        brokers.run(change, "changer")
         world.run_until(lambda: voters(brokers, 101) == {102, 103}, within=10)
         assert voters(brokers, 102) == voters(brokers, 103) == {102, 103}
         world.run_until(lambda: brokers.controller() in (102, 103), within=10)
@@ -65,10 +65,9 @@ def test_a_quorum_of_one_grows_to_three_and_loses_its_first_voter() -> None:
         brokers.await_up()
         world.run_for(3)
         maker.is_ending = True
-        world.run_until(lambda: made, within=60)
+        world.run_until(lambda: made.is_done, within=60)
         world.run_for(2)
-        checked = program(world, "auditor", maker.check)
-        world.run_until(lambda: checked, within=30)
+        brokers.run(maker.check, "auditor", within=30)
         assert not brokers.failures
 
 
@@ -83,8 +82,7 @@ def test_a_controller_with_another_disk_is_no_voter_until_it_is_added_anew() -> 
                 await add(admin, 102)
                 await add(admin, 103)
 
-        grown = program(world, "grower", grow)
-        world.run_until(lambda: grown, within=60)
+        brokers.run(grow, "grower")
         world.run_for(1)
         brokers.kill(103)
         brokers.nodes[103].lose_disk()
@@ -101,8 +99,7 @@ def test_a_controller_with_another_disk_is_no_voter_until_it_is_added_anew() -> 
                 await remove(admin, 103)
                 await add(admin, 103)
 
-        done = program(world, "again", again)
-        world.run_until(lambda: done, within=60)
+        brokers.run(again, "again")
         world.run_until(lambda: core.member.is_voter, within=10)
         assert not brokers.failures
 
@@ -114,7 +111,7 @@ def test_voters_come_and_go_under_faults(seed: int) -> None:
         brokers = SimulatedBrokers(world, 1, controllers=4, first_voter=101)
         brokers.await_up()
         maker = Maker(brokers.bootstrap_servers)
-        made = program(world, "maker", maker.make)
+        made = brokers.start_program(maker.make, "maker")
         changes: list[int] = []
 
         async def keep_changing(runtime: Runtime) -> None:
@@ -134,20 +131,13 @@ def test_voters_come_and_go_under_faults(seed: int) -> None:
                         await asyncio.sleep(0.2)
                     await asyncio.sleep(random.uniform(0.1, 2))
 
-        changer = program(world, "changer", keep_changing)
+        changer = brokers.start_program(keep_changing, "changer")
         world.run_for(5)
-        for _ in range(6):
-            strike(world, brokers, random)
-            world.run_for(random.uniform(0.1, 6))
-            heal(world, brokers)
-            world.run_for(random.uniform(0.5, 6))
-        brokers.await_up(within=120)
-        known = len(maker.made)
-        world.run_until(lambda: len(maker.made) > known + 10, within=120)
+        suffer(brokers, random, 6, heals=1.0)
+        await_more(brokers, None, maker)
         maker.is_ending = True
-        world.run_until(lambda: made and changer, within=180)
+        world.run_until(lambda: made.is_done and changer.is_done, within=180)
         world.run_for(3)
-        checked = program(world, "auditor", maker.check)
-        world.run_until(lambda: checked, within=60)
+        brokers.run(maker.check, "auditor")
         assert len(changes) > 3
         assert not brokers.failures, brokers.failures

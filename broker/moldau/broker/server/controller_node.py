@@ -99,6 +99,11 @@ class ControllerNode:
         return self._publisher.image
 
     @property
+    def published(self) -> int:
+        """The offset after the last record of the image."""
+        return self._publisher.metadata_offset
+
+    @property
     def controller(self) -> LocalController:
         """This node's part in the quorum."""
         assert self._controller is not None, "not started"

@@ -1,0 +1,335 @@
+"""A whole cluster in one simulated world: brokers, controllers, clients and apps, in virtual time.
+
+    with Simulation(seed=1) as world:
+        cluster = SimulatedCluster(world, brokers=3)
+        cluster.await_up()
+        cluster.run(my_client)        # async def my_client(runtime: Runtime) -> ...
+        cluster.kill(cluster.leader_of("orders"))
+
+Nodes are numbered from 1 and are machines `b1`, `b2`, ... of the world. Each is broker and
+controller, and votes in the metadata quorum, unless `controllers` asks for nodes that are only
+that: they are numbered from 101, and the others are only brokers. The names of methods are those of
+`Cluster`, which is the same on real processes.
+
+The brokers are those of production, found through the entry point group `moldau.cluster_nodes`: the
+distribution moldau-broker has to be installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+
+from moldau.plugins import installed_plugins
+from moldau.runtime.simulated.node import State
+from moldau.runtime.simulated.simulation import Simulation
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+    from moldau.runtime.simulated.node import Node
+
+T = TypeVar("T")
+
+GROUP: Final = "moldau.cluster_nodes"
+NAME: Final = "node"
+CLUSTER_ID: Final = "AAAAAAAAAAAAAAAAAAAAAw"
+PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+CONTROLLERS_FROM: Final = 101
+NOBODY: Final = -1
+_DIRECTORY: Final = "/data"
+
+
+class RunningNode(Protocol):
+    """What an entry point of the group gives when it is called and awaited."""
+
+    @property
+    def metadata_offset(self) -> int:
+        """How far it knows the metadata."""
+        ...
+
+    @property
+    def is_active_controller(self) -> bool: ...
+
+    def leader_of(self, topic: str, index: int) -> int: ...
+
+    def isr_of(self, topic: str, index: int) -> frozenset[int]: ...
+
+    async def wait(self) -> None:
+        """Wait until the node cannot continue, and raise the reason."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop in order."""
+        ...
+
+
+class StartNode(Protocol):
+    """What the entry point is: starts a node that takes part in its cluster when it returns."""
+
+    def __call__(
+        self,
+        runtime: Runtime,
+        directory: str,
+        settings: Mapping[str, str],
+        cluster_id: str,
+        write_line: Callable[[str], object],
+        *,
+        is_first_voter: bool | None = None,
+    ) -> Awaitable[RunningNode]: ...
+
+
+class Program(Generic[T]):
+    """A client or an app that runs on a machine of its own."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._results: list[T] = []
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self._results)
+
+    @property
+    def result(self) -> T:
+        """What it returned."""
+        assert self._results, f"{self.node.name} has not returned"
+        return self._results[0]
+
+    def _returned(self, result: T) -> None:
+        self._results.append(result)
+
+
+class SimulatedCluster:
+    """See the module. The nodes start at once; `await_up` waits for them."""
+
+    def __init__(
+        self,
+        world: Simulation,
+        brokers: int = 3,
+        *,
+        controllers: int = 0,
+        first_voter: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`settings` hold for each node, by Kafka's names. With a first voter the metadata log says
+        who votes, and the other controllers are observers until they are added."""
+        self.world = world
+        self.broker_ids = range(1, brokers + 1)
+        self.controller_ids = self.broker_ids
+        if controllers:
+            self.controller_ids = range(CONTROLLERS_FROM, CONTROLLERS_FROM + controllers)
+        self.first_voter = first_voter
+        self.up: dict[int, RunningNode] = {}
+        """The nodes that take part now."""
+        self.closing: dict[int, RunningNode] = {}
+        """The nodes that stop in order now."""
+        self.lines: dict[int, list[str]] = {number: [] for number in self.node_ids}
+        """What each node has logged."""
+        self.failures: list[Exception] = []
+        """Why nodes ended by themselves."""
+        self._given = dict(settings or {})
+        self._start_node = cast(StartNode, installed_plugins().load(GROUP, NAME))
+        self._programs = 0
+        self.nodes: dict[int, Node] = {
+            number: world.add_node(f"b{number}", self._main_of(number)) for number in self.node_ids
+        }
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """All nodes."""
+        return tuple(dict.fromkeys((*self.broker_ids, *self.controller_ids)))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """For a client: all brokers."""
+        return ",".join(f"b{number}:{PORT}" for number in self.broker_ids)
+
+    def settings_of(self, number: int) -> dict[str, str]:
+        """The settings of a node, by Kafka's names."""
+        at = {each: f"b{each}:{CONTROLLER_PORT}" for each in self.controller_ids}
+        roles, listeners = [], []
+        if number in self.broker_ids:
+            roles.append("broker")
+            listeners.append(f"PLAINTEXT://b{number}:{PORT}")
+        if number in self.controller_ids:
+            roles.append("controller")
+            listeners.append(f"CONTROLLER://b{number}:{CONTROLLER_PORT}")
+        voters = ",".join(f"{each}@{address}" for each, address in at.items())
+        is_static = self.first_voter is None
+        replicas = str(min(3, len(self.broker_ids)))
+        return {
+            "node.id": str(number),
+            "process.roles": ",".join(roles),
+            "listeners": ",".join(listeners),
+            "controller.quorum.voters": voters if is_static else "",
+            "controller.quorum.bootstrap.servers": "" if is_static else ",".join(at.values()),
+            "default.replication.factor": replicas,
+            "min.insync.replicas": str(min(2, len(self.broker_ids))),
+            "offsets.topic.replication.factor": replicas,
+            "offsets.topic.num.partitions": "3",
+            **self._given,
+        }
+
+    def _main_of(self, number: int) -> Callable[[Runtime], Coroutine[Any, Any, None]]:
+        async def main(runtime: Runtime) -> None:
+            self._forget(number)
+            is_first = None if self.first_voter is None else number == self.first_voter
+            node = await self._start_node(
+                runtime,
+                _DIRECTORY,
+                self.settings_of(number),
+                CLUSTER_ID,
+                self.lines[number].append,
+                is_first_voter=is_first,
+            )
+            self.up[number] = node
+            try:
+                await node.wait()
+            except Exception as error:
+                self.failures.append(error)
+                raise
+            finally:
+                self.up.pop(number, None)
+                self.closing[number] = node
+                await node.aclose()
+                self.closing.pop(number, None)
+
+        return main
+
+    # Nodes.
+
+    def await_up(self, *numbers: int, within: float = 60) -> None:
+        """Let time pass until those nodes take clients. Without numbers: all."""
+        wanted = numbers or self.node_ids
+        self.world.run_until(lambda: all(each in self.up for each in wanted), within=within)
+
+    def is_alive(self, number: int) -> bool:
+        """Whether the node has a process, which may be paused."""
+        return self.nodes[number].is_alive
+
+    def kill(self, number: int) -> None:
+        """As `kill -9`: what the process has written stays."""
+        self._forget(number)
+        self.nodes[number].crash()
+
+    def power_loss(self, number: int) -> None:
+        """The machine stops: what was not synced is at risk, and nobody hears of it."""
+        self._forget(number)
+        self.nodes[number].power_loss()
+
+    def _forget(self, number: int) -> None:
+        self.up.pop(number, None)
+        self.closing.pop(number, None)
+
+    def stop(self, number: int, *, within: float = 60) -> None:
+        """A clean stop, as of SIGTERM."""
+        self.nodes[number].stop()
+        self.world.run_until(lambda: not self.is_alive(number), within=within)
+
+    def start(self, number: int) -> None:
+        """Start a node again on its disk; `await_up` waits for it."""
+        self.nodes[number].start()
+
+    def pause(self, number: int) -> None:
+        """Let a node stand still, with its connections open."""
+        self.nodes[number].pause()
+
+    def resume(self, number: int) -> None:
+        """Let it go on."""
+        self.nodes[number].resume()
+
+    def isolate(self, number: int) -> None:
+        """Cut a node off from all others; `heal` ends that."""
+        self.world.network.isolate(f"b{number}")
+
+    def heal(self) -> None:
+        """End every cut, resume what is paused, start what is dead."""
+        self.world.network.heal()
+        for number, node in self.nodes.items():
+            if not node.is_alive:
+                self.start(number)
+            elif node.state is State.PAUSED:
+                node.resume()
+
+    # What the cluster says of itself.
+
+    def controller(self) -> int:
+        """The node that leads the metadata quorum; -1 if none does."""
+        for number, node in self.up.items():
+            if node.is_active_controller:
+                return number
+        return NOBODY
+
+    def leader_of(self, topic: str, index: int = 0) -> int:
+        """The broker that leads a partition, as the newest metadata say; -1 if none does."""
+        node = self._best_informed()
+        return NOBODY if node is None else node.leader_of(topic, index)
+
+    def isr_of(self, topic: str, index: int = 0) -> frozenset[int]:
+        """The replicas in sync, as the newest metadata say."""
+        node = self._best_informed()
+        return frozenset() if node is None else node.isr_of(topic, index)
+
+    def _best_informed(self) -> RunningNode | None:
+        return max(self.up.values(), key=lambda node: node.metadata_offset, default=None)
+
+    def await_in_sync(
+        self, topic: str, replicas: Iterable[int], index: int = 0, *, within: float = 60
+    ) -> None:
+        """Let time pass until exactly these replicas are in sync."""
+        wanted = frozenset(replicas)
+        self.world.run_until(lambda: self.isr_of(topic, index) == wanted, within=within)
+
+    # Clients and apps.
+
+    def start_program(
+        self, main: Callable[[Runtime], Coroutine[Any, Any, T]], name: str = ""
+    ) -> Program[T]:
+        """Run a client or an app on a machine of its own, beside what else runs."""
+        self._programs += 1
+        programs: list[Program[T]] = []
+
+        async def body(runtime: Runtime) -> None:
+            programs[0]._returned(await main(runtime))
+            await asyncio.Event().wait()
+
+        node = self.world.add_node(name or f"program-{self._programs}", body, start=False)
+        programs.append(Program(node))
+        node.start()
+        return programs[0]
+
+    def run(
+        self,
+        main: Callable[[Runtime], Coroutine[Any, Any, T]],
+        name: str = "",
+        *,
+        within: float = 60,
+    ) -> T:
+        """Run a client until it returns; its result."""
+        program = self.start_program(main, name)
+        self.world.run_until(lambda: program.is_done, within=within)
+        return program.result
+
+
+def seeds(numbers: Iterable[int]) -> Callable[[Callable[[Simulation], None]], Callable[[], None]]:
+    """Run a test in a world of its own for each seed. A failure names its seed.
+
+    @seeds(range(20))
+    def test_a_killed_leader_loses_nothing(world: Simulation) -> None: ...
+    """
+    chosen = tuple(numbers)
+    assert chosen, "no seeds"
+
+    def decorated(test: Callable[[Simulation], None]) -> Callable[[], None]:
+        def run() -> None:
+            for seed in chosen:
+                with Simulation(seed) as world:
+                    test(world)
+
+        run.__name__, run.__qualname__ = test.__name__, test.__qualname__
+        run.__module__, run.__doc__ = test.__module__, test.__doc__
+        return run
+
+    return decorated
