@@ -114,9 +114,7 @@ def test_each_anomaly_is_found_alone(kind: Kind) -> None:
 def test_an_anomaly_is_found_among_good_partitions(kind: Kind) -> None:
     elsewhere = [event for event in GOOD if not isinstance(event, ReadAll)]
     moved = [
-        event
-        if isinstance(event, Ended | ReadAll)
-        else replace(event, partition="other-1")
+        event if isinstance(event, Ended | ReadAll) else replace(event, partition="other-1")
         for event in BAD[kind]
     ]
     assert kind in {each.kind for each in find_anomalies([*elsewhere, *moved])}

@@ -18,7 +18,7 @@ def blocks() -> list[str]:
 
 
 def test_the_guides_code_runs() -> None:
-    assert len(blocks()) == 3
+    assert len(blocks()) == 5
     exec(compile("\n".join(blocks()), "simulation.md", "exec"), {})  # noqa: S102
 
 
