@@ -34,6 +34,15 @@ class Part:
         return Column(self.name, type_of_schema(self.schema), optional, default=self.schema.default)
 
 
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Where values stand in the struct of each record, and what stands for a None of theirs."""
+
+    of_key: bool
+    positions: tuple[int, ...]
+    defaults: tuple[tuple[int, Any], ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """How records of one kind become rows; the key's columns come first."""
@@ -43,6 +52,9 @@ class Shape:
     others: tuple[Part, ...]
     key_of: Extract
     others_of: Extract
+    key_picked: Picked | None = None
+    others_picked: Picked | None = None
+    """The same for many records at once; None where values are not those of a struct."""
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -106,7 +118,40 @@ class Shapes:
             return Shape(table, key, (), key_of, _nothing)
         taken = {part.name for part in key}
         parts, others_of = self._others(record, taken)
-        return Shape(table, key, parts, key_of, others_of)
+        return Shape(
+            table,
+            key,
+            parts,
+            key_of,
+            others_of,
+            self._key_picked(record, key),
+            self._picked(record.value_schema, parts, of_key=False),
+        )
+
+    def _key_picked(self, record: SinkRecord, key: Sequence[Part]) -> Picked | None:
+        if self._config.key_mode is KeyMode.RECORD_VALUE:
+            return self._picked(record.value_schema, key, of_key=False)
+        if self._config.key_mode is KeyMode.RECORD_KEY:
+            return self._picked(record.key_schema, key, of_key=True)
+        return None
+
+    def _picked(
+        self, schema: Schema | None, parts: Sequence[Part], *, of_key: bool
+    ) -> Picked | None:
+        if schema is None or schema.type is not Type.STRUCT:
+            return None
+        positions = tuple(schema.positions[part.name] for part in parts)
+        return Picked(of_key, positions, self._defaults(parts))
+
+    def _defaults(self, parts: Sequence[Part]) -> tuple[tuple[int, Any], ...]:
+        """What stands for a None of these parts, by their indexes."""
+        if not self._config.null_to_default:
+            return ()
+        return tuple(
+            (index, part.schema.default)
+            for index, part in enumerate(parts)
+            if part.schema is not None and part.schema.default is not None
+        )
 
     def _key(self, record: SinkRecord) -> tuple[tuple[Part, ...], Extract]:
         mode = self._config.key_mode
@@ -173,13 +218,7 @@ class Shapes:
             return lambda record: tuple([record.value[name] for name in names])
         positions = [schema.positions[part.name] for part in parts]
         values = _picking(positions, len(schema.fields))
-        defaults = [
-            (index, part.schema.default)
-            for index, part in enumerate(parts)
-            if part.schema is not None and part.schema.default is not None
-        ]
-        if not self._config.null_to_default:
-            defaults = []
+        defaults = self._defaults(parts)
 
         def extract(record: SinkRecord) -> tuple[Any, ...]:
             found = values((record.key if where == "key" else record.value).row)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.connect.api import ConnectError, DataError, RetriableError, SinkRecord, SinkTask
 from moldau.connectors.jdbc.change_events import ChangeEvents
 from moldau.connectors.jdbc.columns import ColumnType, Table
+from moldau.connectors.jdbc.columnwise import COLUMN_TRIES, Prepared, are_alike, columns_of
 from moldau.connectors.jdbc.connecting import open_database
 from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.inference import type_of_schema
@@ -30,18 +30,6 @@ from moldau.connectors.jdbc.writing import Target, Writer, writer_for
 from moldau.connectors.pace import Pace
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Prepared:
-    """How rows of a shape are made for the table as it is now."""
-
-    target: Target
-    names: tuple[str, ...]
-    key_converts: list[tuple[int, Convert]]
-    converts: list[tuple[int, Convert]]
-    kept: list[int] | None
-    """Positions of the columns that the table has; None: all of them."""
 
 
 _Entry = tuple[SinkRecord, Target | None, Change | None]
@@ -67,7 +55,7 @@ class JdbcSinkTask(SinkTask):
         self._structure = Structure(self._database, config)
         self._conversions = Conversions(self._database.dialect.name, config.zone())
         self._writer: Writer = writer_for(self._database)
-        self._prepared: dict[Shape, _Prepared] = {}
+        self._prepared: dict[Shape, Prepared] = {}
         self._version = 0
         self._retries = config.max_retries
         if config.exactly_once:
@@ -121,7 +109,9 @@ class JdbcSinkTask(SinkTask):
             records = [record for record in records if not self._is_stored(record)]
         size = self._config.batch_size
         for start in range(0, len(records), size):
-            self._write(self._entries(records[start : start + size]))
+            batch = records[start : start + size]
+            if not self._write_columns(batch):
+                self._write(self._entries(batch))
 
     def _is_stored(self, record: SinkRecord) -> bool:
         assert self._offsets is not None
@@ -154,6 +144,7 @@ class JdbcSinkTask(SinkTask):
         if self._structure.version != self._version:
             self._version = self._structure.version
             self._prepared.clear()
+            self._writer.forget()
         for shape in groups:
             if shape not in self._prepared:
                 self._prepared[shape] = self._preparation(shape)
@@ -179,12 +170,12 @@ class JdbcSinkTask(SinkTask):
             return record, None, None
         return record, prepared.target, (key, prepared.names, others)
 
-    def _preparation(self, shape: Shape) -> _Prepared:
+    def _preparation(self, shape: Shape) -> Prepared:
         table = self._structure.table(shape.table)
         kept = [i for i, part in enumerate(shape.others) if part.name in table.by_name]
         others = [shape.others[index] for index in kept]
         mode = self._config.insert_mode
-        return _Prepared(
+        return Prepared(
             Target(shape.table, shape.key_names, mode),
             tuple(part.name for part in others),
             self._converts(shape.key, table),
@@ -207,6 +198,52 @@ class JdbcSinkTask(SinkTask):
         if part.schema is None:
             return self._conversions.untyped(target)
         return self._conversions.typed(type_of_schema(part.schema), target)
+
+    # --- columns to the database --------------------------------------------------------------
+
+    def _write_columns(self, records: list[SinkRecord]) -> bool:
+        """Write records of one known shape at once. False if they are others, or one of them is
+        bad; then nothing is written."""
+        if not self._writer.takes_columns:
+            return False
+        shape = self._shape_of_all(records)
+        prepared = None if shape is None else self._prepared[shape]
+        if shape is None or prepared is None or prepared.tries_left == 0:
+            return False
+        prepared.tries_left -= 1
+        columns = columns_of(records, shape, prepared, is_keyed=self._is_keyed)
+        if columns is None:
+            return False
+        names = prepared.target.key + prepared.names
+        offsets = _next_offsets(records) if self._offsets is not None else {}
+        assert self._database is not None
+        try:
+            with self._database.transaction() as connection:
+                if not self._writer.write_columns(connection, prepared.target, names, columns):
+                    return False
+                if self._offsets is not None:
+                    self._offsets.store(connection, offsets)
+        except PoisonError:
+            self._writer.forget()
+            return False
+        if self._offsets is not None:
+            self._offsets.stored(offsets)
+        prepared.tries_left = COLUMN_TRIES
+        return True
+
+    def _shape_of_all(self, records: list[SinkRecord]) -> Shape | None:
+        """The shape that all have, if their table is known to fit it."""
+        if not records or self._structure.version != self._version or not are_alike(records):
+            return None
+        first = records[0]
+        try:
+            if self._events.opened(first) is not first:
+                return None
+            shape = self._shapes.of(first)
+        except DataError:
+            return None
+        is_fit = shape in self._prepared and self._structure.is_fit(shape)
+        return shape if is_fit else None
 
     # --- rows to the database -----------------------------------------------------------------
 
@@ -234,7 +271,8 @@ class JdbcSinkTask(SinkTask):
                 if target is not last:
                     last, of_last = target, changes.setdefault(target, [])
                 of_last.append(change)
-        offsets = _next_offsets(entries) if self._offsets is not None else {}
+        stored = self._offsets is not None
+        offsets = _next_offsets([entry[0] for entry in entries]) if stored else {}
         if not changes and not offsets:
             return
         with self._database.transaction() as connection:
@@ -247,10 +285,13 @@ class JdbcSinkTask(SinkTask):
             self._offsets.stored(offsets)
 
     def _steps(self, changes: list[Change]) -> list[Step]:
-        keyed = self._config.insert_mode in (InsertMode.UPSERT, InsertMode.UPDATE)
-        if keyed and self._config.key_mode is not KeyMode.NONE:
-            return last_of_each_key(changes)
-        return plain(changes)
+        return last_of_each_key(changes) if self._is_keyed else plain(changes)
+
+    @property
+    def _is_keyed(self) -> bool:
+        """Whether the last write of each key is all that counts."""
+        changes = self._config.insert_mode in (InsertMode.UPSERT, InsertMode.UPDATE)
+        return changes and self._config.key_mode is not KeyMode.NONE
 
     def _report(self, record: SinkRecord, error: DataError) -> None:
         where = f"{record.original_topic}-{record.original_partition}@{record.original_offset}"
@@ -286,8 +327,5 @@ def _partition(record: SinkRecord) -> TopicPartition:
     return TopicPartition(record.original_topic, record.original_partition)
 
 
-def _next_offsets(entries: Iterable[_Entry]) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
-    for record, _, _ in entries:
-        found[_partition(record)] = record.original_offset + 1
-    return found
+def _next_offsets(records: Iterable[SinkRecord]) -> dict[TopicPartition, int]:
+    return {_partition(record): record.original_offset + 1 for record in records}

@@ -37,6 +37,10 @@ class Structure:
         """A table that `fit` has seen."""
         return self._tables[table]
 
+    def is_fit(self, shape: Shape) -> bool:
+        """Whether the table is known to have all columns of the shape."""
+        return shape in self._fitting and shape.table in self._tables
+
     def fit(self, shape: Shape, samples: Samples) -> None:
         """Make the table of a shape have all the columns that the rows have values for."""
         table = self._tables.get(shape.table)

@@ -9,17 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlalchemy.engine import Connection
 
 from moldau.connectors.jdbc.columns import TableId
+from moldau.connectors.jdbc.copy_data import Column, CopyData, copy_data
 from moldau.connectors.jdbc.database import Database
 from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.reduction import Row, Step
 from moldau.connectors.jdbc.sink_settings import InsertMode
 
+Rows = list[Row] | CopyData
+
 # Below this many rows the round trips of a staging table cost more than they save.
 _STAGING_ROWS_MIN = 20
+_UNKNOWN_TYPE = 0
+_TYPES = (
+    "SELECT attname, atttypid::bigint FROM pg_attribute "
+    "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
+)
 # DuckDB binds this many values quickly in one statement.
 _VALUES_MAX = 2_000
 
@@ -35,6 +44,9 @@ class Target:
 
 class Writer:
     """Repeats one statement for many rows."""
+
+    takes_columns: ClassVar[bool] = False
+    """Whether `write_columns` may do anything."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,6 +68,21 @@ class Writer:
                 self.update(connection, target, columns, rows)
             else:
                 self.insert(connection, target, columns, rows)
+
+    def write_columns(
+        self,
+        connection: Connection,
+        target: Target,
+        names: tuple[str, ...],
+        columns: Sequence[Column],
+    ) -> bool:
+        """Write rows that are given by columns, the key's first. False if there is no way of doing
+        that; then nothing is written."""
+        return False
+
+    def forget(self) -> None:
+        """Tables may have changed."""
+        return
 
     def insert(
         self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
@@ -82,9 +109,37 @@ class Writer:
 class CopyWriter(Writer):
     """PostgreSQL's COPY, which takes rows several times faster than statements."""
 
+    takes_columns = True
+
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._stages: dict[tuple[TableId, tuple[str, ...]], int] = {}
+        self._types: dict[TableId, dict[str, int]] = {}
+
+    def write_columns(
+        self,
+        connection: Connection,
+        target: Target,
+        names: tuple[str, ...],
+        columns: Sequence[Column],
+    ) -> bool:
+        if not columns or len(columns[0]) < _STAGING_ROWS_MIN:
+            return False
+        types = self._types_of(connection, target.table)
+        data = copy_data(columns, [types.get(name, _UNKNOWN_TYPE) for name in names])
+        if data is None:
+            return False
+        if target.mode is InsertMode.UPSERT:
+            self._upsert(connection, target, names, data)
+        elif target.mode is InsertMode.UPDATE:
+            if len(names) > len(target.key):
+                self._update(connection, target, names, data)
+        else:
+            self._copy(self.dialect.table(target.table), names, data)
+        return True
+
+    def forget(self) -> None:
+        self._types.clear()
 
     def insert(
         self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
@@ -96,7 +151,20 @@ class CopyWriter(Writer):
     ) -> None:
         if len(rows) < _STAGING_ROWS_MIN:
             super().upsert(connection, target, columns, rows)
-            return
+        else:
+            self._upsert(connection, target, columns, rows)
+
+    def update(
+        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+    ) -> None:
+        if len(rows) < _STAGING_ROWS_MIN or len(columns) == len(target.key):
+            super().update(connection, target, columns, rows)
+        else:
+            self._update(connection, target, columns, rows)
+
+    def _upsert(
+        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
+    ) -> None:
         stage = self._stage(connection, target, columns, rows)
         names = self.dialect.names(columns)
         conflict = self.dialect.on_conflict(target.key, columns)
@@ -105,15 +173,12 @@ class CopyWriter(Writer):
             f"SELECT {names} FROM {stage} {conflict}"
         )
 
-    def update(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+    def _update(
+        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
     ) -> None:
-        others = columns[len(target.key) :]
-        if len(rows) < _STAGING_ROWS_MIN or not others:
-            super().update(connection, target, columns, rows)
-            return
         stage = self._stage(connection, target, columns, rows)
         quoted = self.dialect.identifier
+        others = columns[len(target.key) :]
         sets = ", ".join(f"{quoted(name)} = staged.{quoted(name)}" for name in others)
         where = " AND ".join(f"target.{quoted(n)} = staged.{quoted(n)}" for n in target.key)
         connection.exec_driver_sql(
@@ -122,7 +187,7 @@ class CopyWriter(Writer):
         )
 
     def _stage(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
     ) -> str:
         """A temporary table with the rows and without constraints; its name."""
         number = self._stages.setdefault((target.table, columns), len(self._stages))
@@ -134,13 +199,33 @@ class CopyWriter(Writer):
         self._copy(stage, columns, rows)
         return stage
 
-    def _copy(self, table: str, columns: tuple[str, ...], rows: list[Row]) -> None:
-        statement = f"COPY {table} ({self.dialect.names(columns)}) FROM STDIN".replace("%%", "%")
+    def _copy(self, table: str, columns: tuple[str, ...], rows: Rows) -> None:
+        statement = f"COPY {table} ({self.dialect.names(columns)}) FROM STDIN"
+        statement = _unescaped(statement)
         cursor = self._database.driver.cursor()
+        if isinstance(rows, CopyData):
+            with cursor, cursor.copy(f"{statement} (FORMAT binary)") as copy:
+                copy.write(rows.data)
+            return
         with cursor, cursor.copy(statement) as copy:
             write_row = copy.write_row
             for row in rows:
                 write_row(row)
+
+    def _types_of(self, connection: Connection, table: TableId) -> dict[str, int]:
+        """The numbers of the types of a table's columns; none where texts are not in UTF-8."""
+        types = self._types.get(table)
+        if types is None:
+            found = connection.exec_driver_sql(_TYPES, (_unescaped(self.dialect.table(table)),))
+            is_utf8 = self._database.driver.info.encoding == "utf-8"
+            types = {name: int(number) for name, number in found} if is_utf8 else {}
+            self._types[table] = types
+        return types
+
+
+def _unescaped(text: str) -> str:
+    """SQL for which the driver does not look for placeholders."""
+    return text.replace("%%", "%")
 
 
 class ValuesWriter(Writer):

@@ -1,0 +1,111 @@
+"""Records of one shape as columns of rows. No IO.
+
+Most batches are of one kind: structs of one schema from one topic. Their rows are taken apart
+column by column, each step one call for the whole batch. Where a batch is of another kind, or a
+value does not convert, there is None: such records go one by one, which names the bad one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import Any, Final
+
+from moldau.connect.api import SinkRecord, Struct
+from moldau.connectors.jdbc.shapes import Picked, Shape
+from moldau.connectors.jdbc.values import Convert
+from moldau.connectors.jdbc.writing import Target
+
+Column = Sequence[Any]
+
+COLUMN_TRIES: Final = 3
+"""Where so many batches in a row could not be written by columns, no other one is tried."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """How rows of a shape are made for the table as it is now."""
+
+    target: Target
+    names: tuple[str, ...]
+    key_converts: list[tuple[int, Convert]]
+    converts: list[tuple[int, Convert]]
+    kept: list[int] | None
+    """Positions of the columns that the table has; None: all of them."""
+    tries_left: int = COLUMN_TRIES
+
+
+def are_alike(records: Sequence[SinkRecord]) -> bool:
+    """Whether all are structs of one schema, with keys of one kind, of one topic."""
+    first = records[0]
+    if type(first.value) is not Struct:
+        return False
+    for name in ("topic", "value_schema", "key_schema"):
+        each, wanted = attrgetter(name), getattr(first, name)
+        if any(found is not wanted and found != wanted for found in map(each, records)):
+            return False
+    return set(map(type, map(_VALUE, records))) == {Struct} and (
+        set(map(type, map(_KEY, records))) == {type(first.key)}
+    )
+
+
+_VALUE = attrgetter("value")
+_KEY = attrgetter("key")
+
+
+def columns_of(
+    records: Sequence[SinkRecord], shape: Shape, prepared: Prepared, *, is_keyed: bool
+) -> list[Column] | None:
+    """The key's columns and the others, in their order; with `is_keyed` the last row of each key,
+    sorted by it. The records are alike."""
+    try:
+        keys = _converted(_side(records, shape, in_key=True), prepared.key_converts)
+        others = _side(records, shape, in_key=False)
+        if prepared.kept is not None:
+            others = [others[index] for index in prepared.kept]
+        others = _converted(others, prepared.converts)
+        columns = [*keys, *others]
+        return _last_of_each(keys, columns) if is_keyed and keys else columns
+    except (ValueError, TypeError, KeyError, ArithmeticError):
+        return None
+
+
+def _side(records: Sequence[SinkRecord], shape: Shape, *, in_key: bool) -> list[Column]:
+    parts = shape.key if in_key else shape.others
+    picked = shape.key_picked if in_key else shape.others_picked
+    if not parts:
+        return []
+    if picked is None:
+        extract = shape.key_of if in_key else shape.others_of
+        return list(zip(*map(extract, records), strict=True))
+    return _picked(records, picked)
+
+
+def _picked(records: Sequence[SinkRecord], picked: Picked) -> list[Column]:
+    structs = map(_KEY if picked.of_key else _VALUE, records)
+    fields: list[Column] = list(zip(*[each.row for each in structs], strict=True))
+    found = [fields[position] for position in picked.positions]
+    for index, default in picked.defaults:
+        if None in found[index]:
+            found[index] = [default if value is None else value for value in found[index]]
+    return found
+
+
+def _converted(columns: list[Column], converts: list[tuple[int, Convert]]) -> list[Column]:
+    changed = list(columns)
+    for index, convert in converts:
+        changed[index] = [None if value is None else convert(value) for value in columns[index]]
+    return changed
+
+
+def _last_of_each(keys: list[Column], columns: list[Column]) -> list[Column]:
+    listed = list(keys[0] if len(keys) == 1 else zip(*keys, strict=True))
+    last = {key: index for index, key in enumerate(listed)}
+    order = sorted(last)
+    if order == listed:
+        return columns
+    if len(order) == 1:
+        return [(column[last[order[0]]],) for column in columns]
+    choose = itemgetter(*[last[key] for key in order])
+    return [choose(column) for column in columns]
