@@ -18,6 +18,13 @@ from tests.connect.worker.test_end_to_end import is_alive
 from tests.peers.kafka_broker import free_ports
 
 _MAIN = "from moldau.cli import main; exit(main())"
+CYCLES = "MOLDAU_CONNECT_KILLS"
+"""How often the series kills each."""
+
+
+def _without_ours() -> dict[str, str]:
+    """The environment: a broker takes each MOLDAU_ variable for a setting."""
+    return {name: value for name, value in os.environ.items() if name != CYCLES}
 
 
 class Broker:
@@ -37,7 +44,10 @@ class Broker:
         words = ["broker", "start", "--data", str(self._folder), "--listen", self._address]
         quick = ["--set", "group.min.session.timeout.ms=500", "--log-level", "error"]
         process = self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-c", _MAIN, *words, *quick], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", _MAIN, *words, *quick],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=_without_ours(),
         )
         assert process.stdout is not None
         for line in process.stdout:
