@@ -7,8 +7,7 @@ import json
 import pytest
 
 from moldau.cli.commands.consume_format import lines_of
-from moldau.client import PartitionRecords
-from moldau.records import Record
+from moldau.client import ConsumerRecord, PartitionRecords
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ from moldau.records import Record
 def test_json_has_text_as_it_is_and_other_bytes_as_base64(
     data: bytes | None, shown: object
 ) -> None:
-    record = Record(7, 8, data, data, (("name", data),))
+    record = ConsumerRecord("t", 0, 7, 8, data, data, (("name", data),))
     (line,) = lines_of("value", ":", json=True)(PartitionRecords("t", 0, [record], 8, 8))
     document = json.loads(line)
     assert (document["key"], document["value"]) == (shown, shown)

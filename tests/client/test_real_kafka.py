@@ -14,8 +14,8 @@ from moldau.client import (
     Admin,
     ConfigSource,
     Consumer,
+    ConsumerRecord,
     NewTopic,
-    PolledRecord,
     Producer,
     Resource,
     ResourceType,
@@ -51,8 +51,8 @@ async def make_topic(broker: Broker, name: str, partitions: int = 1, **configs: 
         await admin.create_topic(NewTopic(name, partitions, 1, settings))
 
 
-async def read(broker: Broker, topic: str, count: int, **options: Any) -> list[PolledRecord]:
-    records: list[PolledRecord] = []
+async def read(broker: Broker, topic: str, count: int, **options: Any) -> list[ConsumerRecord]:
+    records: list[ConsumerRecord] = []
     async with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
         consumer.assign(await consumer.partitions(topic))
         await consumer.seek_to_beginning()
@@ -64,7 +64,7 @@ async def read(broker: Broker, topic: str, count: int, **options: Any) -> list[P
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_goes_there_and_back(broker: Broker, codec: str) -> None:
-    async def main() -> list[PolledRecord]:
+    async def main() -> list[ConsumerRecord]:
         topic = f"codec-{codec}"
         await make_topic(broker, topic, 2, retention_ms="-1")  # the records are years old
         async with Producer(
@@ -237,7 +237,7 @@ def test_a_restart_of_the_broker_in_the_middle_loses_nothing(
 ) -> None:
     folder = tmp_path_factory.mktemp("restarted")
 
-    async def write(broker: KafkaBroker) -> list[PolledRecord]:
+    async def write(broker: KafkaBroker) -> list[ConsumerRecord]:
         await make_topic(broker, "restarted")
         producer = Producer(bootstrap_servers=broker.bootstrap_servers)
         async with producer:

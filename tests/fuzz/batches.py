@@ -129,7 +129,7 @@ def _decoded(each: Any, section: Any, header: Any) -> list[tuple[Any, ...]]:
 
 
 def _opened(each: Any, data: bytes, check_crc: bool) -> tuple[Any, ...] | None:
-    opened = each.decode_usual(data, 0, OBJECTS_MAX, check_crc)
+    opened = each.decode_usual(data, 0, OBJECTS_MAX, check_crc, "t", 3)
     return opened and (_fields(opened.records), *opened[1:])
 
 

@@ -33,7 +33,7 @@ def batches(records: Any, *counts: int, **claims: int) -> list[bytes]:
 def opened(kernel: Any, data: Any, position: int = 0, wanted: int = 100, crc: bool = True) -> Any:
     """In terms that do not depend on the kernel; the buffer is as it was."""
     before = bytes(data)
-    answer = kernel.decode_usual(data, position, wanted, crc)
+    answer = kernel.decode_usual(data, position, wanted, crc, "t", 3)
     assert bytes(data) == before
     return answer and (fields(answer.records), *answer[1:])
 
@@ -175,7 +175,7 @@ def test_checksums_are_looked_at_if_they_shall_be(kernel: Any, records: Any) -> 
 
 def test_what_is_no_buffer_is_a_type_error(kernel: Any) -> None:
     with pytest.raises(TypeError):
-        kernel.decode_usual("text", 0, 1, True)
+        kernel.decode_usual("text", 0, 1, True, "t", 3)
 
 
 @pytest.mark.parametrize("records_a_batch", [1, 2])
@@ -192,7 +192,7 @@ def test_headers_are_counted_like_records(kernel: Any, records: Any, records_a_b
             record += b"\0\1" * count
             section += kernel.varint(len(record)) + record
         many = bytes(lying(bytes(small[:61]) + section, batch_length=len(section) + 49))
-        assert (kernel.decode_usual(many, 0, 1, True) is not None) == is_usual
+        assert (kernel.decode_usual(many, 0, 1, True, "t", 3) is not None) == is_usual
 
 
 @given(

@@ -136,4 +136,5 @@ def test_the_quick_way_takes_them_all(rows: Sequence[Row]) -> None:
     section = section_of(rows)
     pure = edition("pure")
     header = section_header(pure[""], len(section), len(rows), base_timestamp=rows[0][0])
-    assert len(pure["kernel"].plain_records(section, header, 1 << 20)) == len(rows)
+    into = pure["kernel"].Into(pure["kernel"].Record, (), [])
+    assert len(pure["kernel"].plain_records(section, header, 1 << 20, into)) == len(rows)

@@ -199,7 +199,7 @@ def test_the_pure_kernel_reads_offsets_of_three_bytes_without_a_second_look() ->
     appender.extend([(NOW, None, b"%d" % number, ()) for number in range(count)])
     section = bytes(appender.take()[61:])
     header = section_header(edition("pure")[""], len(section), count)
-    plain = kernel.plain_records(section, header, 1 << 20)
+    plain = kernel.plain_records(section, header, 1 << 20, kernel.Into(kernel.Record, (), []))
     assert [record.offset for record in plain] == list(range(count))
     assert [record.value for record in plain] == [b"%d" % number for number in range(count)]
 

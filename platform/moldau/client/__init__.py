@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from moldau.client.consumer.interceptors import ConsumerInterceptor
     from moldau.client.consumer.offsets import EARLIEST, LATEST, FoundOffset
     from moldau.client.consumer.options import ConsumerOptions
-    from moldau.client.consumer.origin import TimestampType
-    from moldau.client.consumer.record import ConsumerRecord
-    from moldau.client.consumer.records import PartitionRecords, PolledRecord
+    from moldau.client.consumer.records import PartitionRecords
     from moldau.client.group.descriptions import GroupDescription, ListedGroup, MemberDescription
     from moldau.client.group.group_member import GroupMember
     from moldau.client.group.listener import RebalanceListener
@@ -68,6 +66,7 @@ if TYPE_CHECKING:
     from moldau.link.lifetime import ClientClosed, WrongLoop
     from moldau.link.metadata import Broker, Partition, Topic, TopicPartition
     from moldau.protocol.acl_operations import AclOperation
+    from moldau.records import ConsumerRecord, K, TimestampType, V
 
 # By name the module here that has it; with a dot before it one beside this package.
 _HOMES = {
@@ -87,7 +86,7 @@ _HOMES = {
     "Consumer": "consumer.consumer",
     "ConsumerInterceptor": "consumer.interceptors",
     "ConsumerOptions": "consumer.options",
-    "ConsumerRecord": "consumer.record",
+    "ConsumerRecord": ".records",
     "CorruptRecord": ".errors",
     "CreatedTopic": "admin.topics",
     "Deliveries": "producer.delivery",
@@ -105,6 +104,7 @@ _HOMES = {
     "GroupMetadata": "group.member",
     "GroupProgress": "admin.progress",
     "HeadersColumn": "consumer.columns",
+    "K": ".records",
     "KafkaError": ".errors.codes",
     "LATEST": "consumer.offsets",
     "ListedGroup": "group.descriptions",
@@ -120,7 +120,6 @@ _HOMES = {
     "PartitionColumns": "consumer.columns",
     "PartitionProgress": "admin.progress",
     "PartitionRecords": "consumer.records",
-    "PolledRecord": "consumer.records",
     "Producer": "producer.producer",
     "ProducerInterceptor": "producer.record",
     "ProducerOptions": "producer.options",
@@ -137,9 +136,10 @@ _HOMES = {
     "Sent": "producer.delivery",
     "SentRange": "producer.delivery",
     "SerializationFailed": "serdes.contract",
-    "TimestampType": "consumer.origin",
+    "TimestampType": ".records",
     "Topic": ".link.metadata",
     "TopicPartition": ".link.metadata",
+    "V": ".records",
     "WrongLoop": ".link.lifetime",
     "load_settings": "settings.file",
 }
@@ -179,6 +179,7 @@ __all__ = [
     "GroupMetadata",
     "GroupProgress",
     "HeadersColumn",
+    "K",
     "KafkaError",
     "ListedGroup",
     "LogDir",
@@ -194,7 +195,6 @@ __all__ = [
     "PartitionColumns",
     "PartitionProgress",
     "PartitionRecords",
-    "PolledRecord",
     "Producer",
     "ProducerInterceptor",
     "ProducerOptions",
@@ -214,6 +214,7 @@ __all__ = [
     "TimestampType",
     "Topic",
     "TopicPartition",
+    "V",
     "WrongLoop",
     "load_settings",
 ]

@@ -49,12 +49,14 @@ from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer, read_header
 from moldau.records.kernel import (
     KERNEL,
     ColumnBuilder,
+    ConsumerRecord,
     Record,
     Slot,
     decode_usual,
     java_string_hash,
     murmur2,
     span_list,
+    with_contents,
 )
 from moldau.records.partitioning import coordinator_partition, partition_for_key, to_positive
 from moldau.records.record import (
@@ -64,10 +66,13 @@ from moldau.records.record import (
     HeaderBuffers,
     Headers,
     HeadersGiven,
+    K,
     Opened,
     OpenedColumns,
     Row,
     Spans,
+    TimestampType,
+    V,
 )
 from moldau.records.validation import (
     LOGGED,
@@ -94,6 +99,7 @@ __all__ = [
     "ColumnBuffers",
     "ColumnBuilder",
     "Columns",
+    "ConsumerRecord",
     "ControlRecord",
     "ControlType",
     "Entry",
@@ -102,6 +108,7 @@ __all__ = [
     "HeadersGiven",
     "InvalidRecord",
     "InvalidTimestamp",
+    "K",
     "Opened",
     "OpenedColumns",
     "OversizedRecords",
@@ -111,6 +118,8 @@ __all__ = [
     "Rules",
     "Slot",
     "Spans",
+    "TimestampType",
+    "V",
     "Validated",
     "compress",
     "control_records",
@@ -135,4 +144,5 @@ __all__ = [
     "validate",
     "walk",
     "whole_bytes",
+    "with_contents",
 ]

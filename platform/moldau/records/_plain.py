@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import struct
 from itertools import product, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.records.diagnosis import check_count
+from moldau.records.record import TimestampType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +45,63 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+class _Fields(NamedTuple):
+    """What a `ConsumerRecord` is made of, in the order in which it is given."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: Headers = ()
+    leader_epoch: int = -1
+    timestamp_type: int = TimestampType.NO_TIMESTAMP_TYPE
+
+
+class ConsumerRecord(tuple[Any, ...]):
+    """One record, and where it is; a value, never changed. It lies as a `Record` does, with what
+    its batch shares at the end."""
+
+    __slots__ = ()
+
+    def __new__(cls, *given: Any, **named: Any) -> ConsumerRecord:
+        topic, partition, *record, leader_epoch, kind = _Fields(*given, **named)
+        return tuple.__new__(cls, (*record, topic, partition, leader_epoch, TimestampType(kind)))
+
+    offset = property(itemgetter(0))
+    timestamp = property(itemgetter(1))
+    key = property(itemgetter(2))
+    value = property(itemgetter(3))
+    headers = property(itemgetter(4))
+    topic = property(itemgetter(5))
+    partition = property(itemgetter(6))
+    leader_epoch = property(itemgetter(7))
+    timestamp_type = property(itemgetter(8))
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self[5:7], *self[:5], *self[7:])
+
+    def __repr__(self) -> str:
+        return repr(_Fields(*self.__getnewargs__())).replace("_Fields", "ConsumerRecord", 1)
+
+
+def with_contents(records: list[Any], keys: list[Any], values: list[Any]) -> list[Any]:
+    """The same records with other keys and values."""
+    return [
+        tuple.__new__(ConsumerRecord, (*each[:2], key, value, *each[4:]))
+        for each, key, value in zip(records, keys, values, strict=True)
+    ]
+
+
+class Into(NamedTuple):
+    """Where decoded records go: of which class they are, and what they share."""
+
+    kind: type[tuple[Any, ...]]
+    shared: tuple[Any, ...]
+    records: list[Any]
 
 
 class Layout(NamedTuple):
@@ -96,7 +155,7 @@ def _layouts() -> dict[tuple[int, int, int, int], Layout]:
 _LAYOUTS: Final = _layouts()
 
 
-def plain_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Record]:
+def plain_records(data: bytes, header: BatchHeader, objects_max: int, into: Into) -> list[Any]:
     """The records where all varints have one or two bytes, as nearly always; offsets, of which a
     large batch has many, may have three. Refuses whatever is in doubt with IndexError, ValueError
     or struct.error. Tuples that lie in between would cost collections of garbage."""
@@ -104,16 +163,16 @@ def plain_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Re
     base = header.base_offset
     if not 0 <= header.base_timestamp < _INT64_MAX - _STAMPS or base > _INT64_MAX - _DELTAS:
         raise ValueError
-    records: list[Record] = []
+    records = into.records
     count, position, at_once = header.record_count, 0, 1
     if count < _FEW:
-        position, room = _take_any(data, position, count, room, header, records)
+        position, room = _take_any(data, position, count, room, header, into)
     while (before := len(records)) < count:
-        position = _take_alike(data, position, count - before, header, records)
+        position = _take_alike(data, position, count - before, header, into)
         # Where they are of many kinds, looking for those that are alike is soon given up.
         at_once = 1 if len(records) - before >= _FEW else _MANY * at_once
         if some := min(at_once, count - len(records)):
-            position, room = _take_any(data, position, some, room, header, records)
+            position, room = _take_any(data, position, some, room, header, into)
     if position != len(data) or (records and records[-1][0] - base > header.last_offset_delta):
         raise ValueError
     return records
@@ -129,9 +188,7 @@ def _layout_at(data: bytes, position: int) -> Layout | None:
     return _LAYOUTS[length, stamp, delta, 2 if data[position + 1] > 0x7F else 1]
 
 
-def _take_alike(
-    data: bytes, position: int, count: int, header: BatchHeader, records: list[Record]
-) -> int:
+def _take_alike(data: bytes, position: int, count: int, header: BatchHeader, into: Into) -> int:
     """Add those, at most so many, whose fields have as many bytes as those of the first one, and
     that have neither key nor headers; where the next record begins."""
     layout = _layout_at(data, position)
@@ -139,8 +196,9 @@ def _take_alike(
         return position
     unpack, head, around, lengths, stamps, deltas, sizes = layout
     base, base_timestamp = header.base_offset, header.base_timestamp
+    record, shared, records = into
     previous = records[-1][0] if records else base - 1
-    new, record, put = tuple.__new__, Record, records.append
+    new, put = tuple.__new__, records.append
     try:
         for _ in repeat(None, count):
             length, stamp, delta, key, size = unpack(data, position)
@@ -154,7 +212,7 @@ def _take_alike(
             ):
                 break
             value = data[position + head : end]
-            put(new(record, (offset, base_timestamp + stamp, None, value, ())))
+            put(new(record, (offset, base_timestamp + stamp, None, value, ()) + shared))
             position, previous = end + 1, offset
     except struct.error:  # the last record may be shorter than such a head
         return position
@@ -167,7 +225,7 @@ def _take_any(
     count: int,
     room: int,
     header: BatchHeader,
-    records: list[Record],
+    into: Into,
 ) -> tuple[int, int]:
     """Add so many records; (where the next one begins, room for how many headers more).
 
@@ -177,8 +235,8 @@ def _take_any(
     behind."""
     base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
     two_bytes, beginning = len(unzigzag), _unpack_beginning
-    new, record, put = tuple.__new__, Record, records.append
-    previous = records[-1][0] - base if records else -1
+    (record, shared, records), new = into, tuple.__new__
+    put, previous = records.append, records[-1][0] - base if records else -1
     for _ in repeat(None, count):
         if (number := data[position]) > 0x7F:
             position += 1
@@ -229,7 +287,8 @@ def _take_any(
             position += 1
         if position != end:
             raise ValueError
-        put(new(record, (base + delta, base_timestamp + unzigzag[stamp], key, value, headers)))
+        stamp = base_timestamp + unzigzag[stamp]
+        put(new(record, (base + delta, stamp, key, value, headers) + shared))
     return position, room
 
 

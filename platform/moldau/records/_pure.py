@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from array import array
 from contextlib import suppress
-from itertools import accumulate, chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from itertools import count as count_from
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,13 +23,18 @@ from crc32c import crc32c
 from moldau.errors import CorruptRecord
 from moldau.records._hashing import java_string_hash as java_string_hash
 from moldau.records._hashing import murmur2 as murmur2
+from moldau.records._plain import ConsumerRecord as ConsumerRecord
 from moldau.records._plain import (
+    Into,
     Record,
     decode_headers,
     plain_records,
     read_varint,
     skip_headers,
 )
+from moldau.records._plain import with_contents as with_contents
+from moldau.records._spans import contents, ends_of, rows_of, sizes_of, spans_of
+from moldau.records._spans import span_list as span_list
 from moldau.records.codecs import Codec, codec_of, decompress
 from moldau.records.diagnosis import DENSE, KEYED, OBJECTS_MAX, Reached, check_count, explain
 from moldau.records.header import (
@@ -59,6 +64,7 @@ from moldau.records.record import (
     OpenedColumns,
     Row,
     Spans,
+    TimestampType,
 )
 
 if TYPE_CHECKING:
@@ -187,65 +193,6 @@ class Slot:
         return f"<Slot {self.index} of {self.batch!r}>"
 
 
-def _contents(spans: Spans, start: int) -> Iterator[bytes | None]:
-    """The values of a column from `start` on; every offset is checked when it is used."""
-    data, offsets, width, validity, first, count = spans
-    if width not in (4, 8):
-        raise ValueError("offsets have 4 or 8 bytes")
-    with memoryview(offsets) as view:
-        places = view.nbytes // width
-        if first < 0 or count < 0 or first > places or count > places - 1 - first:
-            raise ValueError("the values lie outside of their offsets")
-        whole = view.cast("B")[first * width : (first + count + 1) * width]
-        numbers = whole.cast("i" if width == 4 else "q").tolist()
-    there = None if validity is None else bytes(validity)
-    if there is not None and first + count > len(there) * 8:
-        raise ValueError("the values lie outside of their validity")
-    content = b"" if data is None else memoryview(data).cast("B")
-    size = len(content)
-    for index in range(start, count):
-        place = first + index
-        if there is not None and not there[place >> 3] >> (place & 7) & 1:
-            yield None
-            continue
-        low, high = numbers[index], numbers[index + 1]
-        if not 0 <= low <= high <= size:
-            raise ValueError("an offset leads out of the data")
-        yield bytes(content[low:high])
-
-
-def _rows_of(columns: ColumnBuffers, start: int) -> Iterator[Row]:
-    """From `start` on; every place is checked when it is used."""
-    count, headers = columns.length, columns.headers
-    stamps = memoryview(columns.timestamps).cast("B")
-    ends = None if headers is None else memoryview(headers.ends).cast("B")
-    if not (
-        count == columns.values.length == columns.keys.length
-        and len(stamps) >= count * 8
-        and (ends is None or len(ends) >= count * 4 + 4)
-    ):
-        raise ValueError("the columns are not of one length")
-    tails: Iterator[Headers] = repeat(_NO_HEADERS)
-    if headers is not None and ends is not None:
-        tails = _headers_in(headers, ends.cast("i")[start : count + 1].tolist())
-    numbers = stamps[: count * 8].cast("q")[start:].tolist()
-    keys, values = _contents(columns.keys, start), _contents(columns.values, start)
-    return zip(numbers, keys, values, tails, strict=False)
-
-
-def _headers_in(headers: HeaderBuffers, ends: list[int]) -> Iterator[Headers]:
-    names, contents = span_list(headers.names), span_list(headers.contents)
-    if len(names) != len(contents):
-        raise ValueError("the columns are not of one length")
-    for low, high in pairwise(ends):
-        if not 0 <= low <= high <= len(names):
-            raise ValueError("an end leads out of the headers")
-        if None in names[low:high]:
-            raise ValueError("a header has no name")
-        there = zip(names[low:high], contents[low:high], strict=True)
-        yield tuple(((name or b"").decode(), content) for name, content in there) or _NO_HEADERS
-
-
 class Appender:
     """Records written one behind another, behind room for a header, up to `size_bytes_max`."""
 
@@ -325,10 +272,10 @@ class Appender:
         if keys is not None and keys.length != values.length:
             raise ValueError("there are not as many keys as values")
         count = self.count
-        of_values = _contents(values, start)
+        of_values = contents(values, start)
         of_keys: Iterator[bytes | None] = repeat(None)
         if keys is not None:
-            of_keys = _contents(keys, start)
+            of_keys = contents(keys, start)
         pairs = zip(of_values, of_keys, strict=False)
         self._write(((timestamp, key, value, _NO_HEADERS) for value, key in pairs), self._parts)
         return self.count - count
@@ -341,7 +288,7 @@ class Appender:
         if start < 0:
             raise ValueError("start must not be negative")
         count = self.count
-        self._write(_rows_of(columns, start), self._parts)
+        self._write(rows_of(columns, start), self._parts)
         return self.count - count
 
     def extend(self, rows: Sequence[Row], start: int = 0) -> int:
@@ -504,15 +451,19 @@ def _bytes(buffer: Buffer) -> bytes:
     return buffer if buffer.__class__ is bytes else bytes(memoryview(buffer))
 
 
-def _careful_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Record]:
+def _careful_records(data: bytes, header: BatchHeader, objects_max: int, into: Into) -> list[Any]:
     base = header.base_offset
     return [
-        Record(
-            base + delta,
-            timestamp,
-            data[key:key_end] if key >= 0 else None,
-            data[value:value_end] if value >= 0 else None,
-            decode_headers(data, headers) if data[headers] else (),
+        tuple.__new__(
+            into.kind,
+            (
+                base + delta,
+                timestamp,
+                data[key:key_end] if key >= 0 else None,
+                data[value:value_end] if value >= 0 else None,
+                decode_headers(data, headers) if data[headers] else (),
+                *into.shared,
+            ),
         )
         for delta, timestamp, key, key_end, value, value_end, headers, *_ in _walk(
             data, header, objects_max
@@ -520,18 +471,42 @@ def _careful_records(data: bytes, header: BatchHeader, objects_max: int) -> list
     ]
 
 
-def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> list[Record]:
+def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> list[Any]:
     """The records of an uncompressed section; they and their headers are at most `objects_max`."""
+    return _decode(buffer, header, objects_max, Record, ())
+
+
+def decode_consumed(
+    buffer: Buffer,
+    header: BatchHeader,
+    topic: str,
+    partition: int,
+    objects_max: int = OBJECTS_MAX,
+) -> list[Any]:
+    """As `decode`, with where the records are."""
+    kind = TimestampType(bool(header.attributes & LOG_APPEND_TIME))
+    shared = (topic, partition, header.partition_leader_epoch, kind)
+    return _decode(buffer, header, objects_max, ConsumerRecord, shared)
+
+
+def _decode(
+    buffer: Buffer,
+    header: BatchHeader,
+    objects_max: int,
+    kind: type[tuple[Any, ...]],
+    shared: tuple[Any, ...],
+) -> list[Any]:
     data = _bytes(buffer)
     records = None
     with suppress(
         IndexError, ValueError, struct.error
     ):  # and so let go of what the attempt has made
-        records = plain_records(data, header, objects_max)
+        records = plain_records(data, header, objects_max, Into(kind, shared, []))
     if records is None:
-        records = _careful_records(data, header, objects_max)
+        records = _careful_records(data, header, objects_max, Into(kind, shared, []))
     if header.attributes & LOG_APPEND_TIME:
-        records = [each._replace(timestamp=header.max_timestamp) for each in records]
+        stamp = header.max_timestamp
+        records = [tuple.__new__(kind, (each[0], stamp, *each[2:])) for each in records]
     return records
 
 
@@ -543,7 +518,9 @@ def _follows(header: BatchHeader, last: BatchHeader) -> bool:
     )
 
 
-def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) -> Opened | None:
+def decode_usual(
+    buffer: Buffer, position: int, wanted: int, check_crc: bool, topic: str, partition: int
+) -> Opened | None:
     """The records of the batches that follow one another from `position` on: at least so many,
     unless a batch comes before that is of another leader's epoch, or has other attributes, or
     offsets that were there already, or takes a closer look: it is compressed, transactional, for
@@ -565,7 +542,8 @@ def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) ->
         if not 0 <= header.base_offset < _INT64_MAX - _INT32_MAX:
             break
         try:
-            records += decode(view[position + HEADER_BYTES : end], header)
+            section = view[position + HEADER_BYTES : end]
+            records += decode_consumed(section, header, topic, partition)
         except CorruptRecord:
             break
         last, position = header, end
@@ -601,7 +579,7 @@ class ColumnBuilder:
             records = [each for each in records if each.offset >= first_offset]
         if not records:
             return True
-        added = map(sum, zip(*map(_sizes_of, records), strict=True))
+        added = map(sum, zip(*map(sizes_of, records), strict=True))
         sizes = [had + more for had, more in zip(self._sizes, added, strict=True)]
         if max(*sizes, self.count + len(records)) > _INT32_MAX:
             return False
@@ -650,16 +628,16 @@ class ColumnBuilder:
         if any(each.headers for each in records):
             flat = [header for each in records for header in each.headers]
             headers = HeaderBuffers(
-                _ends_of(len(each.headers) for each in records),
-                _spans_of([name.encode() for name, _ in flat]),
-                _spans_of([content for _, content in flat]),
+                ends_of(len(each.headers) for each in records),
+                spans_of([name.encode() for name, _ in flat]),
+                spans_of([content for _, content in flat]),
             )
         return ColumnBuffers(
             len(records),
             bytearray(array("q", [each.offset for each in records]).tobytes()),
             bytearray(array("q", [each.timestamp for each in records]).tobytes()),
-            _spans_of([each.key for each in records]),
-            _spans_of([each.value for each in records]),
+            spans_of([each.key for each in records]),
+            spans_of([each.value for each in records]),
             headers,
         )
 
@@ -679,33 +657,6 @@ def _usual_header(
     if last is not None and not _follows(header, last):
         return None
     return header if 0 <= header.base_offset < _INT64_MAX - _INT32_MAX else None
-
-
-def _sizes_of(record: Any) -> tuple[int, int, int, int]:
-    """Bytes of key, of value and of headers, and how many of these there are."""
-    size = sum(len(name.encode()) + len(content or b"") for name, content in record.headers)
-    return len(record.key or b""), len(record.value or b""), size, len(record.headers)
-
-
-def _ends_of(sizes: Iterable[int]) -> bytearray:
-    return bytearray(array("i", accumulate(sizes, initial=0)).tobytes())
-
-
-def _spans_of(values: list[bytes | None]) -> Spans:
-    validity = None
-    if None in values:
-        validity = bytearray(len(values) + 7 >> 3)
-        for index, value in enumerate(values):
-            if value is not None:
-                validity[index >> 3] |= 1 << (index & 7)
-    there = [value or b"" for value in values]
-    data = bytearray().join(there)
-    return Spans(data, _ends_of(map(len, there)), 4, validity, 0, len(values))
-
-
-def span_list(spans: Spans) -> list[bytes | None]:
-    """The values of `Spans` as bytes, None for nulls; every offset is checked when it is used."""
-    return list(_contents(spans, 0))
 
 
 def columns(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> Columns:

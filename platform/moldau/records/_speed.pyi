@@ -1,5 +1,5 @@
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, final
+from typing import Any, Generic, final
 
 from moldau.records.header import BatchHeader, Buffer
 from moldau.records.record import (
@@ -7,11 +7,38 @@ from moldau.records.record import (
     Columns,
     Entry,
     Headers,
+    K,
     Opened,
     OpenedColumns,
     Row,
     Spans,
+    TimestampType,
+    V,
 )
+
+@final
+class ConsumerRecord(Generic[K, V]):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: K
+    value: V
+    headers: Headers
+    leader_epoch: int
+    timestamp_type: TimestampType
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp: int,
+        key: K,
+        value: V,
+        headers: Headers = (),
+        leader_epoch: int = -1,
+        timestamp_type: int = -1,
+    ) -> None: ...
 
 @final
 class Record:
@@ -95,7 +122,15 @@ class ColumnBuilder:
 def span_list(spans: Spans) -> list[bytes | None]: ...
 def varint(number: int) -> bytes: ...
 def decode(buffer: Buffer, header: BatchHeader, objects_max: int = ...) -> list[Record]: ...
-def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) -> Opened | None: ...
+def decode_consumed(
+    buffer: Buffer, header: BatchHeader, topic: str, partition: int, objects_max: int = ...
+) -> list[ConsumerRecord]: ...
+def decode_usual(
+    buffer: Buffer, position: int, wanted: int, check_crc: bool, topic: str, partition: int
+) -> Opened | None: ...
+def with_contents(
+    records: list[ConsumerRecord], keys: list[Any], values: list[Any]
+) -> list[ConsumerRecord]: ...
 def columns(buffer: Buffer, header: BatchHeader, objects_max: int = ...) -> Columns: ...
 def entries(buffer: Buffer, header: BatchHeader, objects_max: int = ...) -> list[Entry]: ...
 def scan(

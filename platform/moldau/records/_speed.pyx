@@ -47,6 +47,8 @@ from libc.string cimport memcpy, memset
 
 cimport cython
 
+from types import GenericAlias
+
 from crc32c import crc32c
 
 from moldau.errors import CorruptRecord
@@ -67,6 +69,7 @@ from moldau.records.record import (
     Opened,
     OpenedColumns,
     Spans,
+    TimestampType,
 )
 
 cdef extern from "Python.h":
@@ -374,6 +377,9 @@ def decode(buffer, header, int64_t objects_max=OBJECTS_MAX):
     return records
 
 
+include "_consumed.pxi"
+
+
 cdef inline Record made(
     Fields* fields, int64_t base_offset, int64_t timestamp, const uint8_t* end
 ):
@@ -386,7 +392,9 @@ cdef inline Record made(
     return record
 
 
-def decode_usual(buffer, Py_ssize_t position, Py_ssize_t wanted, bint check_crc):
+def decode_usual(
+    buffer, Py_ssize_t position, Py_ssize_t wanted, bint check_crc, str topic, int partition
+):
     """The records of the batches that follow one another from `position` on: at least so many,
     unless a batch comes before that is of another leader's epoch, or has other attributes, or
     offsets that were there already, or takes a closer look: it is compressed, transactional, for
@@ -397,6 +405,7 @@ def decode_usual(buffer, Py_ssize_t position, Py_ssize_t wanted, bint check_crc)
     cdef Py_ssize_t size, left
     cdef int64_t next_offset = 0
     cdef list records = []
+    cdef Place place = None
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
         assert 0 <= position <= view.len
@@ -411,7 +420,12 @@ def decode_usual(buffer, Py_ssize_t position, Py_ssize_t wanted, bint check_crc)
                 break
             if check_crc and not has_right_crc(at, size):
                 break
-            if not add_records(records, at, size):
+            if place is None:
+                place = place_of(
+                    topic, partition, int32_at(at + LEADER_EPOCH_AT),
+                    at[ATTRIBUTES_AT + 1] & LOG_APPEND_TIME != 0,
+                )
+            if not add_records(records, at, size, place):
                 break
             last, position = at, position + size
             next_offset = int64_at(at) + int32_at(at + 23) + 1
@@ -433,7 +447,9 @@ cdef inline bint follows(
     )
 
 
-cdef bint add_records(list records, const uint8_t* at, Py_ssize_t size) except -1:
+cdef bint add_records(
+    list records, const uint8_t* at, Py_ssize_t size, Place place
+) except -1:
     """All that the header at `at` tells of, or none and False where they are not as it says."""
     cdef Py_ssize_t before = PyList_GET_SIZE(records)
     cdef int64_t count = int32_at(at + 57), base_offset = int64_at(at), base = int64_at(at + 27)
@@ -458,7 +474,7 @@ cdef bint add_records(list records, const uint8_t* at, Py_ssize_t size) except -
         previous = fields.delta
         room -= fields.header_count
         stamp = append_time if has_append_time else base + stamp
-        records.append(made(&fields, base_offset, stamp, cursor.position))
+        records.append(consumed(&fields, base_offset, stamp, cursor.position, place))
     else:
         if cursor.position == cursor.end:
             return True

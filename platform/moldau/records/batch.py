@@ -87,6 +87,14 @@ class Batch:
         the checksum is not looked at."""
         return kernel.decode(self._section(limit), self.header, limit // OBJECT_BYTES)
 
+    def consumed(
+        self, topic: str, partition: int, limit: int = DECOMPRESSED_BYTES_MAX
+    ) -> list[kernel.ConsumerRecord]:
+        """As `records`, with where they are."""
+        objects_max = limit // OBJECT_BYTES
+        section = self._section(limit)
+        return kernel.decode_consumed(section, self.header, topic, partition, objects_max)
+
     def columns(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Columns:
         """All records as parallel lists; the checksum is not looked at."""
         return kernel.columns(self._section(limit), self.header, limit // OBJECT_BYTES)

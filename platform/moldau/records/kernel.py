@@ -12,11 +12,13 @@ __all__ = [
     "KERNEL",
     "Appender",
     "ColumnBuilder",
+    "ConsumerRecord",
     "Record",
     "Slot",
     "admit_usual",
     "columns",
     "decode",
+    "decode_consumed",
     "decode_usual",
     "entries",
     "java_string_hash",
@@ -24,17 +26,20 @@ __all__ = [
     "scan",
     "span_list",
     "varint",
+    "with_contents",
 ]
 
 if TYPE_CHECKING:
     from moldau.records._speed import (
         Appender,
         ColumnBuilder,
+        ConsumerRecord,
         Record,
         Slot,
         admit_usual,
         columns,
         decode,
+        decode_consumed,
         decode_usual,
         entries,
         java_string_hash,
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
         scan,
         span_list,
         varint,
+        with_contents,
     )
 
     KERNEL: str

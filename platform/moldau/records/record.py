@@ -7,12 +7,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from moldau.records.header import Buffer
 
 if TYPE_CHECKING:
-    from moldau.records.kernel import Record
+    from typing_extensions import TypeVar
+
+    from moldau.records.kernel import ConsumerRecord
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+"""Of a record's key and value: what its reader or writer has in place of bytes."""
 
 BATCH_BYTES_MAX: Final = (1 << 31) - 1
 
@@ -78,11 +90,22 @@ class Entry(NamedTuple):
     end: int
 
 
+class TimestampType(IntEnum):
+    """Whose time a record's timestamp is, with Kafka's numbers; as text Kafka's names."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    def __str__(self) -> str:
+        return self.name.title().replace("_", "")
+
+
 class Opened(NamedTuple):
     """Records of whole batches that follow one another, of one leader's epoch and with the same
     attributes; `position` and `next_offset` are where the next batch begins."""
 
-    records: list[Record]
+    records: list[ConsumerRecord]
     position: int
     next_offset: int
     leader_epoch: int

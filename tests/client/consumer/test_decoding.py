@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from moldau.client import Consumer, PartitionRecords
+from moldau.client import Consumer, ConsumerRecord, PartitionRecords
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.serdes import DeserializationFailed, JsonDeserializer, Place
 from moldau.client.serdes.wire import frame
 from moldau.errors import ConfigError
-from moldau.records import Record, encode_batch
+from moldau.records import encode_batch
 from moldau.runtime import Runtime
 from tests.client.scripted import Log
 from tests.client.serdes.scripted_registry import PORT, ScriptedRegistry
@@ -185,7 +185,10 @@ def test_the_position_stays_at_what_cannot_be_read_until_it_is_sought_past(
 
 def test_nothing_behind_a_bad_record_of_the_partition_is_given_out() -> None:
     def part(partition: int, start: int, values: list[bytes]) -> PartitionRecords:
-        records = [Record(start + n, 0, None, each) for n, each in enumerate(values)]
+        records = [
+            ConsumerRecord("t", partition, start + n, 0, None, each)
+            for n, each in enumerate(values)
+        ]
         return PartitionRecords("t", partition, records, start + len(values), 100)
 
     parts = [part(0, 0, [b"0", b"x"]), part(1, 0, [b"5"]), part(0, 2, [b"2"]), part(1, 1, [b"6"])]

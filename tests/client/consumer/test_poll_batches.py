@@ -14,7 +14,7 @@ from moldau.client import (
     TimestampType,
     TopicPartition,
 )
-from moldau.records import Codec, Record, encode_batch, stamp
+from moldau.records import Codec, ConsumerRecord, encode_batch, stamp
 from moldau.runtime import Runtime
 from tests.client.consumer.test_columns import ROWS, polled
 from tests.client.consumer.test_consumer import consumer, fill
@@ -62,7 +62,8 @@ def test_columns_have_all_of_the_records(codec: Codec) -> None:
     assert part.headers.tolist() == [(("h", b"1"), ("h", None)), (), ()]
     assert len(part.headers) == len(part.keys) == 3
     assert part.records() == [
-        Record(n, row[0], row[1], row[2], row[3]) for n, row in enumerate(ROWS)
+        ConsumerRecord("t", 0, n, row[0], row[1], row[2], row[3], part.leader_epoch, 0)
+        for n, row in enumerate(ROWS)
     ]
     assert part.timestamp_type is TimestampType.CREATE_TIME
     with pytest.raises(IndexError):
@@ -75,7 +76,8 @@ def test_columns_without_nulls_and_headers_have_no_buffers_for_them() -> None:
     part = columns_of(encode_batch([(1, b"a", b"b", ())]))
     assert part.headers is None
     assert part.keys.validity is part.values.validity is None
-    assert part.records() == [Record(0, 1, b"a", b"b")]
+    (record,) = part.records()
+    assert (record.offset, record.timestamp, record.key, record.headers) == (0, 1, b"a", ())
 
 
 def test_the_brokers_time_is_told() -> None:

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client import PartitionRecords, PolledRecord, TopicPartition
+from moldau.client import ConsumerRecord, PartitionRecords, TopicPartition
 from moldau.client.consumer.taken import RecordsOut
-from moldau.records import Record
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def part(where: TopicPartition, first: int, count: int) -> PartitionRecords:
-    records = [Record(n, 0, None, b"", ()) for n in range(first, first + count)]
+    records = [ConsumerRecord(*where, n, 0, None, b"") for n in range(first, first + count)]
     return PartitionRecords(*where, records, first + count, first + count)
 
 
@@ -88,10 +87,10 @@ def test_what_was_sought_elsewhere_is_not_read_on() -> None:
     assert [(each.partition, each.offset) for each in records] == [(1, 7), (1, 8)]
 
 
-class Looked(list[PolledRecord]):
+class Looked(list[ConsumerRecord]):
     """Somebody commits just when the reading of these begins."""
 
-    def __init__(self, records: Sequence[PolledRecord], out: RecordsOut) -> None:
+    def __init__(self, records: Sequence[ConsumerRecord], out: RecordsOut) -> None:
         super().__init__(records)
         self.out = out
         self.seen: list[dict[TopicPartition, int]] = []

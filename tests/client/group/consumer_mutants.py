@@ -13,11 +13,11 @@ from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.iteration import RecordStream
 from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.reader import GroupsReader
-from moldau.client.consumer.record import ConsumerRecord
 from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.session import GroupSession
+from moldau.records import ConsumerRecord
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.group.consumer_book import Promise
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from moldau.broker.log.shell import rest
 from moldau.client import TopicPartition
-from moldau.client.consumer.record import ConsumerRecord
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.serdes.contract import Place
+from moldau.records import ConsumerRecord
 from tests.client.group.consumer_book import weighted
 from tests.client.group.consumer_lives import Life
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from moldau.client import PartitionRecords, PolledRecord
+    from moldau.client import ConsumerRecord, PartitionRecords
 
 Lines = Callable[["PartitionRecords"], Iterable[str]]
 
@@ -53,7 +53,7 @@ def _json_lines(part: PartitionRecords) -> Iterable[str]:
         yield dumps(_document(part, each)) + "\n"
 
 
-def _document(part: PartitionRecords, record: PolledRecord) -> dict[str, Any]:
+def _document(part: PartitionRecords, record: ConsumerRecord) -> dict[str, Any]:
     return {
         "topic": part.topic,
         "partition": part.partition,

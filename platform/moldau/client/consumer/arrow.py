@@ -10,16 +10,13 @@ the consumer's deserializers gave. pyarrow is imported when somebody asks for Ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moldau.client.serdes.extras import need
-from moldau.records import ColumnBuffers, Spans
-
-if TYPE_CHECKING:
-    from moldau.client.consumer.records import PolledRecord
+from moldau.records import ColumnBuffers, ConsumerRecord, Spans
 
 
-def to_arrow(topic: str, partition: int, records: Sequence[PolledRecord]) -> Any:
+def to_arrow(topic: str, partition: int, records: Sequence[ConsumerRecord]) -> Any:
     """A `pyarrow.RecordBatch`; ConfigError with what to install where there is no pyarrow."""
     pyarrow = need("pyarrow", "arrow")
     count = len(records)

@@ -14,12 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from operator import index as index_of
 from typing import Any, Literal
 
-from moldau.client.consumer.origin import UNKNOWN, Origin, TimestampType
-from moldau.records import Buffer, ColumnBuffers, HeaderBuffers, Headers, Record, Spans, span_list
+from moldau.client.consumer.origin import UNKNOWN, Origin
+from moldau.records import (
+    Buffer,
+    ColumnBuffers,
+    ConsumerRecord,
+    HeaderBuffers,
+    Headers,
+    Spans,
+    TimestampType,
+    span_list,
+)
 
 
 class BinaryColumn:
@@ -172,12 +181,23 @@ class PartitionColumns:
         headers = self.buffers.headers
         return None if headers is None else HeadersColumn(headers)
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """The records as objects."""
-        columns = self.offsets.tolist(), self.timestamps.tolist(), self.keys, self.values
-        if self.headers is None:
-            return list(map(Record, *columns))
-        return list(map(Record, *columns, self.headers.tolist()))
+        headers = repeat(()) if self.headers is None else self.headers.tolist()
+        return list(
+            map(
+                ConsumerRecord,
+                repeat(self.topic),
+                repeat(self.partition),
+                self.offsets.tolist(),
+                self.timestamps.tolist(),
+                self.keys,
+                self.values,
+                headers,
+                repeat(self.leader_epoch),
+                repeat(self.timestamp_type),
+            )
+        )
 
     def to_arrow(self) -> Any:
         """A `pyarrow.RecordBatch` with the columns topic, partition, offset, timestamp, key, value

@@ -45,7 +45,6 @@ from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.origin import Part
 from moldau.client.consumer.positions import Bounds, Positions
 from moldau.client.consumer.reader import GroupsReader
-from moldau.client.consumer.record import ConsumerRecord, whole_records
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.seeking import ConsumerPositions, Partitions
 from moldau.client.consumer.supply import Supply
@@ -85,6 +84,7 @@ from moldau.link.arguments import seconds, str_of, text_of
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import ClientClosed, closed
 from moldau.link.metadata import TopicPartition
+from moldau.records import ConsumerRecord
 from moldau.runtime import Clock, Runtime
 
 P = TypeVar("P", bound=Part)
@@ -577,7 +577,7 @@ class Consumer(ConsumerPositions):
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
         async for part in self.batches(max_records=1, partitions=partitions or None):
-            return whole_records(part)[0]
+            return part.records[0]
         raise closed("consumer")
 
     async def getmany(
@@ -591,7 +591,7 @@ class Consumer(ConsumerPositions):
         chosen = partitions or None
         for part in await self.poll(timeout_s, max_records=max_records, partitions=chosen):
             where = TopicPartition(part.topic, part.partition)
-            found.setdefault(where, []).extend(whole_records(part))
+            found.setdefault(where, []).extend(part.records)
         return found
 
     def batches(

@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from moldau.client.consumer.record import ConsumerRecord
-from moldau.client.consumer.records import PartitionRecords, PolledRecord
+from moldau.client.consumer.records import PartitionRecords
 from moldau.client.serdes.contract import (
     BatchDeserializer,
     DeserializationFailed,
@@ -30,6 +28,7 @@ from moldau.client.serdes.contract import (
 from moldau.client.settings import serdes as rows
 from moldau.errors import MoldauError
 from moldau.link.metadata import TopicPartition
+from moldau.records import ConsumerRecord, with_contents
 from moldau.runtime.cancellation import CancelledError, is_cancelling
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ T = TypeVar("T")
 
 Decode = Callable[[bytes, Place], Any]
 DecodeMany = Callable[[Sequence[bytes | None], Place], Any]
-
-_new: Final = tuple.__new__
 
 
 class Undecoded(NamedTuple):
@@ -154,30 +151,18 @@ class Decoding:
         return decoded, list(failed.values())
 
     async def _whole(self, part: PartitionRecords) -> PartitionRecords:
-        records = part.records
+        records = list(part.records)
         key_place, value_place = self._places_of(part.topic)
         keys: list[Any] = [each.key for each in records]
         values: list[Any] = [each.value for each in records]
-        headers = [each.headers for each in records]
-        has_headers = any(headers)
+        has_headers = any(each.headers for each in records)
         if self._key is not None:
             _refuse_headers(self._key, has_headers)
             keys = await self._key.column(keys, key_place)
         if self._value is not None:
             _refuse_headers(self._value, has_headers)
             values = await self._value.column(values, value_place)
-        columns = zip(
-            repeat(part.topic),
-            repeat(part.partition),
-            [each.offset for each in records],
-            [each.timestamp for each in records],
-            keys,
-            values,
-            headers,
-            repeat(part.origin),
-            strict=False,
-        )
-        return part._replace(records=list(map(_new, repeat(ConsumerRecord), columns)))
+        return part._replace(records=with_contents(records, keys, values))
 
     async def _one_by_one(
         self, part: PartitionRecords, where: TopicPartition
@@ -194,17 +179,7 @@ class Decoding:
                         return [], bad
                     return [part._replace(records=good, next_offset=record.offset)], bad
                 row.append(decoded)
-            good.append(
-                ConsumerRecord(
-                    *where,
-                    record.offset,
-                    record.timestamp,
-                    row[0],
-                    row[1],
-                    record.headers,
-                    part.origin,
-                )
-            )
+            good += with_contents([record], row[:1], row[1:])
         return [part._replace(records=good)], None
 
     def _sides(self, topic: str) -> tuple[tuple[_Side | None, Place], tuple[_Side | None, Place]]:
@@ -240,7 +215,7 @@ def _refuse_headers(side: _Side, has_headers: bool) -> None:
 
 
 async def _decode(
-    side: _Side | None, data: bytes | None, record: PolledRecord, place: Place
+    side: _Side | None, data: bytes | None, record: ConsumerRecord, place: Place
 ) -> Any:
     if side is None or data is None:
         return data
@@ -250,7 +225,7 @@ async def _decode(
 
 
 def _failure(
-    error: BaseException, place: Place, where: TopicPartition, record: PolledRecord
+    error: BaseException, place: Place, where: TopicPartition, record: ConsumerRecord
 ) -> DeserializationFailed:
     """Names the record, and what can be done."""
     facts = error.context if isinstance(error, MoldauError) else {}

@@ -22,9 +22,9 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, Protocol, Self
 
-from moldau.client.consumer.record import ConsumerRecord
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.taken import Chosen, RecordsOut
+from moldau.records import ConsumerRecord
 
 _BETWEEN_LOOKS: Final = 64
 """At most so many records are given between two looks at the clock."""

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
 from moldau.link.metadata import NO_EPOCH
-
-
-class TimestampType(IntEnum):
-    """Whose time a record's timestamp is, with Kafka's numbers; as text Kafka's names."""
-
-    NO_TIMESTAMP_TYPE = -1
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
-
-    def __str__(self) -> str:
-        return self.name.title().replace("_", "")
+from moldau.records import TimestampType
 
 
 class Origin(NamedTuple):

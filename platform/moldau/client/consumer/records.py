@@ -18,10 +18,10 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Generic, NamedTuple
 
 from moldau.client.consumer.columns import PartitionColumns
-from moldau.client.consumer.origin import UNKNOWN, Origin, TimestampType
+from moldau.client.consumer.origin import UNKNOWN, Origin
 from moldau.errors import CorruptRecord
 from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.protocol.messages.fetch import AbortedTransaction
@@ -29,11 +29,13 @@ from moldau.records import (
     Batch,
     Buffer,
     ColumnBuilder,
+    ConsumerRecord,
     ControlType,
-    Headers,
+    K,
     Opened,
     OpenedColumns,
-    Record,
+    TimestampType,
+    V,
     control_records,
     decode_usual,
     find_last,
@@ -42,36 +44,11 @@ from moldau.records import (
 )
 from moldau.records.header import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
-_NO_RECORDS: Final[list[Record]] = []
+_NO_RECORDS: Final[list[ConsumerRecord]] = []
 _BEGIN: Final = attrgetter("first_offset")
 
 
-class PolledRecord(Protocol):
-    """A record that a poll gave. Key and value are bytes, None where there is none, or what the
-    consumer's deserializers made of them."""
-
-    @property
-    def offset(self) -> int:
-        """Its place in the partition."""
-
-    @property
-    def timestamp(self) -> int:
-        """In milliseconds; -1 where it has none."""
-
-    @property
-    def key(self) -> Any:
-        """By which the partition was chosen, as a rule."""
-
-    @property
-    def value(self) -> Any:
-        """None is a tombstone."""
-
-    @property
-    def headers(self) -> Headers:
-        """Pairs of a name and bytes, in their order."""
-
-
-class PartitionRecords(NamedTuple):
+class PartitionRecords(NamedTuple, Generic[K, V]):
     """Records of one partition and one `origin` that follow one another; never empty.
 
     `next_offset` is where to go on, `high_watermark` the end of what may be read.
@@ -79,7 +56,7 @@ class PartitionRecords(NamedTuple):
 
     topic: str
     partition: int
-    records: Sequence[PolledRecord]
+    records: Sequence[ConsumerRecord[K, V]]
     next_offset: int
     high_watermark: int
     origin: Origin = UNKNOWN
@@ -107,11 +84,11 @@ class PartitionRecords(NamedTuple):
         """Of each record, in milliseconds; -1 where it has none."""
         return [each.timestamp for each in self.records]
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[K]:
         """Of each record: bytes or None, or what the consumer's deserializer made of them."""
         return [each.key for each in self.records]
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[V]:
         """Of each record, as `keys` has them."""
         return [each.value for each in self.records]
 
@@ -172,7 +149,7 @@ class Fetched:
 
     def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
         """Up to so many of the records that are left; None when nothing is."""
-        found: list[list[Record]] = []
+        found: list[list[ConsumerRecord]] = []
         count, origin = 0, self._origin
         while count < count_max:
             left = len(self._records) - self._next
@@ -281,7 +258,7 @@ class Fetched:
         raised for what is behind it."""
         wanted = min(wanted, self.size_bytes)  # the kernel takes no number that is ever so large
         while self._at < self._end:
-            opened = decode_usual(self._data, self._at, wanted, check_crc)
+            opened = decode_usual(self._data, self._at, wanted, check_crc, *self.where)
             if opened is None:
                 try:
                     opened = self._open_unusual(check_crc=check_crc)
@@ -309,7 +286,7 @@ class Fetched:
             if check_crc:
                 batch.check_crc()
             if not self._is_hidden(batch):
-                records = batch.records()
+                records = batch.consumed(*self.where)
         return Opened(
             records,
             batch.end,

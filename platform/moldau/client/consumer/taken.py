@@ -29,20 +29,19 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import length_hint
-from typing import Final, cast
+from typing import Final
 
 from moldau.client.consumer.origin import Part
-from moldau.client.consumer.record import ConsumerRecord
-from moldau.client.consumer.records import PartitionRecords, PolledRecord
+from moldau.client.consumer.records import PartitionRecords
 from moldau.link.metadata import TopicPartition
+from moldau.records import ConsumerRecord
 
-_new: Final = tuple.__new__
 Chosen = Collection[TopicPartition] | None
 """The only partitions of which anything is given; None for all."""
 
 
 _CHUNK: Final = 64
-"""So many records are made at a time: at each end of them a look at the clock is due."""
+"""At each end of so many records a look at the clock is due."""
 
 
 class _Begun:
@@ -64,31 +63,12 @@ class _Begun:
         """What is left of the chunk, or the next; None at the end of the part."""
         if length_hint(self.chunk):
             return self.chunk
-        topic, partition, records, *_, origin = self.part
-        found = records[self._end : self._end + count_max]
+        found = self.part.records[self._end : self._end + count_max]
         if not found:
             return None
         self._last = self.given
         self._end += len(found)
-        if isinstance(found[0], ConsumerRecord):  # they were deserialized
-            self._made = cast("Sequence[ConsumerRecord]", found)
-        else:
-            self._made = [
-                _new(
-                    ConsumerRecord,
-                    (
-                        topic,
-                        partition,
-                        each.offset,
-                        each.timestamp,
-                        each.key,
-                        each.value,
-                        each.headers,
-                        origin,
-                    ),
-                )
-                for each in found
-            ]
+        self._made = found
         self.chunk = iter(self._made)
         return self.chunk
 
@@ -104,7 +84,7 @@ class _Begun:
         given = self.given
         return self.part.records[0].offset if given is None else given.offset + 1
 
-    def cut(self) -> Sequence[PolledRecord]:
+    def cut(self) -> Sequence[ConsumerRecord]:
         """What was not given: nothing of it is any more."""
         left = self.part.records[self._end - length_hint(self.chunk) :]
         last, self._end = self.given, len(self.part.records)

@@ -29,7 +29,6 @@ from moldau.client.consumer.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer.interceptors import ConsumerInterceptor
 from moldau.client.consumer.membership import OffsetsGiven
 from moldau.client.consumer.options import ConsumerOptions
-from moldau.client.consumer.record import ConsumerRecord, whole_records
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.listener import RebalanceListener, check_listener
@@ -42,6 +41,7 @@ from moldau.client.sync.consumer_calls import ConsumerCalls
 from moldau.link.arguments import seconds
 from moldau.link.lifetime import ClientClosed, closed
 from moldau.link.metadata import TopicPartition
+from moldau.records import ConsumerRecord
 from moldau.runtime import Runtime
 from moldau.runtime.loop_thread import (
     Errands,
@@ -287,7 +287,7 @@ class Consumer(ConsumerCalls):
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
         for part in self.batches(max_records=1, partitions=partitions or None):
-            return whole_records(part)[0]
+            return part.records[0]
         raise closed(self.kind)
 
     def getmany(

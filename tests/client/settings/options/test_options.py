@@ -106,7 +106,7 @@ def test_a_password_may_be_a_secret() -> None:
 
 
 PROGRAM: Final = """
-from moldau.client import Admin, Consumer, DeserializationFailed, PolledRecord, Producer
+from moldau.client import Admin, Consumer, DeserializationFailed, ConsumerRecord, Producer
 from moldau.client import ProducerInterceptor, ProducerRecord
 from moldau.client.serdes import AvroSerializer, JsonDeserializer, JsonSerializer, SchemaRegistry
 from moldau.client.sync import Producer as Blocking
@@ -158,7 +158,7 @@ async def talk(producer: Producer, consumer: Consumer, blocking: Blocking) -> No
     blocking.send_many("t", [b"v"], headers=[[("trace", b"1")]])
     ProducerRecord("t", b"v", headers=[("trace", b"1")])
     await producer.send("t", b"v", headers=[("trace", 1)])  # incompatible type
-    records: list[PolledRecord] = []
+    records: list[ConsumerRecord] = []
     try:
         for part in await consumer.poll():
             records += part.records
