@@ -231,8 +231,7 @@ def _take_any(
 
     A third byte leads behind the end of `_UNZIGZAG`, and a length that leads out of the record ends
     elsewhere. Of what stands behind a record's length five bytes are read at once, as many as the
-    shortest has behind its attributes. `number` begins the key's length, `after` is the byte
-    behind."""
+    shortest has behind its attributes. `number` begins the key's length, `after` comes next."""
     base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
     two_bytes, beginning = len(unzigzag), _unpack_beginning
     (record, shared, records), new = into, tuple.__new__
