@@ -1,18 +1,22 @@
 """DeleteRecords: raise the log start offset of partitions.
 
-The low watermark in the response is the leader's log start offset. With several replicas Kafka's
-low watermark is the smallest of theirs, and its request waits for the other replicas. This module
-does not wait for them.
+The low watermark in the response is the smallest log start of the live replicas. A request is
+answered when it has reached the requested offset everywhere, or with REQUEST_TIMED_OUT: then the
+leader has deleted the records, and followers will.
+
+Invariant: the leader's log start is durable before the answer.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.internal_topics import is_internal
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import told
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.replication.partition import TO_HIGH_WATERMARK
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -28,10 +32,18 @@ if TYPE_CHECKING:
 _NO_OFFSET: Final = -1
 
 
+class _Moved(NamedTuple):
+    """A partition whose log start moved, the offset that was asked for, and its row."""
+
+    partition: Partition
+    offset: int
+    row: DeleteRecordsPartitionResult
+
+
 def serve(node: Node, request: ApiRequest) -> None:
-    """Move the log starts. They are durable when the request is answered."""
+    """Move the log starts."""
     message = cast(DeleteRecordsRequest, request.decode())
-    moved: list[Partition] = []
+    moved: list[_Moved] = []
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
@@ -40,43 +52,95 @@ def serve(node: Node, request: ApiRequest) -> None:
         for topic in message.topics
     ]
     response = DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
-    if moved:
-        answering = _answer_when_durable(node, request, response, moved)
-        node.runtime.spawn(answering, name="delete-records")
-    else:
+    if not moved:
         request.answer(response)
-
-
-async def _answer_when_durable(
-    node: Node, request: ApiRequest, response: DeleteRecordsResponse, moved: list[Partition]
-) -> None:
-    await node.replicas.log_starts_durable(moved)
-    failed = {(each.topic, each.index) for each in moved if each.log.failure is not None}
-    for topic in response.topics:
-        for row in topic.partitions:
-            if not row.error_code and (topic.name, row.partition_index) in failed:
-                row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                row.low_watermark = _NO_OFFSET
-    if not request.is_gone:
-        request.answer(response)
+        return
+    end_ms = _now_ms(node) + message.timeout_ms
+    deletion = _Deletion(node, request, response, moved)
+    node.runtime.spawn(_answer_when_durable(node, deletion, end_ms), name="delete-records")
 
 
 def _delete(
-    node: Node, topic: str, asked: DeleteRecordsPartition, moved: list[Partition]
+    node: Node, topic: str, asked: DeleteRecordsPartition, moved: list[_Moved]
 ) -> DeleteRecordsPartitionResult:
     """Move the log start of one partition.
     Adds it to `moved`: its new start must be made durable."""
     index = asked.partition_index
-    low_watermark = _NO_OFFSET
-    code = ErrorCode.NONE
+    row = DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=_NO_OFFSET, error_code=ErrorCode.NONE
+    )
     try:
         partition = node.replicas.partition(topic, index)
         if is_internal(topic):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the cluster's own", topic=topic)
-        low_watermark = partition.delete_records(asked.offset)
-        moved.append(partition)
+        row.low_watermark = partition.delete_records(asked.offset)
+        offset = row.low_watermark if asked.offset == TO_HIGH_WATERMARK else asked.offset
+        moved.append(_Moved(partition, offset, row))
     except KafkaError as error:
-        code = told(node, topic, index, error).code
-    return DeleteRecordsPartitionResult(
-        partition_index=index, low_watermark=low_watermark, error_code=code
-    )
+        row.error_code = told(node, topic, index, error).code
+    return row
+
+
+async def _answer_when_durable(node: Node, deletion: _Deletion, end_ms: int) -> None:
+    """Wait for the leader's disk, then for the followers."""
+    await node.replicas.log_starts_durable(deletion.partitions)
+    if not deletion.is_gone and not deletion.try_complete():
+        left_ms = end_ms - _now_ms(node)
+        deletion.wait(node.replicas.purgatory, deletion.partitions, left_ms)
+
+
+class _Deletion(DelayedAnswer):
+    """A request until all live replicas have deleted what it names."""
+
+    __slots__ = ("_left", "_node", "_response")
+
+    def __init__(
+        self, node: Node, request: ApiRequest, response: DeleteRecordsResponse, moved: list[_Moved]
+    ) -> None:
+        super().__init__(request)
+        self._node = node
+        self._response = response
+        self._left = moved
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Those that it waits for."""
+        return [each.partition for each in self._left]
+
+    def try_complete(self) -> bool:
+        self._left = [each for each in self._left if not self._is_settled(each)]
+        if self._left:
+            return False
+        self.answer(self._response)
+        return True
+
+    def on_timeout(self) -> None:
+        for each in self._left:
+            each.row.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.answer(self._response)
+
+    def _is_settled(self, moved: _Moved) -> bool:
+        """Whether the row of the partition is final."""
+        partition, offset, row = moved
+        try:
+            row.low_watermark = partition.low_watermark(_live_replicas(self._node, partition))
+        except KafkaError as error:
+            row.error_code = told(self._node, partition.topic, partition.index, error).code
+            row.low_watermark = _NO_OFFSET
+            return True
+        return row.low_watermark >= offset
+
+
+def _live_replicas(node: Node, partition: Partition) -> list[int]:
+    topic = node.image.topics.by_id.get(partition.topic_id)
+    known = None if topic is None else topic.partitions.get(partition.index)
+    brokers = node.image.brokers.by_id
+    return [
+        each
+        for each in (() if known is None else known.replicas)
+        if each in brokers and not brokers[each].is_fenced
+    ]
+
+
+def _now_ms(node: Node) -> int:
+    return node.runtime.clock.monotonic_ns() // 1_000_000

@@ -10,6 +10,8 @@ Invariants:
   does not, because its client would ask again and again (as in Kafka).
 * The records of a response are read when it is answered. All offsets of a partition in it are of
   one moment.
+* A consumer that may be served by a follower (KIP-392, version 11) never reads beyond the high
+  watermark that the follower knows.
 
 While a fetch waits, only partitions whose bound moved are read again.
 """
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.fetch_session import Key, PartitionRow, Wanted
+from moldau.broker.api.nearby_replica import nearby_replica
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import (
     UNKNOWN_TOPICS,
@@ -32,6 +35,7 @@ from moldau.broker.api.refusal import (
 )
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.settings import fetch as fetch_settings
+from moldau.broker.settings.replication import RACK_AWARE, replica_selector_class
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.fetch import (
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 NO_BROKER_EPOCH: Final = -1
+_FOLLOWERS_SINCE: Final = 11
 _TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _LEADERS_SINCE: Final = 16
@@ -98,10 +103,13 @@ class _Reader:
 
     __slots__ = (
         "is_follower",
+        "is_rack_aware",
         "isolation_level",
         "max_bytes",
+        "may_read_followers",
         "min_bytes",
         "node",
+        "rack",
         "replica_epoch",
         "replica_id",
         "uses_topic_ids",
@@ -119,6 +127,9 @@ class _Reader:
         else:
             self.replica_id = message.replica_id
         self.is_follower = self.replica_id >= 0
+        self.may_read_followers = version >= _FOLLOWERS_SINCE and not self.is_follower
+        self.is_rack_aware = node.settings[replica_selector_class] in RACK_AWARE
+        self.rack = message.rack_id if self.is_rack_aware and self.may_read_followers else ""
         self.isolation_level = message.isolation_level
         if self.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
             raise KafkaError(ErrorCode.INVALID_REQUEST, isolation_level=self.isolation_level)
@@ -129,17 +140,19 @@ class _Reader:
         """The replica to read from.
         Raises KafkaError if it does not exist or this reader may not read it."""
         asked = wanted.asked
-        replicas = self.node.replicas
+        replicas, near = self.node.replicas, self.may_read_followers
         if self.uses_topic_ids:
-            partition = replicas.partition_by_id(wanted.topic_id, asked.partition)
+            find_by_id = replicas.readable_by_id if near else replicas.partition_by_id
+            partition = find_by_id(wanted.topic_id, asked.partition)
             wanted.known_as = partition.topic
         else:
-            partition = replicas.partition(wanted.topic, asked.partition)
+            find = replicas.readable if near else replicas.partition
+            partition = find(wanted.topic, asked.partition)
         # In a fetch any negative epoch means none, as in Kafka; in other requests only -1 does.
         current_leader_epoch: int = asked.current_leader_epoch
         if current_leader_epoch < NO_EPOCH:
             current_leader_epoch = NO_EPOCH
-        partition.check_epoch(current_leader_epoch)
+        partition.check_epoch(current_leader_epoch, must_lead=not near)
         if self.is_follower:
             self._check_follower(partition, current_leader_epoch)
         return partition
@@ -161,6 +174,19 @@ class _Reader:
                 partition=partition.index,
                 replica=replica_id,
             )
+
+    def nearby_replica(self, partition: Partition, offset: int) -> int | None:
+        """The replica in the consumer's rack that it shall read from; None means this one."""
+        if not self.rack or not partition.is_leader:
+            return None
+        node = self.node
+        followers = partition.leadership.caught_up_replicas(offset)
+        racks = {
+            each.broker_id: each.rack
+            for each in node.image.brokers.by_id.values()
+            if not each.is_fenced and (each.broker_id in followers or each.broker_id == node.node_id)
+        }
+        return nearby_replica(self.rack, node.node_id, racks, followers)
 
     def is_held_up(self, partition: Partition) -> bool:
         """Whether the follower must wait because of the replication quota: its partition is
@@ -196,15 +222,27 @@ class _Reader:
 
 
 class _Watched:
-    """A partition of a waiting fetch, with its bound and readable size when it was last read."""
+    """A partition of a waiting fetch, with its bound, its marks and its readable size when it was
+    last read."""
 
-    __slots__ = ("bound", "partition", "size", "wanted")
+    __slots__ = ("bound", "high_watermark", "log_start_offset", "partition", "size", "wanted")
 
     def __init__(self, wanted: Wanted, partition: Partition, bound: int, size: int) -> None:
         self.wanted = wanted
         self.partition = partition
         self.bound = bound
         self.size = size
+        self.high_watermark = partition.high_watermark
+        self.log_start_offset = partition.log_start_offset
+
+    def has_marks_for_follower(self, is_rack_aware: bool) -> bool:
+        """Whether a follower shall hear of the partition though it has no records for it: of a
+        later log start, for which DeleteRecords waits, and of the high watermark where consumers
+        read from followers."""
+        partition = self.partition
+        return self.log_start_offset != partition.log_start_offset or (
+            is_rack_aware and self.high_watermark != partition.high_watermark
+        )
 
 
 class Fetch(DelayedAnswer):
@@ -237,6 +275,7 @@ class Fetch(DelayedAnswer):
             if wanted.is_diverging or not partition.is_leader:
                 continue
             replica_id, offset = reader.replica_id, wanted.asked.fetch_offset
+            partition.on_follower_start(replica_id, wanted.asked.log_start_offset)
             if partition.on_fetch(replica_id, offset, now_ms, reader.replica_epoch):
                 reader.node.on_follower_caught_up(partition, replica_id)
 
@@ -302,6 +341,20 @@ class Fetch(DelayedAnswer):
         isolation_level = reader.isolation_level
         bound = partition.fetch_bound(isolation_level, reader.is_follower)
         log = partition.log
+        nearby = reader.nearby_replica(partition, offset) if reader.rack else None
+        if nearby is not None:
+            self._is_urgent = True
+            data = _new_data(
+                asked.partition,
+                0,
+                log.high_watermark,
+                log.last_stable_offset,
+                log.log_start_offset,
+                None,
+                b"",
+            )
+            data.preferred_read_replica = nearby
+            return data, 0, bound
         records: LogSlice | bytes = b""
         diverging = None
         if asked.last_fetched_epoch >= 0:
@@ -369,8 +422,11 @@ class Fetch(DelayedAnswer):
                 if reader.find(wanted) is not partition:
                     return True
                 bound = partition.fetch_bound(reader.isolation_level, reader.is_follower)
-                if reader.is_follower and reader.is_held_up(partition):
-                    continue
+                if reader.is_follower:
+                    if watched.has_marks_for_follower(reader.is_rack_aware):
+                        return True
+                    if reader.is_held_up(partition):
+                        continue
                 if bound != watched.bound:
                     offset = wanted.asked.fetch_offset
                     if reader.min_bytes <= HEADER_BYTES and bound > offset:

@@ -9,8 +9,9 @@ The session id and epoch of a request tell what it is:
 | n   | > 0   | the next fetch of session n: partitions to add, to change and to forget        |
 
 Invariants:
-* An incremental response has a partition if it has records, an error or a diverging epoch, or if
-  its high watermark or log start differs from the last response. A partition with an error is sent
+* An incremental response has a partition if it has records, an error, a diverging epoch or a
+  replica to read from instead, or if its high watermark or log start differs from the last
+  response. A partition with an error is sent
   again.
 * Partitions are read in the order in which they last had no records: one with records goes to the
   end, so that none starves behind a full one.
@@ -72,7 +73,7 @@ class Wanted:
 
     def tell(self, data: PartitionData) -> bool:
         """Whether the response must have this partition. If so, remembers what it tells."""
-        must = bool(data.records)
+        must = bool(data.records) or data.preferred_read_replica >= 0
         if data.high_watermark != self.high_watermark:
             must = True
             self.high_watermark = data.high_watermark

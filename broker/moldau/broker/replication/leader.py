@@ -39,6 +39,7 @@ class Follower:
     fetched_ms: int = 0
     leader_end_offset: int = 0
     """The leader's end at that fetch."""
+    log_start_offset: int = UNKNOWN_END
 
 
 class Leader:
@@ -129,6 +130,28 @@ class Leader:
         follower.fetched_ms, follower.leader_end_offset = now_ms, log_end_offset
         follower.broker_epoch = broker_epoch
         return self.on_end(replica_id, offset)
+
+    def on_log_start(self, replica_id: int, log_start_offset: int) -> bool:
+        """A follower's log begins there; whether that is news."""
+        follower = self._follower(replica_id)
+        if follower.log_start_offset == log_start_offset:
+            return False
+        follower.log_start_offset = log_start_offset
+        return True
+
+    def log_start_of(self, replica_id: int) -> int:
+        """Where a follower's log begins; -1 when it has not told."""
+        known = self._followers.get(replica_id)
+        return UNKNOWN_END if known is None else known.log_start_offset
+
+    def caught_up_replicas(self, offset: int) -> dict[int, tuple[int, int]]:
+        """The followers in sync whose logs hold `offset` or end there: how far each is, and when it
+        last had all that the leader had."""
+        return {
+            replica_id: (known.end_offset, known.caught_up_ms)
+            for replica_id, known in self._followers.items()
+            if replica_id in self.isr and known.log_start_offset <= offset <= known.end_offset
+        }
 
     def _follower(self, replica_id: int) -> Follower:
         known = self._followers.get(replica_id)

@@ -112,6 +112,12 @@ class Partition:
         return self._leader is not None
 
     @property
+    def is_following(self) -> bool:
+        """Whether this replica follows a leader, and its log can be read."""
+        is_refused = self._refusal is not ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self._leader is None and self.leader_id != NOBODY and not is_refused
+
+    @property
     def high_watermark(self) -> int:
         """Below it records are as safe as the topic asks for, and may be read."""
         return self.log.high_watermark
@@ -129,16 +135,19 @@ class Partition:
     def log_end_offset(self) -> int:
         return self.log.log_end_offset
 
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """Refuse who knows another leader epoch than ours (-1: he does not say), and refuse
-        everybody when we do not lead."""
+    def check_epoch(self, current_leader_epoch: int, *, must_lead: bool = True) -> None:
+        """Reject a request with a different leader epoch (-1 means that it has none), and any
+        request where this replica does not lead, unless a follower may serve it."""
         epoch = self.leader_epoch
         if current_leader_epoch != epoch and current_leader_epoch != NO_EPOCH:
             code = ErrorCode.FENCED_LEADER_EPOCH
             if current_leader_epoch > epoch:
                 code = ErrorCode.UNKNOWN_LEADER_EPOCH
             raise KafkaError(code, **self._facts(), epoch=current_leader_epoch, our_epoch=epoch)
-        if self._leader is None:
+        self._check_readable(must_lead=must_lead)
+
+    def _check_readable(self, *, must_lead: bool = False) -> None:
+        if self._leader is None and (must_lead or not self.is_following):
             raise self._refused()
 
     def append_usual(self, records: Buffer, acks: int, now_ms: int) -> AppendedFields | None:
@@ -192,9 +201,9 @@ class Partition:
         return leader.is_acknowledged(last_offset, acks, self._acks_min)
 
     def fetch_bound(self, isolation_level: int, is_follower: bool) -> int:
-        """The offset before which the asker may read."""
-        if self._leader is None:
-            raise self._refused()
+        """The offset before which the asker may read. Consumers may read at a follower too: ask
+        `check_epoch` before."""
+        self._check_readable(must_lead=is_follower)
         if is_follower:
             return self.log.log_end_offset
         if isolation_level == READ_COMMITTED:
@@ -203,8 +212,7 @@ class Partition:
 
     def read(self, offset: int, max_bytes: int, upper: int, min_one_batch: bool) -> LogSlice:
         """As `PartitionLog.read`, below `upper` of `fetch_bound`."""
-        if self._leader is None:
-            raise self._refused()
+        self._check_readable()
         return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
 
     # Followers and the ISR.
@@ -222,6 +230,28 @@ class Partition:
         if leader.on_fetch(replica_id, offset, log.log_end_offset, now_ms, broker_epoch):
             self._take_over_mark(leader)
         return leader.may_join(replica_id)
+
+    def on_follower_start(self, replica_id: int, log_start_offset: int) -> None:
+        """The log of another replica begins there, as its fetch tells."""
+        if self.leadership.on_log_start(replica_id, log_start_offset):
+            self._purgatory.moved(self)
+
+    def low_watermark(self, replica_ids: Collection[int]) -> int:
+        """The smallest log start of this replica and of those; -1 while one has not told."""
+        leader, lowest = self.leadership, self.log.log_start_offset
+        for replica_id in replica_ids:
+            if replica_id != leader.replica_id:
+                lowest = min(lowest, leader.log_start_of(replica_id))
+        return lowest
+
+    def take_over(self, high_watermark: int, log_start_offset: int) -> None:
+        """The leader's marks, told to this follower: consumers that read here may see more."""
+        log = self.log
+        is_news = log.update_high_watermark(high_watermark)
+        if log_start_offset > log.log_start_offset:
+            is_news |= log.increment_log_start_offset(min(log_start_offset, log.high_watermark))
+        if is_news:
+            self._purgatory.moved(self)
 
     def on_isr(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
         """The controller's answer to a proposal."""
@@ -333,6 +363,7 @@ class Partition:
     def stop(self, reason: ErrorCode, leader_epoch: int | None = None) -> None:
         """Not lead any more; all who wait hear `reason`. `leader_epoch` is that of who leads."""
         self._leader = None
+        self.leader_id = NOBODY
         self._refusal = reason
         if leader_epoch is not None:
             self.leader_epoch = leader_epoch

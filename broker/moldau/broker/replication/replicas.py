@@ -140,6 +140,20 @@ class Replicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex(), partition=index)
         return self.partition(topic, index)
 
+    def readable(self, topic: str, index: int) -> Partition:
+        """As `partition`, or one that follows its leader: consumers may read there (KIP-392)."""
+        hosted = self._hosted.get((topic, index))
+        if hosted is not None and hosted.is_following:
+            return hosted
+        return self.partition(topic, index)
+
+    def readable_by_id(self, topic_id: Uuid, index: int) -> Partition:
+        """As `readable`; UNKNOWN_TOPIC_ID when no topic here has the id."""
+        topic = self._names.get(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex(), partition=index)
+        return self.readable(topic, index)
+
     def find(self, topic: str, index: int) -> Partition | None:
         """As `partition`; None where that raises."""
         return self._serving.get((topic, index))

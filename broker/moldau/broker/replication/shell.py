@@ -1,4 +1,4 @@
-"""Follows leaders: one fetch at a time from each, for all partitions that it leads.
+"""Follows leaders: one fetch at a time from each, in a session, for all partitions that it leads.
 
 What an answer means is decided in `follower`; here it is carried out. Partitions that come or go
 end the present wait, so that a new topic does not wait for the end of a fetch without news.
@@ -10,12 +10,13 @@ same epoch as when it was asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.replication import follower
 from moldau.broker.replication.follower import Action, Marks, Step
+from moldau.broker.replication.session import FollowerSession, Wish
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import (
@@ -23,6 +24,7 @@ from moldau.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    ForgottenTopic,
     PartitionData,
     ReplicaState,
 )
@@ -47,6 +49,13 @@ Key = tuple["Uuid", int]
 RACE_MS: Final = 50
 THROTTLED_MS: Final = 100
 """How long a throttled partition rests while the quota is exceeded."""
+_SESSION_ERRORS: Final = frozenset(
+    (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    )
+)
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 
@@ -133,6 +142,7 @@ class LeaderFetcher:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._lane = 0
+        self._session = FollowerSession()
 
     def start(self) -> None:
         """Begin."""
@@ -226,14 +236,19 @@ class LeaderFetcher:
             changed.cancel()
             if not fetching.done():
                 fetching.cancel()
+                self._session.end(is_known=True)
                 self._lane = 1 - self._lane  # the answer that comes yet holds up this one
         if not fetching.done() or fetching.cancelled():
             return None
         error = fetching.exception()
         if error is None and not fetching.result().error_code:
+            self._session.answered(fetching.result().session_id)
             return fetching.result()
+        self._session.end()
         if error is not None and not isinstance(error, KafkaError):
             raise error
+        if error is None and fetching.result().error_code in _SESSION_ERRORS:
+            return None  # the leader needed the room: all is sent again, at once
         why = str(error) if error is not None else ErrorCode(fetching.result().error_code).name
         ground.log.debug("a leader does not answer a fetch", leader=self._leader_id, why=why)
         await self._rest(min(terms.backoff_ms, RACE_MS))
@@ -249,21 +264,17 @@ class LeaderFetcher:
     def _request(
         self, asked: dict[Key, tuple[Partition, int, int]], terms: FetchTerms
     ) -> FetchRequest:
-        topics: dict[Uuid, FetchTopic] = {}
-        for (topic_id, index), (partition, leader_epoch, end_offset) in asked.items():
-            topic = topics.get(topic_id)
-            if topic is None:
-                topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=leader_epoch,
-                    fetch_offset=end_offset,
-                    last_fetched_epoch=_marks(partition).last_epoch,
-                    log_start_offset=partition.log_start_offset,
-                    partition_max_bytes=terms.partition_bytes_max,
-                )
+        wanted = {
+            key: Wish(
+                leader_epoch,
+                end_offset,
+                _marks(partition).last_epoch,
+                partition.log_start_offset,
+                terms.partition_bytes_max,
             )
+            for key, (partition, leader_epoch, end_offset) in asked.items()
+        }
+        tell = self._session.next(wanted)
         ground = self._ground
         return FetchRequest(
             replica_state=ReplicaState(
@@ -272,7 +283,10 @@ class LeaderFetcher:
             max_wait_ms=terms.wait_ms_max,
             min_bytes=terms.min_bytes,
             max_bytes=terms.bytes_max,
-            topics=list(topics.values()),
+            session_id=tell.session_id,
+            session_epoch=tell.epoch,
+            topics=_topics(tell.wishes),
+            forgotten_topics_data=_forgotten(tell.forgotten),
         )
 
     # Answers.
@@ -343,9 +357,7 @@ class LeaderFetcher:
                 log.append_as_follower(whole, self._ground.runtime.clock.wall_ms())
                 if partition.is_fetch_throttled:
                     self._ground.quota().record(len(whole), self._now_ms())
-        log.update_high_watermark(data.high_watermark)
-        if data.log_start_offset > log.log_start_offset:
-            log.increment_log_start_offset(min(data.log_start_offset, log.high_watermark))
+        partition.take_over(data.high_watermark, data.log_start_offset)
 
     def _pause(self, key: Key) -> None:
         """Mostly the leader has not heard yet that it leads, so not for long."""
@@ -391,3 +403,29 @@ class LeaderFetcher:
 def _marks(partition: Partition) -> Marks:
     log = partition.log
     return Marks(log.log_start_offset, log.log_end_offset, log.leader_epochs)
+
+
+def _topics(wishes: Mapping[Key, Wish]) -> list[FetchTopic]:
+    topics: dict[Uuid, FetchTopic] = {}
+    for (topic_id, index), wish in wishes.items():
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
+        topic.partitions.append(
+            FetchPartition(
+                partition=index,
+                current_leader_epoch=wish.leader_epoch,
+                fetch_offset=wish.offset,
+                last_fetched_epoch=wish.last_epoch,
+                log_start_offset=wish.log_start_offset,
+                partition_max_bytes=wish.bytes_max,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(keys: Iterable[Key]) -> list[ForgottenTopic]:
+    topics: dict[Uuid, list[int]] = {}
+    for topic_id, index in keys:
+        topics.setdefault(topic_id, []).append(index)
+    return [ForgottenTopic(topic_id=each, partitions=indexes) for each, indexes in topics.items()]

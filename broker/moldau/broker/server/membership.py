@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.api.node import Undecided
 from moldau.broker.server.lifecycle import (
     ADVICE,
     CONTROLLER_VERSION,
@@ -62,6 +61,7 @@ class Membership:
         self._is_twin_told = False
         self._turn = asyncio.Lock()
         self._living: asyncio.Task[None] | None = None
+        self._beating: set[asyncio.Task[None]] = set()
 
     async def join(self) -> None:
         """Register, and wait until the broker is unfenced. Raise KafkaError if the controller
@@ -74,6 +74,8 @@ class Membership:
                 await self._ask(registration, CONTROLLER_VERSION)
         await self._register()
         while self.lifecycle.state is BrokerState.FENCED:
+            if not self.lifecycle.is_registered:  # it was unregistered meanwhile
+                await self._register()
             await self._beat()
             if self.lifecycle.state is BrokerState.FENCED:
                 await asyncio.sleep(RETRY_SECONDS)
@@ -97,7 +99,9 @@ class Membership:
     def stay(self) -> None:
         """Send a heartbeat now, because something that it reports has changed."""
         if self._living is not None:
-            self._runtime.spawn(self._stay(), name="broker-heartbeat")
+            task = self._runtime.spawn(self._stay(), name="broker-heartbeat")
+            self._beating.add(task)
+            task.add_done_callback(self._beating.discard)
 
     async def _stay(self) -> None:
         """Send one heartbeat. If no controller answers, the next one sends it again."""
@@ -110,11 +114,14 @@ class Membership:
                 self._log.debug("the controller does not answer a heartbeat", why=str(error))
 
     async def rest(self) -> None:
-        """Stop the periodic heartbeats."""
+        """Stop the periodic heartbeats. One that still looks for a controller is given up: where
+        most controllers have ended it would look for ever, and `leave` would wait for it."""
         living, self._living = self._living, None
-        if living is not None:
-            living.cancel()
-            await asyncio.wait([living])
+        tasks = [*([] if living is None else [living]), *self._beating]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def leave(self, seconds: float) -> None:
         """Do a controlled shutdown: send heartbeats that ask for it until the controller permits
@@ -129,10 +136,11 @@ class Membership:
                     await self._beat(PATIENCE_SECONDS)
                     if lifecycle.state is BrokerState.STOPPING:
                         await asyncio.sleep(HAND_OVER_SECONDS)
-        except Undecided:
-            self._log.warn("stops while no controller is there, as when a whole cluster stops")
         except (KafkaError, TimeoutError) as error:
-            self._log.failure("stops without the controller's leave", error)
+            if isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
+                self._log.warn("stops while no controller is there, as when a whole cluster stops")
+            else:
+                self._log.failure("stops without the controller's leave", error)
 
     async def _register(self) -> None:
         while True:

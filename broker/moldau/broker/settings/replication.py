@@ -112,8 +112,13 @@ replica_selector_class = Setting(
     "replica.selector.class",
     STRING,
     None,
-    "A plugin that chooses the replica that a consumer reads from; none means the leader.",
+    "What chooses the replica that a consumer reads from: RackAwareReplicaSelector names one in the "
+    "consumer's rack; none means the leader.",
 )
+RACK_AWARE = frozenset(
+    ("RackAwareReplicaSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
+)
+LEADER_ONLY = frozenset(("LeaderSelector", "org.apache.kafka.common.replica.LeaderSelector"))
 num_replica_fetchers = Setting(
     "num.replica.fetchers",
     INT,

@@ -24,7 +24,6 @@ UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
     (quota.client_quota_callback_class, "a quota plugin"),
     (creation.create_topic_policy_class_name, "a policy for new topics"),
     (creation.alter_config_policy_class_name, "a policy for changes of settings"),
-    (replication.replica_selector_class, "reading from followers"),
     (tiered.remote_log_storage_system_enable, "tiered storage"),
     (transaction.transaction_two_phase_commit_enable, "two-phase commit"),
 )
@@ -38,6 +37,13 @@ def unbuilt(settings: Settings) -> tuple[str, ...]:
         for row, what in UNBUILT
         if settings[row]
     ]
+    selector = settings[replication.replica_selector_class]
+    if selector and selector not in replication.RACK_AWARE | replication.LEADER_ONLY:
+        found.append(
+            f"{replication.replica_selector_class.name} names {selector}, which this version does "
+            "not have; RackAwareReplicaSelector is there "
+            f"({settings.source(replication.replica_selector_class)})"
+        )
     found += [
         _unbuilt_listener(listener.name, listener.security_protocol)
         for listener in read_listeners(settings).bound

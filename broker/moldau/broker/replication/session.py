@@ -1,0 +1,77 @@
+"""A follower's fetch session with one leader (KIP-227): only changes are sent. Pure.
+
+The first fetch names every partition and gets a session. Each next one names the partitions that
+are new or fetch from another place, and those to forget. The leader answers with the partitions
+that have news.
+
+Invariant: `next` describes what the leader knows when it has read the request. A request without an
+answer ends the session, because it is unknown whether the leader has read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from moldau.ids import Uuid
+
+    Key = tuple[Uuid, int]
+
+NO_SESSION: Final = 0
+_FULL: Final = 0
+_EPOCH_MAX: Final = 2**31 - 1
+
+
+class Wish(NamedTuple):
+    """From where a partition is fetched. Two that are equal need not be sent twice."""
+
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    log_start_offset: int
+    bytes_max: int
+
+
+class Tell(NamedTuple):
+    """The session's part of the next request."""
+
+    session_id: int
+    epoch: int
+    wishes: Mapping[Key, Wish]
+    forgotten: tuple[Key, ...]
+
+
+class FollowerSession:
+    """See the module."""
+
+    __slots__ = ("_epoch", "_known", "_session_id")
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION
+        self._epoch = _FULL
+        self._known: dict[Key, Wish] = {}
+
+    def next(self, wanted: dict[Key, Wish]) -> Tell:
+        """What to send, so that the leader knows just `wanted`."""
+        known, self._known = self._known, wanted
+        if self._epoch == _FULL:
+            return Tell(self._session_id, _FULL, wanted, ())
+        news = {key: wish for key, wish in wanted.items() if known.get(key) != wish}
+        forgotten = tuple(key for key in known if key not in wanted)
+        return Tell(self._session_id, self._epoch, news, forgotten)
+
+    def answered(self, session_id: int) -> None:
+        """The leader answered. An id of zero means that it keeps no session."""
+        if session_id == NO_SESSION:
+            self.end()
+            return
+        self._session_id = session_id
+        self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+
+    def end(self, *, is_known: bool = False) -> None:
+        """Send everything again. `is_known`: the leader may have the session still, and drops it
+        with the next request."""
+        if not is_known:
+            self._session_id = NO_SESSION
+        self._epoch = _FULL
