@@ -49,9 +49,11 @@ class Cluster:
         directory: str | None = None,
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
+        racks: Sequence[str] = (),
     ) -> None:
         """`port` is that of the first broker, the others have the next ones and the controllers
-        those behind; None: free ones. `settings` hold for each node, by Kafka's names."""
+        those behind; None: free ones. `settings` hold for each node, by Kafka's names. `racks` are
+        those of the brokers in turn."""
         if brokers < 1:
             raise ClusterFailed("a cluster has one broker or more")
         self.brokers = brokers
@@ -62,6 +64,7 @@ class Cluster:
         self._is_temporary = directory is None
         self._port = port
         self._settings = dict(settings or {})
+        self._racks = racks
         self._runtime = RealRuntime("cluster")
         self._children: dict[int, NodeProcess] = {}
         self._cluster_id = ""
@@ -255,6 +258,8 @@ class Cluster:
             "share.coordinator.state.topic.min.isr": str(in_sync),
             **self._settings,
         }
+        if self._racks and node_id in self.broker_ids:
+            settings["broker.rack"] = self._racks[(node_id - 1) % len(self._racks)]
         words = ["broker", "start", "--data", self.data_of(node_id)]
         words += ["--cluster-id", self._cluster_id]
         for name, value in settings.items():

@@ -184,7 +184,8 @@ class _Reader:
         racks = {
             each.broker_id: each.rack
             for each in node.image.brokers.by_id.values()
-            if not each.is_fenced and (each.broker_id in followers or each.broker_id == node.node_id)
+            if not each.is_fenced
+            and (each.broker_id in followers or each.broker_id == node.node_id)
         }
         return nearby_replica(self.rack, node.node_id, racks, followers)
 

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 
 
 def nearby_replica(
-    rack: str, leader_id: int, racks: Mapping[int, str | None], followers: Mapping[int, tuple[int, int]]
+    rack: str,
+    leader_id: int,
+    racks: Mapping[int, str | None],
+    followers: Mapping[int, tuple[int, int]],
 ) -> int | None:
     """`racks` are those of brokers that consumers reach. `followers` are in sync and hold the
     offset: how far each is, and when it last had all. None means the leader."""

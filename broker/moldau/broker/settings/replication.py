@@ -112,8 +112,8 @@ replica_selector_class = Setting(
     "replica.selector.class",
     STRING,
     None,
-    "What chooses the replica that a consumer reads from: RackAwareReplicaSelector names one in the "
-    "consumer's rack; none means the leader.",
+    "What chooses the replica that a consumer reads from: RackAwareReplicaSelector names one in "
+    "the consumer's rack; none means the leader.",
 )
 RACK_AWARE = frozenset(
     ("RackAwareReplicaSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")

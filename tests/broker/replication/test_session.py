@@ -1,0 +1,46 @@
+"""A follower's fetch session: what it sends after each answer."""
+
+from __future__ import annotations
+
+from moldau.broker.replication.session import FollowerSession, Wish
+
+TOPIC = b"t" * 16
+A, B = (TOPIC, 0), (TOPIC, 1)
+
+
+def wish(offset: int) -> Wish:
+    return Wish(1, offset, 1, 0, 1000)
+
+
+def test_only_changes_are_sent_once_the_leader_has_a_session() -> None:
+    session = FollowerSession()
+    first = session.next({A: wish(0), B: wish(0)})
+    assert (first.session_id, first.epoch, set(first.wishes)) == (0, 0, {A, B})
+    session.answered(77)
+    second = session.next({A: wish(5), B: wish(0)})
+    assert (second.session_id, second.epoch, dict(second.wishes)) == (77, 1, {A: wish(5)})
+    session.answered(77)
+    third = session.next({A: wish(5)})
+    assert (third.epoch, dict(third.wishes), third.forgotten) == (2, {}, (B,))
+    session.answered(77)
+    assert dict(session.next({A: wish(5), B: wish(0)}).wishes) == {B: wish(0)}
+
+
+def test_a_request_without_an_answer_ends_the_session() -> None:
+    session = FollowerSession()
+    session.next({A: wish(0)})
+    session.answered(77)
+    session.next({A: wish(0)})
+    session.end(is_known=True)
+    again = session.next({A: wish(0)})
+    assert (again.session_id, again.epoch, set(again.wishes)) == (77, 0, {A})
+    session.end()
+    assert session.next({A: wish(0)}).session_id == 0
+
+
+def test_without_room_at_the_leader_every_fetch_is_whole() -> None:
+    session = FollowerSession()
+    for _ in range(3):
+        tell = session.next({A: wish(0)})
+        assert (tell.epoch, set(tell.wishes)) == (0, {A})
+        session.answered(0)
