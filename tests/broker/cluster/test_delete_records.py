@@ -6,12 +6,11 @@ import asyncio
 
 import pytest
 
-from moldau.broker.log.names import TopicPartition as Place
 from moldau.client import Admin, NewTopic, Producer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.runtime import Runtime
-from tests.broker.cluster.world import SimulatedBrokers, new_world, program
+from tests.broker.cluster.world import SimulatedBrokers, new_world
 
 TOPIC = "t"
 PLACE = TopicPartition(TOPIC, 0)
@@ -19,13 +18,7 @@ PLACE = TopicPartition(TOPIC, 0)
 
 def starts_of(brokers: SimulatedBrokers) -> dict[int, int]:
     """Where the log of each running replica begins."""
-    return {
-        number: log.log_start_offset
-        for number, broker in brokers.running.items()
-        for directory in broker.node.directories.directories
-        for place, log in directory.logs.items()
-        if place == Place(TOPIC, 0)
-    }
+    return {number: log.log_start_offset for number, log in brokers.logs(TOPIC).items()}
 
 
 async def fill(runtime: Runtime, servers: str) -> None:
@@ -52,8 +45,7 @@ def test_followers_have_deleted_them_when_it_is_answered() -> None:
                 assert told[PLACE] == 6
                 assert took_s < 0.4, "followers hear of it at once, not after their next wait"
 
-        done = program(world, "admin", main)
-        world.run_until(lambda: done, within=120)
+        brokers.run(main, within=120)
         assert seen == [{1: 6, 2: 6, 3: 6}]
         assert not brokers.failures
 
@@ -78,8 +70,7 @@ def test_a_follower_that_stands_still_makes_it_time_out() -> None:
                 errors.append(told.code)
             brokers.nodes[still].resume()
 
-        done = program(world, "admin", main)
-        world.run_until(lambda: done, within=120)
+        brokers.run(main, within=120)
         assert errors == [ErrorCode.REQUEST_TIMED_OUT]
         world.run_until(lambda: set(starts_of(brokers).values()) == {4}, within=30)
 
@@ -102,8 +93,7 @@ def test_followers_send_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> No
         async def main(runtime: Runtime) -> None:
             await fill(runtime, brokers.bootstrap_servers)
 
-        done = program(world, "admin", main)
-        world.run_until(lambda: done, within=120)
+        brokers.run(main, within=120)
         world.run_for(2)
         sent.clear()
         world.run_for(5)

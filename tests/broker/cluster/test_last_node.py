@@ -15,8 +15,7 @@ def test_the_last_of_three_does_not_wait_for_a_controller() -> None:
         brokers.kill(1)
         brokers.kill(2)
         world.run_for(STUCK_S)
-        brokers.nodes[3].stop()
-        world.run_until(lambda: not brokers.nodes[3].is_alive, within=10)
+        brokers.stop(3, within=10)
         said = "\n".join(brokers.lines[3])
         assert "stops while no controller is there" in said
         assert "broker is closed" in said
