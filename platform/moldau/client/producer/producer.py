@@ -458,7 +458,8 @@ class Producer(ProducerTopics):
         known = await self._topic_of(topic, columns)
         now_ms = self._clock.wall_ms()
         if isinstance(partition, int) or (
-            partition is None and (columns.keys is None or self._ignores_keys)
+            partition is None
+            and (columns.keys is None or self._ignores_keys or known.partitioner.count == 1)
         ):
             queue = None if partition is None else self._choose(known, None, partition)
             for run in columns.runs(now_ms):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run_app(arguments: Namespace, context: Context) -> int:
     """Until a signal."""
     from moldau.runtime.places import absolute_path
-    from moldau.runtime.process import raise_open_files, tune_allocator
+    from moldau.runtime.process import raise_open_files, tune_process
     from moldau.streams.running import checked
     from moldau.streams.worker.addresses import listen_place
 
@@ -37,7 +37,7 @@ def run_app(arguments: Namespace, context: Context) -> int:
     raise_open_files()
     if arguments.workers > 1 and arguments.worker is None:
         return _supervise(arguments, context)
-    tune_allocator()
+    tune_process()
     return _work(arguments, context, app, settings)
 
 

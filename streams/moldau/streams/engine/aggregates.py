@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import NEVER, Clock
@@ -11,6 +12,9 @@ from moldau.streams.engine.part import Part
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.windows import OpenWindow, WindowStore
+
+# So many rows at a time are announced.
+ROWS: Final = 1000
 
 Result = Callable[[Any], Any]
 
@@ -38,9 +42,17 @@ class KeyedTable(Part):
         """Emit the last update of each key that changed since the last commit."""
         if not self.emits_at_commit:
             return
-        store, result, emit, kept = self.store, self.result, self.emit, self.headers
-        cache, original = store.cache, store.keys.original
-        for name, before in list(store.dirty.items()):
+        kept = self.headers
+        changed = iter(list(self.store.dirty.items()))
+        while some := list(islice(changed, ROWS)):
+            self.emit_all(self._rows(some))
+        kept.clear()
+
+    def _rows(self, changed: list[tuple[Any, Any]]) -> list[Any]:
+        """What `emit` is given for keys and their rows at the last flush."""
+        store, result, kept, found = self.store, self.result, self.headers, []
+        cache, original, names_keys = store.cache, store.keys.original, store.keys.cached is None
+        for name, before in changed:
             entry = cache[name]
             if entry is None and before is None:
                 continue
@@ -49,8 +61,9 @@ class KeyedTable(Part):
             if result is not None:
                 old = None if old is None else result(old)
                 new = None if new is None else result(new)
-            emit(original(name), new, old, time, kept.get(name))
-        kept.clear()
+            key = name if names_keys else original(name)
+            found.append((key, new, old, time, kept.get(name) if kept else None))
+        return found
 
 
 class WindowedTable(Part):
@@ -124,21 +137,28 @@ class WindowedTable(Part):
         """Emit the last update of each key and window that changed since the last commit."""
         if not self.emits_at_commit:
             return
-        original, result = self.store.keys.original, self.result
         for window in list(self.store.open.values()):
-            for name, before in list(window.dirty.items()):
-                entry = window.rows[name]
-                if entry is None and before is None:
-                    continue
-                old = None if before is None else before[0]
-                new, time = (None, window.deleted[name]) if entry is None else entry
-                if result is not None:
-                    old = None if old is None else result(old)
-                    new = None if new is None else result(new)
-                key = Windowed(original(name), window.start, window.end)
-                headers = self.headers.get((window.start, name))
-                self.emit(key, new, old, time, headers)
+            changed = iter(list(window.dirty.items()))
+            while some := list(islice(changed, ROWS)):
+                self.emit_all(self._rows(window, some))
         self.headers.clear()
+
+    def _rows(self, window: OpenWindow, changed: list[tuple[Any, Any]]) -> list[Any]:
+        """What `emit` is given for keys of a window and their rows at the last flush."""
+        original, result, kept, found = self.store.keys.original, self.result, self.headers, []
+        start, end = window.start, window.end
+        for name, before in changed:
+            entry = window.rows[name]
+            if entry is None and before is None:
+                continue
+            old = None if before is None else before[0]
+            new, time = (None, window.deleted[name]) if entry is None else entry
+            if result is not None:
+                old = None if old is None else result(old)
+                new = None if new is None else result(new)
+            headers = kept.get((start, name)) if kept else None
+            found.append((Windowed(original(name), start, end), new, old, time, headers))
+        return found
 
     def expire(self) -> None:
         """Drop what is out of retention. Only after a flush: nothing may be dirty."""

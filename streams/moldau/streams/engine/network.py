@@ -7,7 +7,8 @@ function that all of them call, so that its state stands in one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import length_hint
 from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
@@ -82,6 +83,7 @@ class Network:
         for name, part in self.parts.items():
             part.forward = self._record_run(self._steps[name])
             part.emit = self.guarded(name, part.forward, self._steps[name])
+            part.emit_all = self._guarded_rows(self._steps[name], part.forward)
             for child in self._children[name]:
                 if isinstance(child.operation, op.Late):
                     part.on_late = self._record_run(child)
@@ -98,6 +100,25 @@ class Network:
             except Exception as error:
                 operator = operator_of(error.__traceback__) or name
                 self.on_error(Emission(operator, call, arguments, step), error)
+
+        return run
+
+    def _guarded_rows(
+        self, step: Step, forward: Callable[..., None]
+    ) -> Callable[[list[Any]], None]:
+        """As `guarded`, for rows of arguments of `forward`; one that fails does not keep those
+        after it."""
+        loop = self._rows_run(step)
+
+        def run(rows: list[Any]) -> None:
+            left = iter(rows)
+            while length_hint(left):
+                try:
+                    loop(left)
+                except Exception as error:
+                    row = rows[len(rows) - length_hint(left) - 1]
+                    operator = operator_of(error.__traceback__) or step.name
+                    self.on_error(Emission(operator, forward, row, step), error)
 
         return run
 
@@ -200,6 +221,19 @@ class Network:
         scope = TABLE if step.is_table else STREAM
         self.emit_children(writer, step, scope)
         return writer.compiled("run", scope.arguments(is_table=step.is_table))
+
+    def _rows_run(self, step: Step) -> Callable[[Iterable[Any]], None]:
+        """As `_record_run`, for rows of its arguments."""
+        writer = self._writer(f"rows after {step.name}")
+        writer.operator = step.name
+        scope = TABLE if step.is_table else STREAM
+        writer.indented()
+        self.emit_children(writer, step, scope)
+        if not writer.is_empty:
+            writer.insert(f"for {scope.arguments(is_table=step.is_table)} in rows:", 1)
+        else:
+            writer.insert("for _ in rows: pass", 1)
+        return writer.compiled("run", "rows")
 
     def _source_run(self, step: Step) -> Run:
         operation = step.operation

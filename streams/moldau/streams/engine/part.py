@@ -37,6 +37,8 @@ class Part:
         self.forward: Callable[..., None] = _unwoven
         # As `forward`, for what no single record sets off: failures go by the operators' policies.
         self.emit: Callable[..., None] = _unwoven
+        # As `emit`, for many rows of arguments.
+        self.emit_all: Callable[[list[Any]], None] = _unwoven
 
     def entry(self, parent: str) -> Callable[..., None]:
         """The function that takes what `parent` gives, for a step that is not written inline."""

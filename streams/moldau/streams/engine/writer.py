@@ -62,6 +62,11 @@ class Writer:
         self._indent -= 1
         self.depth -= 1
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written."""
+        return not self._lines
+
     def uses(self, name: str) -> bool:
         word = re.compile(rf"\b{name}\b")
         return any(word.search(text) for _, text, _ in self._lines)

@@ -43,9 +43,10 @@ def _raw(value: Any) -> bytes:
 
 
 def _text(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise TypeError(f"expected str, got {type(value).__name__}: {value!r:.80}")
-    return value.encode()
+    try:
+        return str.encode(value)
+    except TypeError:
+        raise TypeError(f"expected str, got {type(value).__name__}: {value!r:.80}") from None
 
 
 def _lenient_text(data: bytes) -> str | bytes:

@@ -34,6 +34,9 @@ _TIME = Struct(">q")
 # The first bytes of the two kinds of rows of a store that is timed.
 _ROWS, _TIMES = 0x6B, 0x74
 
+# About so many rows of a flush are measured.
+_SAMPLE = 100
+
 # What an object in the cache costs beside its bytes, roughly.
 _ENTRY_BYTES = 200
 
@@ -53,6 +56,8 @@ class KeyCoding:
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
         self.cached = cache_key_of(codec)
+        # As `encoded`, without a detour where the cache names keys as users do.
+        self.encoder = codec.encode if self.cached is None else self.encoded
 
     def name(self, key: Any) -> Any:
         """What the cache calls `key`."""
@@ -92,7 +97,7 @@ class KeyValueStore:
         """Read a key that is not in the cache, and keep it there."""
         if self._is_complete is None:
             self._is_complete = next(iter(self._backing.scan(b"", None)), None) is None
-        row = None if self._is_complete else self._backing.get(self.keys.encoded(name))
+        row = None if self._is_complete else self._backing.get(self.keys.encoder(name))
         entry = None if row is None else self._entry(row)
         self.cache[name] = entry
         return entry
@@ -214,23 +219,30 @@ class KeyValueStore:
         rows: list[Row] = []
         if self._times is not None:
             self._times.write(self._changed_times())
-        encode, encoded = self.spec.value.encode, self.keys.encoded
-        size = 0
+        encode, encoded, pack, cache = (
+            self.spec.value.encode,
+            self.keys.encoder,
+            _TIME.pack,
+            self.cache,
+        )
+        keys, values, times = changes.keys, changes.values, changes.timestamps
         for name, old in self.dirty.items():
-            entry = self.cache[name]
-            if entry is None and old is None:
-                continue
-            key = encoded(name)
+            entry = cache[name]
             if entry is None:
+                if old is None:
+                    continue
+                key, time, value = encoded(name), self.deleted.get(name, 0), None
                 rows.append((key, None))
-                changes.add(key, None, self.deleted.get(name, 0))
             else:
-                value = encode(entry[0])
-                rows.append((key, _TIME.pack(entry[1]) + value))
-                changes.add(key, value, entry[1])
-                size += len(key) + len(value)
+                key, time, value = encoded(name), entry[1], encode(entry[0])
+                rows.append((key, pack(time) + value))
+            keys.append(key)
+            values.append(value)
+            times.append(time)
         if rows:
-            self._row_bytes = 0.5 * self._row_bytes + 0.5 * size / len(rows)
+            some = rows[:: len(rows) // _SAMPLE + 1]
+            size = sum(len(key) + len(value or b"") for key, value in some)
+            self._row_bytes = 0.5 * self._row_bytes + 0.5 * size / len(some)
         self.dirty.clear()
         self.deleted.clear()
         self._trim_at = 0

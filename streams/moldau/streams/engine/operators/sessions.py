@@ -8,8 +8,10 @@ are retracted first, even one that stays as it is. The time of a result is the e
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
+from moldau.streams.engine.aggregates import ROWS
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import NEVER, Clock
 from moldau.streams.engine.folds import Folds
@@ -109,12 +111,15 @@ class SessionTable(Part):
         if self._emit is not Emit.COMMIT:
             return
         store, folds = self.store, self._folds
-        for (name, span), old in list(store.dirty.items()):
-            new = store.value(name, span)
-            if new is None and old is None:
-                continue
-            key = Windowed(store.keys.original(name), span[1], span[0])
-            self.emit(key, folds.seen(new), folds.seen(old), span[0], None)
+        changed = iter(list(store.dirty.items()))
+        while some := list(islice(changed, ROWS)):
+            rows = []
+            for (name, span), old in some:
+                new = store.value(name, span)
+                if new is not None or old is not None:
+                    key = Windowed(store.keys.original(name), span[1], span[0])
+                    rows.append((key, folds.seen(new), folds.seen(old), span[0], None))
+            self.emit_all(rows)
 
     def expire(self) -> None:
         self.store.expire()
