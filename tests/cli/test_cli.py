@@ -29,7 +29,9 @@ SCRIPTED = (
     "interrupted",
     "nested",
 )
+LAYER = point("layers", "platform", "moldau.cli.contracts:CONTRACTS", "moldau-platform")
 POINTS = [
+    LAYER,
     *(point("commands", name, f"tests.cli.commands:{name}") for name in SCRIPTED),
     point("commands", "no-command", "tests.cli.commands:no_command"),
     point("commands", "plugins", "moldau.cli.commands.plugins:command", "moldau-platform"),
@@ -201,28 +203,40 @@ def test_plugins_are_given_as_json() -> None:
     document = json.loads(moldau("plugins", "--json").out)
     names = [layer["layer"] for layer in document["layers"]]
     assert names == ["platform", "broker", "streams", "connect", "connectors"]
-    assert [plugin["name"] for plugin in document["plugins"]] == sorted(
-        entry.name for entry in POINTS
-    )
+    assert [plugin["name"] for plugin in document["plugins"]] == [
+        LAYER.name,
+        *sorted(entry.name for entry in POINTS if entry is not LAYER),
+    ]
+    assert document["groups"]["moldau.serdes"] == "serializers and deserializers of the client"
     assert document["conflicts"] == []
 
 
 def test_plugins_of_one_group() -> None:
-    points = [*POINTS, point("engines", "spark", "pathlib:Path")]
-    for group in ("engines", "moldau.engines"):
+    points = [*POINTS, point("serdes", "spark", "pathlib:Path")]
+    for group in ("serdes", "moldau.serdes"):
         document = json.loads(moldau("plugins", "--json", "--group", group, points=points).out)
         assert [plugin["name"] for plugin in document["plugins"]] == ["spark"]
-    answer = moldau("plugins", "--group", "engine")
+    answer = moldau("plugins", "--group", "serde")
     assert answer.code == 1
     assert "no such group" in answer.err
 
 
-def test_plugins_check_imports_them_all() -> None:
-    assert moldau("plugins", "--check").code == 0
+def test_plugins_check_tests_them_all() -> None:
+    good = [each for each in POINTS if each.name != "no-command"]
+    assert moldau("plugins", "--check", points=good).code == 0
     answer = moldau("plugins", "--check", "--json", points=[*POINTS, BROKEN])
     assert answer.code == 1
     errors = [plugin["error"] for plugin in json.loads(answer.out)["plugins"]]
-    assert [error for error in errors if error] == ["RuntimeError: no licence found"]
+    assert [error for error in errors if error] == [
+        "RuntimeError: no licence found",
+        "a command is an object with summary, configure and run",
+    ]
+    assert answer.err.splitlines() == [
+        "moldau: broken in moldau.commands (somebody-else 1.0, "
+        "tests.plugins.breaks_on_import:command): RuntimeError: no licence found",
+        "moldau: no-command in moldau.commands (somebody-else 1.0, "
+        "tests.cli.commands:no_command): a command is an object with summary, configure and run",
+    ]
     assert moldau("plugins", "--json", points=[*POINTS, BROKEN]).code == 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.plugins import GROUPS, PluginError, Plugins, installed_layers, installed_plugins
+from moldau.plugins import PluginError, Plugins, installed_layers, installed_plugins
 from moldau.plugins.layers import platform_version
 from tests.plugins.entry_points import FakeEntryPoint, point
 
@@ -34,7 +34,7 @@ def test_nothing_is_imported_by_listing() -> None:
 def test_entry_points_of_others_are_passed_over() -> None:
     foreign = FakeEntryPoint("console_scripts", "x", "os:system")
     plugins = Plugins([foreign, point("new_kind", "x", "os:sep")])
-    assert plugins.groups() == (*GROUPS, "moldau.new_kind")
+    assert plugins.groups() == ("moldau.new_kind",)
     assert plugins.named("console_scripts") == {}
 
 
@@ -106,9 +106,11 @@ def test_a_dotted_path_is_never_imported() -> None:
 def test_what_is_installed_is_what_the_metadata_says() -> None:
     plugins = installed_plugins()
     assert plugins.conflicts == ()
-    found = {(group, name) for group in GROUPS for name in plugins.named(group)}
-    expected = {(group, each.name) for group in GROUPS for each in entry_points(group=group)}
+    groups = plugins.groups()
+    found = {(group, name) for group in groups for name in plugins.named(group)}
+    expected = {(group, each.name) for group in groups for each in entry_points(group=group)}
     assert found == expected
+    assert {"moldau.commands", "moldau.layers", "moldau.transforms"} <= set(groups)
 
 
 def test_layers_tell_which_distributions_are_here() -> None:
@@ -121,6 +123,9 @@ def test_layers_tell_which_distributions_are_here() -> None:
         "connect": None,
         "connectors": None,
     }
+    added = Plugins([point("layers", "shop", "a:b", "shop"), point("layers", "broker", "a:b")])
+    (shop,) = installed_layers(versions.get, added.named("moldau.layers").values())[5:]
+    assert (shop.name, shop.distribution, shop.version) == ("shop", "shop", "1.0")
     assert platform_version(versions.get) == "1.2"
     assert "unknown" in platform_version(lambda name: None)
 

@@ -1,9 +1,14 @@
-"""moldau's five distributions, and which of them are here."""
+"""The layers that are here: moldau's five distributions, and what other distributions add.
+
+A distribution is a layer if it has an entry point in the group `moldau.layers`; see `contracts`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from moldau.plugins.registry import Plugin
 
 _LAYERS = {
     "platform": "runtime, protocol, records, settings, client, command line",
@@ -34,13 +39,19 @@ def _installed_version(distribution: str) -> str | None:
 
 
 def installed_layers(
-    version_of: Callable[[str], str | None] = _installed_version,
+    version_of: Callable[[str], str | None] = _installed_version, added: Iterable[Plugin] = ()
 ) -> tuple[Layer, ...]:
-    """All five, from the ground up."""
-    return tuple(
+    """moldau's own five from the ground up, then those of the entry points `added`."""
+    ours = tuple(
         Layer(name, f"moldau-{name}", contents, version_of(f"moldau-{name}"))
         for name, contents in _LAYERS.items()
     )
+    others = tuple(
+        Layer(each.name, each.distribution, f"brought by {each.distribution}", each.version)
+        for each in added
+        if each.name not in _LAYERS
+    )
+    return (*ours, *others)
 
 
 def platform_version(version_of: Callable[[str], str | None] = _installed_version) -> str:

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
 from moldau.errors import MoldauError
-
-# Each group with what its entry points must be.
-GROUPS: Mapping[str, str] = {
-    "moldau.commands": "subcommands of `moldau`",
-    "moldau.connectors": "Connect source and sink connectors",
-    "moldau.transforms": "Connect single message transforms",
-    "moldau.predicates": "Connect predicates, which choose the records of a transform",
-    "moldau.converters": "Connect converters of keys and values",
-    "moldau.header_converters": "Connect converters of headers",
-    "moldau.assignors": "partition assignors",
-    "moldau.interceptors": "interceptors of the client",
-    "moldau.partitioners": "partitioners of the producer",
-    "moldau.serdes": "serializers and deserializers of the client",
-    "moldau.authorizers": "authorizers of the broker",
-    "moldau.state_stores": "state stores of Streams",
-    "moldau.engines": "engines that run a Streams topology",
-    "moldau.embedded_brokers": "brokers inside a test or another process",
-    "moldau.config_providers": "sources of referenced settings and secrets",
-}
 
 
 class PluginError(MoldauError):
@@ -147,8 +128,8 @@ class Plugins:
         self.conflicts: tuple[Conflict, ...] = tuple(conflicts)
 
     def groups(self) -> tuple[str, ...]:
-        """moldau's own groups in their order, then those that only plugins know of."""
-        return (*GROUPS, *sorted(self._groups.keys() - GROUPS.keys()))
+        """Those that have a plugin, sorted."""
+        return tuple(sorted(self._groups))
 
     def named(self, group: str) -> dict[str, Plugin]:
         """The plugins of a group, ordered by name, without those in conflict."""

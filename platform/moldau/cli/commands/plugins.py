@@ -1,4 +1,4 @@
-"""`moldau plugins`: what is installed, by layer and by group."""
+"""`moldau plugins`: what is installed, by layer and by group, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Mapping
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.output import write_json, write_table
-from moldau.plugins import GROUPS, Layer, Plugin, PluginError, Plugins, installed_layers
+from moldau.plugins import Contracts, Layer, Plugin, PluginError, Plugins, installed_layers
+from moldau.plugins.contracts import LAYERS
+
+Faults = Mapping[tuple[str, str], str]
+"""By group and name."""
 
 
 class PluginsCommand:
-    """Lists layers, plugins and conflicts; `--check` also imports every plugin."""
+    """Lists layers, plugins and conflicts; `--check` also tests every plugin."""
 
     summary = "What is installed: layers, plugins, and what is wrong with them."
 
@@ -19,27 +23,37 @@ class PluginsCommand:
         parser.add_argument("--json", action="store_true", help="write JSON")
         parser.add_argument("--group", metavar="GROUP", help="only this group of plugins")
         parser.add_argument(
-            "--check", action="store_true", help="import every plugin; exit code 1 if one fails"
+            "--check",
+            action="store_true",
+            help="load every plugin and test what its group demands; exit code 1 if one fails",
         )
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         plugins = context.plugins
-        groups = _chosen(arguments.group, plugins)
+        contracts = Contracts(plugins)
+        groups = _chosen(arguments.group, contracts.groups(plugins))
         listed = [plugin for group in groups for plugin in plugins.named(group).values()]
-        errors = _errors(listed) if arguments.check else {}
-        layers = installed_layers()
+        faults = _faults(listed, contracts) if arguments.check else {}
+        layers = installed_layers(added=plugins.named(LAYERS).values())
         if arguments.json:
-            write_json(context.out, _document(layers, listed, plugins, errors))
+            write_json(context.out, _document(layers, listed, plugins, contracts, faults))
         else:
-            _write_tables(context, layers, listed, errors)
-        for warning in _warnings(layers, plugins):
-            context.err.write(f"moldau: {warning}\n")
-        is_fine = not (errors or plugins.conflicts or plugins.unreadable)
-        return Exit.DONE if is_fine else Exit.FAILED
+            _write_tables(context, layers, listed, faults)
+        told = {(each.group, each.name): each for each in listed}
+        for key, fault in faults.items():
+            plugin = told[key]
+            context.err.write(
+                f"moldau: {plugin.name} in {plugin.group} ({plugin.distribution} "
+                f"{plugin.version}, {plugin.target}): {fault}\n"
+            )
+        problems = [str(each) for each in (*plugins.conflicts, *plugins.unreadable)]
+        problems += contracts.faults
+        for problem in (*problems, *_warnings(layers)):
+            context.err.write(f"moldau: {problem}\n")
+        return Exit.FAILED if faults or problems else Exit.DONE
 
 
-def _chosen(group: str | None, plugins: Plugins) -> tuple[str, ...]:
-    groups = plugins.groups()
+def _chosen(group: str | None, groups: tuple[str, ...]) -> tuple[str, ...]:
     if group is None:
         return groups
     full = group if group.startswith("moldau.") else f"moldau.{group}"
@@ -48,29 +62,25 @@ def _chosen(group: str | None, plugins: Plugins) -> tuple[str, ...]:
     return (full,)
 
 
-def _errors(plugins: list[Plugin]) -> Mapping[tuple[str, str], str]:
-    errors = {}
-    for plugin in plugins:
-        try:
-            plugin.load()
-        except PluginError as error:
-            errors[plugin.group, plugin.name] = str(error.context["error"])
-    return errors
+def _faults(plugins: list[Plugin], contracts: Contracts) -> Faults:
+    found = {(each.group, each.name): contracts.fault(each) for each in plugins}
+    return {key: fault for key, fault in found.items() if fault is not None}
 
 
-def _warnings(layers: tuple[Layer, ...], plugins: Plugins) -> list[str]:
-    warnings = [str(problem) for problem in (*plugins.conflicts, *plugins.unreadable)]
-    versions = {layer.version for layer in layers if layer.version is not None}
+def _warnings(layers: tuple[Layer, ...]) -> list[str]:
+    """Of moldau's own layers, which belong together."""
+    versions = {
+        each.version
+        for each in layers
+        if each.version is not None and each.distribution == f"moldau-{each.name}"
+    }
     if len(versions) > 1:
-        warnings.append("layers of different versions are installed; install one of all")
-    return warnings
+        return ["layers of different versions are installed; install one of all"]
+    return []
 
 
 def _write_tables(
-    context: Context,
-    layers: tuple[Layer, ...],
-    plugins: list[Plugin],
-    errors: Mapping[tuple[str, str], str],
+    context: Context, layers: tuple[Layer, ...], plugins: list[Plugin], faults: Faults
 ) -> None:
     rows = [(layer.name, layer.version or "not installed", layer.contents) for layer in layers]
     write_table(context.out, ("layer", "version", "what it brings"), rows)
@@ -80,7 +90,7 @@ def _write_tables(
             plugin.group.removeprefix("moldau."),
             plugin.name,
             f"{plugin.distribution} {plugin.version}",
-            errors.get((plugin.group, plugin.name), plugin.target),
+            faults.get((plugin.group, plugin.name), plugin.target),
         )
         for plugin in plugins
     ]
@@ -91,14 +101,16 @@ def _document(
     layers: tuple[Layer, ...],
     listed: list[Plugin],
     plugins: Plugins,
-    errors: Mapping[tuple[str, str], str],
+    contracts: Contracts,
+    faults: Faults,
 ) -> dict[str, object]:
+    known = {each.group: each.contents for each in contracts.by_group.values()}
     return {
         "layers": [
             {"layer": layer.name, "distribution": layer.distribution, "version": layer.version}
             for layer in layers
         ],
-        "groups": {group: GROUPS.get(group, "") for group in plugins.groups()},
+        "groups": {group: known.get(group, "") for group in contracts.groups(plugins)},
         "plugins": [
             {
                 "group": plugin.group,
@@ -106,7 +118,7 @@ def _document(
                 "target": plugin.target,
                 "distribution": plugin.distribution,
                 "version": plugin.version,
-                "error": errors.get((plugin.group, plugin.name)),
+                "error": faults.get((plugin.group, plugin.name)),
             }
             for plugin in listed
         ],

@@ -46,13 +46,13 @@ def load_assignors(
     found = []
     for name in given:
         if not isinstance(name, str):
-            found.append(_checked(name() if isinstance(name, type) else name))
+            found.append(checked(name() if isinstance(name, type) else name))
             continue
         make = OURS.get(_JAVAS_NAMES.get(name, name))
         if make is None:
             plugins = installed_plugins() if plugins is None else plugins
             make = _load(name, plugins)
-        found.append(_checked(make()))
+        found.append(checked(make()))
     doubles = {each.name for each in found if [other.name for other in found].count(each.name) > 1}
     if doubles:
         raise ConfigError(
@@ -63,7 +63,8 @@ def load_assignors(
     return found
 
 
-def _checked(assignor: Assignor) -> Assignor:
+def checked(assignor: Assignor) -> Assignor:
+    """The same; ConfigError says what it lacks."""
     facts: dict[str, object] = {"setting": SETTING, "type": type(assignor).__name__}
     missing = [each for each in _PARTS if not hasattr(assignor, each)]
     if missing:

@@ -1,0 +1,80 @@
+"""The contracts of the platform's groups: commands, what a client can be given, a broker for tests.
+
+Each check loads what the layer that uses the plugin would load, and asks it no more than that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.plugins.contracts import (
+    LAYERS,
+    Contract,
+    ContractBroken,
+    check_arguments,
+    check_class,
+    check_layer,
+    check_methods,
+)
+
+_SENDS: Final = ("on_send", "on_acknowledgement", "close")
+_READS: Final = ("on_consume", "on_commit", "close")
+
+
+def _layer(loaded: object) -> None:
+    check_layer(loaded)
+
+
+def check_command(loaded: object) -> None:
+    """A command says what it does, and adds its arguments to a parser."""
+    from io import StringIO
+
+    from moldau.cli.command import Command
+    from moldau.cli.parser import Parser
+
+    if isinstance(loaded, type) or not isinstance(loaded, Command):
+        raise ContractBroken("a command is an object with summary, configure and run")
+    if not isinstance(loaded.summary, str) or not loaded.summary.strip():
+        raise ContractBroken("the summary of a command is a line of text")
+    loaded.configure(Parser(out=StringIO(), prog="moldau"))
+
+
+def _assignor(loaded: object) -> None:
+    from moldau.client.group.assignors.installed import checked
+
+    check_arguments(loaded)
+    assert callable(loaded)
+    checked(loaded())
+
+
+def _serde(loaded: object) -> None:
+    """A class or function of a `Choice`; what it makes depends on the choice."""
+    check_arguments(loaded, None)
+
+
+def _interceptor(loaded: object) -> None:
+    made = check_class(loaded)()
+    check_methods(made, *(_SENDS if hasattr(made, "on_send") else _READS))
+
+
+def _partitioner(loaded: object) -> None:
+    made = check_class(loaded)()
+    check_methods(made, "partition")
+    check_arguments(made.partition, None, None, None, None)
+
+
+def _embedded_broker(loaded: object) -> None:
+    check_arguments(loaded, None, "", {}, "", 0)
+
+
+CONTRACTS: Final = (
+    Contract(LAYERS, "layers, each with a table of contracts", _layer),
+    Contract("moldau.commands", "subcommands of `moldau`", check_command),
+    Contract("moldau.assignors", "partition assignors", _assignor),
+    Contract("moldau.interceptors", "interceptors of the client", _interceptor),
+    Contract("moldau.partitioners", "partitioners of the producer", _partitioner),
+    Contract("moldau.serdes", "serializers and deserializers of the client", _serde),
+    Contract(
+        "moldau.embedded_brokers", "brokers inside a test or another process", _embedded_broker
+    ),
+)
