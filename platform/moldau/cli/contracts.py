@@ -34,7 +34,8 @@ def check_command(loaded: object) -> None:
 
     if isinstance(loaded, type) or not isinstance(loaded, Command):
         raise ContractBroken("a command is an object with summary, configure and run")
-    if not isinstance(loaded.summary, str) or not loaded.summary.strip():
+    summary: object = loaded.summary
+    if not isinstance(summary, str) or not summary.strip():
         raise ContractBroken("the summary of a command is a line of text")
     loaded.configure(Parser(out=StringIO(), prog="moldau"))
 

@@ -13,7 +13,7 @@ Invariants:
 * A consumer that may be served by a follower (KIP-392, version 11) never reads beyond the high
   watermark that the follower knows.
 
-While a fetch waits, only partitions whose bound moved are read again.
+While a fetch waits, a partition is read again only after its bound has moved.
 """
 
 from __future__ import annotations
@@ -413,7 +413,7 @@ class Fetch(DelayedAnswer):
         )
 
     def _has_enough(self) -> bool:
-        """Whether the wait is over. Only partitions whose bound moved are read."""
+        """Whether the wait is over. A partition is read only if its bound has moved."""
         reader = self._reader
         total = 0
         for watched in self._watched:

@@ -84,7 +84,7 @@ class Node:
     kraft_version: int = 0
     """The level of the quorum's own protocol: the only feature that no metadata record holds."""
     loggers: Loggers | None = None
-    """The loggers of the process, whose levels BROKER_LOGGER changes.
+    """The loggers of the process. BROKER_LOGGER changes their levels.
     None if they cannot be changed."""
     on_follower_caught_up: Callable[[Partition, int], None] = lambda partition, replica_id: None
     """Called with the id of a follower that could join the ISR of a partition led by this node."""

@@ -232,7 +232,7 @@ class _Produce:
 
 
 class DelayedProduce(DelayedAnswer):
-    """A request whose batches are in the logs, but not yet as safe as `acks` demands."""
+    """A request that waits: its batches are in the logs, but not yet as safe as `acks` demands."""
 
     __slots__ = ("_acks", "_pending", "_response")
 

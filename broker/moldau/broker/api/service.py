@@ -49,7 +49,7 @@ class BrokerService:
         """Do nothing: nothing is known about a connection before its first request."""
 
     def serve(self, request: ApiRequest) -> None:
-        """Handle a request whose API and version are served."""
+        """Handle a request of an API and version that are served."""
         try:
             self._handlers[request.arrival.key](self._node, request)
         except MalformedMessage:

@@ -210,7 +210,7 @@ class ActiveController:
             self._park(records, None, None)
 
     def on_broker_gone(self, broker_id: int, broker_epoch: int) -> None:
-        """Fence a broker whose process has ended, without waiting for the end of its session."""
+        """Fence a broker after the end of its process, before its session ends."""
         broker = self.controller.image.brokers.by_id.get(broker_id)
         if broker is not None and broker.broker_epoch == broker_epoch:
             self.controller.liveness.forget(broker_id)
