@@ -80,6 +80,7 @@ def no_choice() -> None:
         ("interceptors", "no_choice", "a class was expected"),
         ("partitioners", "NoMethods", "missing=['partition']"),
         ("embedded_brokers", "no_choice", "it is called otherwise"),
+        ("cluster_nodes", "no_choice", "it is called otherwise"),
         ("layers", "HERE", "a tuple of Contract"),
         ("transforms", "NoMethods", "it is no Transformation"),
         ("connectors", "HERE", "a class was expected"),

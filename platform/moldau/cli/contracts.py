@@ -68,6 +68,10 @@ def _embedded_broker(loaded: object) -> None:
     check_arguments(loaded, None, "", {}, "", 0)
 
 
+def _cluster_node(loaded: object) -> None:
+    check_arguments(loaded, None, "", {}, "", print)
+
+
 CONTRACTS: Final = (
     Contract(LAYERS, "layers, each with a table of contracts", _layer),
     Contract("moldau.commands", "subcommands of `moldau`", check_command),
@@ -78,4 +82,5 @@ CONTRACTS: Final = (
     Contract(
         "moldau.embedded_brokers", "brokers inside a test or another process", _embedded_broker
     ),
+    Contract("moldau.cluster_nodes", "nodes of a cluster in virtual time", _cluster_node),
 )
