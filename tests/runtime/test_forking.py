@@ -88,6 +88,29 @@ def test_children_answer_and_tell_how_they_end() -> None:
     asyncio.run(run())
 
 
+def test_a_server_that_was_prepared_has_its_modules() -> None:
+    async def run() -> None:
+        async with server("no.such.module") as forks:
+            await forks.prepare()
+            await forks.prepare(["xml.dom.minidom", "no.such.module"])
+
+            assert await answer(await forks.start_child(CHILD), "modules") == "True"
+
+    asyncio.run(run())
+
+
+def test_a_server_that_ends_while_it_is_prepared_is_not_waited_for() -> None:
+    async def run() -> None:
+        forks = ForkServer([])
+        preparing = asyncio.create_task(forks.prepare(["tests.runtime.forked"]))
+        await asyncio.sleep(0)
+        await forks.aclose()
+        await preparing
+        await forks.aclose()
+
+    asyncio.run(run())
+
+
 def test_what_children_need_is_imported_once() -> None:
     async def run() -> None:
         async with server() as forks:

@@ -9,6 +9,7 @@ The parent writes one JSON object a line, this process answers likewise:
 
     {"fork": ID, "module": NAME, "imports": [MODULE]}     {"forked": ID, "pid": PID}
                                                       or  {"refused": ID, "why": TEXT}
+    {"import": ID, "imports": [MODULE]}                   {"imported": ID}
     {"kill": PID}                                         {"ended": PID, "code": CODE}
 
 With a fork come two descriptors, the child's standard input and output. The child runs `main` of
@@ -106,6 +107,9 @@ class Server:
             finally:
                 os.close(source)
                 os.close(sink)
+        elif "import" in order:
+            preload(name for name in order["imports"] if name not in sys.modules)
+            self._tell({"imported": order["import"]})
         elif order.get("kill") in self._running:
             os.kill(order["kill"], signal.SIGKILL)
 

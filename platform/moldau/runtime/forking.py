@@ -152,11 +152,12 @@ class ForkServer:
         self._text = b""
         self._lock = asyncio.Lock()
 
-    async def prepare(self) -> None:
-        """Start the server now, so that it has imported everything when the first child is wanted.
-        Nothing happens if that is not possible."""
+    async def prepare(self, imports: Sequence[str] = ()) -> None:
+        """Start the server now, if there is none. Returns when it has imported its modules and
+        these, so that the next child is there at once; also if that is not possible."""
+        number = next(self._numbers)
         with suppress(OSError):
-            await self._connected()
+            await self._ask(number, {"import": number, "imports": list(imports)})
 
     async def start_child(self, module: str, imports: Sequence[str] = ()) -> Child:
         """Run `main` of `module.__main__` in a child; OSError when none can be started. The server
@@ -202,25 +203,33 @@ class ForkServer:
         asyncio.get_running_loop().add_reader(ours, self._read, ours)
 
     async def _forked(self, module: str, imports: Sequence[str]) -> ForkedChild:
-        control = await self._connected()
-        loop = asyncio.get_running_loop()
         read_in, write_in = os.pipe()
         read_out, write_out = os.pipe()
         number = next(self._numbers)
-        answer = self._asked[number] = loop.create_future()
         pid: int | None = None
         try:
             order = {"fork": number, "module": module, "imports": list(imports)}
-            await self._send(control, order, [read_in, write_out])
-            pid = await answer
+            pid = await self._ask(number, order, [read_in, write_out])
         finally:
             if pid is None:
                 os.close(write_in)
                 os.close(read_out)
-            self._asked.pop(number, None)
             os.close(read_in)
             os.close(write_out)
         return await self._made(pid, write_in, read_out)
+
+    async def _ask(
+        self, number: int, order: dict[str, Any], descriptors: Sequence[int] = ()
+    ) -> int:
+        """What the server answers: the process of a fork. OSError if it refuses or has ended."""
+        control = await self._connected()
+        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        try:
+            await self._send(control, order, descriptors)
+            pid: int = await answer
+            return pid
+        finally:
+            self._asked.pop(number, None)
 
     async def _made(self, pid: int, write_in: int, read_out: int) -> ForkedChild:
         loop = asyncio.get_running_loop()
@@ -269,15 +278,16 @@ class ForkServer:
         if "ended" in told:
             self._end(told["ended"], told["code"])
             return
-        answer = self._asked.get(told.get("forked", told.get("refused", 0)))
+        numbers = [told[name] for name in ("forked", "imported", "refused") if name in told]
+        answer = self._asked.get(numbers[0])
         if answer is None or answer.done():
             if "forked" in told:
-                self.kill(told["forked"])  # nobody waits for it any more
+                self.kill(told["pid"])  # nobody waits for it any more
             return
-        if "forked" in told:
-            answer.set_result(told["pid"])
-        else:
+        if "refused" in told:
             answer.set_exception(ForkRefused(told["why"]))
+        else:
+            answer.set_result(told.get("pid", 0))
 
     def _end(self, pid: int, code: int) -> None:
         child = self._children.pop(pid, None)
@@ -289,13 +299,16 @@ class ForkServer:
     def _lost(self) -> None:
         """The server has ended. Its children run on: their pipes lead here."""
         self._release()
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_exception(ForkRefused("the fork server has ended"))
+        self._refuse_all()
         for child in self._children.values():
             child.orphaned()
         self._orphans += self._children.values()
         self._children.clear()
+
+    def _refuse_all(self) -> None:
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(ForkRefused("the fork server has ended"))
 
     def _release(self) -> None:
         if self._control is not None:
@@ -306,6 +319,7 @@ class ForkServer:
     async def aclose(self) -> None:
         """The server ends, and so do children that still run."""
         self._release()
+        self._refuse_all()
         for child in [*self._children.values(), *self._orphans]:
             child.orphaned()
             child.close()
