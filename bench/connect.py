@@ -129,9 +129,9 @@ def idle(bootstrap: str, folder: Path) -> float:
             config = {"connector.class": _SOURCE, "file": str(empty), "topic": "idle"}
             worker.create(name, config)
         worker.wait(lambda: all(map(worker.is_running, names)), _WAIT_S, "all of them run")
-        time.sleep(2)
+        worker.calm_down()
         before, begun = worker.cpu_seconds(), time.monotonic()
-        time.sleep(_IDLE_S)
+        worker.live_for(_IDLE_S)
         return (worker.cpu_seconds() - before) / (time.monotonic() - begun)
 
 

@@ -29,6 +29,8 @@ JVM: Final = ("-Xms256M", "-Xmx2G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _START_S: Final = 90.0
 _STOP_S: Final = 30.0
 _POLL_S: Final = 0.005
+_CALM_S: Final = 1.0
+_CALM_CORES: Final = 0.5
 
 
 class ConnectProcess:
@@ -41,21 +43,20 @@ class ConnectProcess:
 
     def wait_until_up(self) -> None:
         """Until connectors can be made."""
-        self.wait(lambda: self._answers("/connectors"), _START_S, "the worker answers")
+        self.wait(lambda: self._answers("/health"), _START_S, "the worker is ready")
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
         """Make a connector; retried while the workers rebalance."""
-        deadline = time.monotonic() + _START_S
-        while True:
-            body = json.dumps({"name": name, "config": dict(config)})
-            found = self._client.post(
-                "/connectors", content=body, headers={"Content-Type": "application/json"}
-            )
-            if found.status_code == httpx.codes.CREATED:
-                return
-            if found.status_code != httpx.codes.CONFLICT or time.monotonic() > deadline:
+        body = json.dumps({"name": name, "config": dict(config)})
+        headers = {"Content-Type": "application/json"}
+
+        def is_made() -> bool:
+            found = self._client.post("/connectors", content=body, headers=headers)
+            if found.status_code not in (httpx.codes.CREATED, httpx.codes.CONFLICT):
                 raise RuntimeError(f"{self.name}: {found.status_code} {found.text}")
-            time.sleep(_POLL_S)
+            return found.status_code == httpx.codes.CREATED
+
+        self.wait(is_made, _START_S, f"{name} is created")
 
     def is_running(self, name: str) -> bool:
         """Whether a connector and a task of it run."""
@@ -72,10 +73,12 @@ class ConnectProcess:
         self._client.delete(f"/connectors/{name}")
 
     def pids(self) -> list[int]:
-        """The worker's process and its children's."""
-        own = self.process.pid
-        children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
-        return [own, *map(int, children)]
+        """The worker's process and all that come of it: tasks are forks of one of its children."""
+        found = [self.process.pid]
+        for pid in found:
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        return found
 
     def cpu_seconds(self) -> float:
         found = 0.0
@@ -92,11 +95,24 @@ class ConnectProcess:
         """Returns as soon as it holds."""
         deadline = time.monotonic() + timeout_s
         while not holds():
-            if self.process.poll() is not None:
-                raise RuntimeError(f"{self.name} ended with {self.process.returncode}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.name}: not within {timeout_s} s: {what}")
-            time.sleep(_POLL_S)
+            self.live_for(_POLL_S)
+
+    def live_for(self, seconds: float) -> None:
+        """Let the worker work for so long; RuntimeError if it ends meanwhile."""
+        with suppress(subprocess.TimeoutExpired):
+            raise RuntimeError(f"{self.name} ended with {self.process.wait(seconds)}")
+
+    def calm_down(self) -> None:
+        """Returns when the worker is done with what it was asked for."""
+
+        def is_calm() -> bool:
+            before, begun = self.cpu_seconds(), time.monotonic()
+            self.live_for(_CALM_S)
+            return self.cpu_seconds() - before < _CALM_CORES * (time.monotonic() - begun)
+
+        self.wait(is_calm, _START_S, "it is calm")
 
     def stop(self) -> None:
         self._client.close()
