@@ -2,6 +2,7 @@
 
 `Numbers` gives records 0, 1, 2, ... to `count`, or fails on the way; `Lines` appends the values of
 its records to a file, one a line; `Audited` gives nothing and finds tasks that run twice.
+`Leased` is a config provider whose values are to be read again after a moment.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import fcntl
 import os
 import time
 
+from moldau.connect.api import ConfigProvider, ProvidedValues
 from moldau.connect import (
     ConfigModel, ConnectError, RetriableError, SinkConnector, SinkTask, SourceConnector,
     SourceRecord, SourceTask, key,
@@ -68,6 +70,13 @@ class NumbersTask(SourceTask):
 
     def stop(self):
         pass
+
+
+class Leased(ConfigProvider):
+    def get(self, path, keys):
+        with open(path) as file:
+            value = file.read().strip()
+        return ProvidedValues(dict.fromkeys(keys, value), 100)
 
 
 class AuditedConfig(ConfigModel):
@@ -150,6 +159,9 @@ ENTRY_POINTS = """[moldau.connectors]
 Numbers = thirdparty_numbers:Numbers
 Lines = thirdparty_numbers:Lines
 Audited = thirdparty_numbers:Audited
+
+[moldau.config_providers]
+Leased = thirdparty_numbers:Leased
 """
 
 

@@ -32,7 +32,8 @@ def worker(moldau_broker: SyncEmbeddedBroker, packages: Path) -> Iterator[Worker
     java = "org.apache.kafka.common.config.provider.FileConfigProvider"
     settings = {
         "task.isolation": "thread",
-        "config.providers": "file",
+        "config.providers": "file,leased",
+        "config.providers.leased.class": "Leased",
         "config.providers.file.class": java,
         "config.providers.file.param.allowed.paths": str(packages),
     }
@@ -223,6 +224,30 @@ def test_secrets_are_resolved_where_they_are_used_and_told_to_nobody(
     refused(worker.ask("PUT", f"{one}/config", elsewhere), 400, "secret")
 
 
+def test_an_outdated_value_restarts_the_connector_and_its_tasks(
+    worker: Worker, name: str, tmp_path: Path
+) -> None:
+    count = tmp_path / "count"
+    count.write_text("3")
+    config = {**numbers(name, 0), "count": f"${{leased:{count}:count}}"}
+    one = f"/connectors/{name}"
+    worker.create(name, config)
+    wait_until(lambda: next_of(worker, name) == 3, "the first value counts")
+    assert worker.ask("GET", f"{one}/config")[1]["count"] == config["count"]
+
+    count.write_text("8")
+
+    wait_until(lambda: next_of(worker, name) == 8, "the new value counts")
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    worker.ask("DELETE", one)
+
+
+def next_of(worker: Worker, name: str) -> int | None:
+    """Where the only task of `Numbers` goes on; None while nothing is stored."""
+    _, body = worker.ask("GET", f"/connectors/{name}/offsets")
+    return body["offsets"][0]["offset"]["next"] if body["offsets"] else None
+
+
 def test_internal_requests_of_strangers_are_refused(worker: Worker, name: str) -> None:
     worker.create(name, numbers(name, 1))
 
@@ -304,6 +329,36 @@ def test_the_status_table_is_what_people_see(worker: Worker, name: str, tmp_path
     gone = connect("pause", name, "--url", worker.url)
     assert gone.returncode == 1
     assert gone.stderr == f"moldau: Unknown connector {name}\n"
+
+
+def test_a_task_that_tries_again_says_what_it_waits_for(
+    worker: Worker, name: str, tmp_path: Path
+) -> None:
+    busy, out = tmp_path / "busy", tmp_path / "out"
+    busy.touch()
+    worker.create(f"{name}-source", numbers(name, 5))
+    worker.create(name, lines(name, out, busy_file=str(busy)))
+    worker.create(f"{name}-full", {"connector.class": "FileStreamSink", "file": "/dev/full",
+                                   "topics": name})  # fmt: skip
+
+    wait_until(lambda: waits_for(worker, name).startswith("busy -> "), "it is busy")
+    wait_until(lambda: "No space left" in waits_for(worker, f"{name}-full"), "the disk is full")
+    done = connect("status", name, f"{name}-full", "--url", worker.url)
+    assert done.returncode == 0
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(name)]
+    assert [row[2] for row in rows if len(row) > 2] == ["RETRYING", "RETRYING"]
+    assert "cannot write /dev/full" in done.stdout
+    busy.unlink()
+
+    wait_until(lambda: waits_for(worker, name) == "", "it has worked")
+    wait_until(lambda: len(content(out)) == 5, "all lines are there")
+    worker.ask("DELETE", f"/connectors/{name}-full")
+
+
+def waits_for(worker: Worker, name: str) -> str:
+    """What its first task tries again, and why."""
+    tasks = worker.ask("GET", "/v1/connectors")[1][name]["tasks"]
+    return str(tasks[0].get("waits_for", "")) if tasks else ""
 
 
 def test_configs_are_checked_without_a_worker(packages: Path, tmp_path: Path, name: str) -> None:

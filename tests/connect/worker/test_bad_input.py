@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client.sync import Admin, Producer
+from moldau.client import TopicPartition
+from moldau.client.sync import Admin, Consumer, Producer
 from moldau.connect.errors import RetriableError
 from moldau.connectors.file.sink import FileStreamSinkTask
+from moldau.errors.codes import KafkaError
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.worker.test_end_to_end import Scene, content
@@ -57,8 +59,9 @@ def create_bad_ones(worker: Worker, name: str, folder: Path) -> None:
 
 @pytest.mark.real
 def test_bad_connectors_fail_with_a_cause_and_the_others_work_on(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
-) -> None:
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     scene = Scene(moldau_broker, moldau_topic, {})
     name, lines, out = scene.name, tmp_path / "lines", tmp_path / "out"
     bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
@@ -84,6 +87,51 @@ def test_bad_connectors_fail_with_a_cause_and_the_others_work_on(
         worker.wait_for(f"{name}-to", "RUNNING", "RUNNING")
         _, shown = worker.ask("GET", "/connectors?expand=status&expand=info")
         assert SECRET not in json.dumps(shown)
+        for path in ("", "/config", "/tasks", "/tasks/0/status"):
+            status, body = worker.ask("GET", f"/connectors/{name}-away{path}")
+            assert (status, SECRET in json.dumps(body)) == (200, False)
+        assert SECRET not in json.dumps(worker.ask("GET", "/v1/connectors"))
+        assert SECRET not in worker.client.get("/metrics").text
+    logged = capfd.readouterr().err
+    assert "task failed" in logged
+    assert SECRET not in logged
+
+
+@pytest.mark.real
+def test_a_source_goes_on_when_its_topic_was_deleted(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    scene = Scene(moldau_broker, moldau_topic, {})
+    name, lines = scene.name, tmp_path / "lines"
+    bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    lines.write_text("before\n")
+    with scene.worker(task_isolation="thread") as worker, Admin(bootstrap) as admin:
+        worker.create("from", {"connector.class": "FileStreamSource", "file": str(lines),
+                               "topic": name, "poll.interval.ms": "100"})  # fmt: skip
+        wait_until(lambda: values(bootstrap, name) == ["before"], "the first line is there")
+        admin.delete_topics([name])
+        with lines.open("a") as file:
+            file.write("after\n")
+
+        wait_until(lambda: values(bootstrap, name) == ["after"], "it goes on in a new topic")
+        worker.wait_for("from", "RUNNING", "RUNNING")
+
+
+def values(bootstrap: dict[str, str], topic: str) -> list[str]:
+    """All of the topic's only partition; none while there is no topic."""
+    with Consumer({**bootstrap, "auto.offset.reset": "earliest"}) as consumer:
+        if topic not in {each.name for each in consumer.list_topics()}:
+            return []
+        consumer.assign([(topic, 0)])
+        try:
+            end = consumer.end_offsets([(topic, 0)])[TopicPartition(topic, 0)]
+            found: list[str] = []
+            while len(found) < end:
+                for part in consumer.poll(1.0):
+                    found += [bytes(raw.value or b"").decode() for raw in part.records]
+        except KafkaError:
+            return []
+    return found
 
 
 def ours(out: Path) -> list[str]:

@@ -26,7 +26,7 @@ from moldau.connect.api.connector import (
 )
 from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
 from moldau.connect.api.plugin import Plugin
-from moldau.connect.api.provider import ConfigProvider
+from moldau.connect.api.provider import ConfigProvider, ProvidedValues
 from moldau.connect.api.record import ConnectRecord, SinkRecord, SourceRecord
 from moldau.connect.api.task import (
     ErrantRecordReporter,
@@ -66,6 +66,7 @@ __all__ = [
     "Plugin",
     "Predicate",
     "Problem",
+    "ProvidedValues",
     "RetriableError",
     "Schema",
     "SchemaAndValue",

@@ -13,6 +13,7 @@ from moldau.connect.commands.api import Rest, add_json, add_url
 HEADER = ("CONNECTOR", "TYPE", "STATE", "TASKS", "LAG", "RATE/S", "RESTARTS", "GUARANTEE", "ERROR")
 TASK_HEADER = ("TASK", "STATE", "WORKER", "LAG", "RATE/S", "RESTARTS", "ERROR")
 _FAILED = "FAILED"
+RETRYING = "RETRYING"
 
 
 def configure(actions: Any) -> None:
@@ -70,10 +71,12 @@ def row_of(name: str, connector: dict[str, Any]) -> Sequence[str]:
     """A connector in one line."""
     tasks = connector["tasks"]
     running = sum(task["state"] == "RUNNING" for task in tasks)
-    error = next((each["error"] for each in (connector, *tasks) if each.get("error")), None)
+    error = next((shown for each in (connector, *tasks) if (shown := error_of(each))), None)
     state = connector["state"]
     if state == "RUNNING" and any(task["state"] == _FAILED for task in tasks):
         state = "DEGRADED" if running else _FAILED
+    elif state == "RUNNING" and any(map(is_retrying, tasks)):
+        state = RETRYING
     return (
         name,
         connector["type"],
@@ -90,13 +93,23 @@ def row_of(name: str, connector: dict[str, Any]) -> Sequence[str]:
 def task_row(task: dict[str, Any]) -> Sequence[str]:
     return (
         str(task["id"]),
-        task["state"],
+        RETRYING if is_retrying(task) else task["state"],
         task["worker_id"],
         _shown(task.get("lag")),
         _shown(task.get("rate")),
         str(task.get("restarts", 0)) + _next(task),
-        task.get("error") or "-",
+        error_of(task) or "-",
     )
+
+
+def is_retrying(task: dict[str, Any]) -> bool:
+    """Whether it runs, but waits for something that may pass by itself."""
+    return task["state"] == "RUNNING" and bool(task.get("waits_for"))
+
+
+def error_of(part: dict[str, Any]) -> str | None:
+    """In one line: why it has failed, or what it waits for."""
+    return part.get("error") or part.get("waits_for")
 
 
 def _next(task: dict[str, Any]) -> str:

@@ -155,6 +155,7 @@ class Operations:
         image = self.herder.configs.image
         if not may_replace and image.get(name) is not None:
             raise Conflict(f"Connector {name} already exists")
+        self.herder.expect(config)
         infos = await self.validate(config)
         if infos.error_count:
             raise BadRequest(invalid_text(infos))

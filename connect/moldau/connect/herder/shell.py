@@ -44,6 +44,7 @@ SendTasks = Callable[[str, SessionKey, str, list[dict[str, str]]], Coroutine[Any
 RETRY_S: Final = 1.0
 STATUS_RETRY_S: Final = 1.0
 STOP_S: Final = 1.0
+RELOAD_MS_MIN: Final = 1_000
 
 
 class Herder:
@@ -72,6 +73,8 @@ class Herder:
         self._failed: set[What] = set()
         self._fenced: dict[What, int] = {}
         """The generation of this worker in which a task was fenced."""
+        self._outdated: dict[str, int] = {}
+        """When values of a connector's config have to be read again."""
         self._restarts: set[What] = set()
         self._owed: asyncio.Queue[tuple[What, Status | None]] = asyncio.Queue()
         self.send_tasks: SendTasks = _nobody
@@ -80,13 +83,14 @@ class Herder:
         self._tasks: list[asyncio.Task[None]] = []
         self._publishing: dict[str, asyncio.Task[None]] = {}
         self._versions: dict[str, str | None] = {}
+        self._preparing: asyncio.Task[None] | None = None
         self.is_ready = False
 
     # Life
 
     async def start(self) -> None:
         """The stores are read, and work begins."""
-        await self.worker.start()
+        self._preparing = self.runtime.spawn(self.worker.start(), name="herder prepare tasks")
         self.stage = "reading the internal topics"
         await self.statuses.log.start(self.statuses.image.apply)
         await self.offsets.log.start(self.offsets.image.apply)
@@ -96,6 +100,8 @@ class Herder:
         self.stage = "joining the group of workers"
         self._spawn(self._write_statuses(), "statuses")
         await self.membership.start()
+        self.stage = "importing what tasks need"
+        await self._preparing
         self.stage = "running"
         self.is_ready = True
         self._spawn(self._reconcile_forever(), "reconcile")
@@ -107,6 +113,8 @@ class Herder:
         """Stop what runs, say so, and leave."""
         self.is_ready = False
         self.stage = "stopping"
+        if self._preparing is not None:
+            self._preparing.cancel()
         reconciling = self._tasks[1:]
         for each in [*reconciling, *self._publishing.values()]:
             each.cancel()
@@ -139,6 +147,15 @@ class Herder:
         for namespace, level in levels:
             with suppress(MoldauError, ValueError):
                 self.loggers.set_levels({namespace: parse_level(level)})
+
+    def waits_for(self, task: TaskId) -> str | None:
+        """Why a task that runs here tries something again, without secrets; None if it does not."""
+        cause = self.worker.waits_for(task)
+        return None if cause is None else without(cause, self._secrets(task.connector))
+
+    def expect(self, config: Mapping[str, str | None]) -> None:
+        """A connector with this config may be created."""
+        self.runtime.spawn(self.worker.expect(config), name="herder expect tasks")
 
     def is_here(self, task: TaskId) -> bool:
         """Whether this worker runs it."""
@@ -173,6 +190,7 @@ class Herder:
 
     def _next_restart_s(self) -> float | None:
         due = [each.due_ms for each in self.histories.values() if each.due_ms is not None]
+        due += self._outdated.values()
         return None if not due else max(0.0, (min(due) - self.now_ms()) / 1000)
 
     def now_ms(self) -> int:
@@ -182,6 +200,7 @@ class Herder:
     async def _reconcile(self) -> None:
         image = self.configs.image
         await self._renew_session_key()
+        await self._reload_outdated()
         wanted = plan.wanted(image, self.membership.assignment(image))
         self._take_restart_requests(wanted)
         self._take_due_restarts()
@@ -206,6 +225,17 @@ class Herder:
         if is_outdated(self.configs.image.session_key, now_ms, ttl_ms):
             key = base64.b64encode(self.runtime.random.randbytes(KEY_BYTES)).decode()
             await self.configs.put_session_key(key, DEFAULT_ALGORITHM, now_ms)
+
+    async def _reload_outdated(self) -> None:
+        """Restart connectors, and their tasks everywhere, whose config holds an outdated value."""
+        now_ms = self.now_ms()
+        for name, due_ms in list(self._outdated.items()):
+            if name not in self._running:
+                del self._outdated[name]
+            elif due_ms <= now_ms:
+                self.log.info("values of the config are read again", connector=name)
+                await self.request_restarts(RestartRequest(name, True, False))
+                del self._outdated[name]
 
     async def stopped(self, given_up: Assignment) -> None:
         """Returns when none of it runs here."""
@@ -399,6 +429,11 @@ class Herder:
         run = self._running.get(name)
         if isinstance(run, ConnectorRun) and run.target is TargetState.STARTED:
             self._begin_connector(name, run)
+
+    def on_outdated(self, name: str, after_ms: int) -> None:
+        """A value of the connector's config holds for so long (`config.action.reload=restart`)."""
+        self._outdated[name] = self.now_ms() + max(RELOAD_MS_MIN, after_ms)
+        self.wake()
 
     def on_connector_error(self, name: str, error: Exception) -> None:
         if name in self._running:

@@ -2,7 +2,8 @@
 
 Worker to task: `start` (a `TaskSpec`), `pause`, `resume`, `stop` (with `why`, a `StopFor`),
 `answer` (to a question).
-Task to worker: `state`, `ask` (the store of offsets), `topics` in use, `metrics`, `stopped`.
+Task to worker: `state`, `ask` (the store of offsets), `topics` in use, `metrics`, `waiting` (what
+is tried again, and why), `stopped`.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ class TaskRunner(ABC):
         self.is_paused = spec.is_paused
         self._metrics_ms = 0
         self._told: dict[str, float] = {}
+        self._waits_for: str | None = None
 
     # The life of a task
 
@@ -139,6 +140,13 @@ class TaskRunner(ABC):
         if metrics != self._told:
             self._told = metrics
             self.link.tell("metrics", values=metrics)
+
+    def tell_waiting(self, error: Exception | None) -> None:
+        """Something is tried again because of this; None: it has worked."""
+        cause = None if error is None else self._shown(error)
+        if cause != self._waits_for:
+            self._waits_for = cause
+            self.link.tell("waiting", cause=cause)
 
     def _shown(self, error: BaseException) -> str:
         return trace_of(error, self.secrets).split("\n", 1)[0]

@@ -106,6 +106,7 @@ class SinkRunner(TaskRunner):
         self._is_subscribed = False
         self._has_left = False
         self.is_held = False
+        self._is_flush_failing = False
         self.assigned: set[TopicPartition] = set()
         self._pending: list[SinkRecord] = []
         self._reached: dict[TopicPartition, int] = {}
@@ -268,6 +269,8 @@ class SinkRunner(TaskRunner):
         self._reached = {}
         self._again_ms = 0
         self._release()
+        if batch and not self._is_flush_failing:
+            self.tell_waiting(None)
 
     def _hold(self, error: Exception) -> None:
         asked_ms = self._context.timeout_ms
@@ -275,6 +278,7 @@ class SinkRunner(TaskRunner):
         self._again_ms = self.now_ms() + wait_ms
         self._parts.tolerance.counts.retries += 1
         self.log.warn("the records are put again", error=self._shown(error), in_ms=wait_ms)
+        self.tell_waiting(error)
         if not self.is_held:
             self.is_held = True
             self.consumer.pause(list(self.assigned))
@@ -347,9 +351,14 @@ class SinkRunner(TaskRunner):
             if is_last:
                 raise
             self.log.warn("flush failed, going back to what is committed", error=self._shown(error))
+            self._is_flush_failing = True
+            self.tell_waiting(error)
             for where in list(done):
                 self._go_to(where, self._committed.get(where, self._began.get(where, 0)))
             return
+        self._is_flush_failing = False
+        if not self.is_held:
+            self.tell_waiting(None)
         if self._dead_letters is not None:
             self._dead_letters.settle()
         self._originals.clear_if(not self._pending)

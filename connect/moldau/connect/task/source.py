@@ -123,8 +123,10 @@ class SourceRunner(TaskRunner):
         except RetriableError as error:
             self.log.warn("the source is polled again", error=self._shown(error))
             self._parts.tolerance.counts.retries += 1
+            self.tell_waiting(error)
             self.wait_ms(RETRY_MS)
             return None
+        self.tell_waiting(None)
         self._counts["polled"] += len(records or ())
         return records
 

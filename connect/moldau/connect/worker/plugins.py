@@ -38,18 +38,26 @@ def resolved(config: Mapping[str, str], worker: Mapping[str, str]) -> Resolved:
 
     ConfigError names the settings whose references cannot be resolved, and no value.
     """
+    props, secrets, _ = resolved_for_a_time(config, worker)
+    return props, secrets
+
+
+def resolved_for_a_time(
+    config: Mapping[str, str], worker: Mapping[str, str]
+) -> tuple[dict[str, str], set[str], int | None]:
+    """The same, and after how many milliseconds a value may be outdated; None: never."""
     if not any("${" in value for value in config.values()):
-        return dict(config), set()
+        return dict(config), set(), None
     resolver = Resolver.of(catalogue(), worker)
     try:
-        props = resolver.resolve(config).props
+        props, ttl_ms = resolver.resolve(config)
         references = {
             found.group() for value in config.values() for found in _REFERENCE.finditer(value)
         }
         given = {text: resolver.resolve({"": text}).props[""] for text in references}
     finally:
         resolver.close()
-    return props, {value for text, value in given.items() if value and value != text}
+    return props, {value for text, value in given.items() if value and value != text}, ttl_ms
 
 
 def secret_values(config: Mapping[str, str]) -> set[str]:

@@ -8,7 +8,7 @@ that nobody asked for is told as FAILED with its cause.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -23,7 +23,7 @@ from moldau.connect.task.settings import whole
 from moldau.connect.worker.connector import ConnectorThread, Context
 from moldau.connect.worker.eviction import evict
 from moldau.connect.worker.hosts import PRELOADED, Host, ProcessHost, ThreadHost
-from moldau.connect.worker.plugins import connector_class, resolved
+from moldau.connect.worker.plugins import connector_class, resolved_for_a_time
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
@@ -47,6 +47,8 @@ class Listener(Protocol):
 
     def on_reconfiguration(self, name: str) -> None: ...
 
+    def on_outdated(self, name: str, after_ms: int) -> None: ...
+
     def on_topics(self, task: TaskId, topics: list[str]) -> None: ...
 
     async def on_question(self, task: TaskId, message: Message) -> Any: ...
@@ -66,6 +68,8 @@ class _Task:
     metrics: dict[str, float] = field(default_factory=dict)
     told_at: float = 0.0
     rate: float | None = None
+    waits_for: str | None = None
+    """Why the task tries something again, in one line; None while it does not."""
 
 
 class Worker:
@@ -85,9 +89,27 @@ class Worker:
         self._forks = ForkServer(PRELOADED, self._on_no_fork)
 
     async def start(self) -> None:
-        """Get ready for tasks."""
+        """Returns when tasks can begin at once."""
         if self._settings.get("task.isolation") == "process":
             await self._forks.prepare()
+
+    async def expect(self, config: Mapping[str, str | None]) -> None:
+        """Have what the tasks of a connector need imported by the time that they are wanted."""
+        props = {name: value for name, value in config.items() if value is not None}
+        if self._isolation(props) != "process":
+            return
+
+        def modules() -> Sequence[str]:
+            try:
+                return connector_class(props).task_modules
+            except MoldauError:
+                return ()  # whoever validates the config says what is wrong
+
+        await self._forks.prepare(await self._runtime.run_blocking(modules))
+
+    def _isolation(self, config: Mapping[str, str]) -> str:
+        own = config.get("task.isolation")
+        return self._settings.get("task.isolation", "process") if own is None else own
 
     def _on_no_fork(self, why: str) -> None:
         self._log.warn("tasks start slower, in fresh interpreters", why=why)
@@ -112,7 +134,9 @@ class Worker:
         )
 
         def start() -> str | None:
-            props, _ = resolved(config, self._settings)
+            props, _, ttl_ms = resolved_for_a_time(config, self._settings)
+            if ttl_ms is not None and config.get("config.action.reload", "restart") == "restart":
+                loop.call_soon_threadsafe(self._listener.on_outdated, name, ttl_ms)
             connector = connector_class(config)()
             connector.initialize(context)
             thread.connector, thread.props = connector, props
@@ -181,13 +205,10 @@ class Worker:
         """Begin; its states are told to the listener."""
         task = spec.id
         assert task not in self._tasks, "a task runs once at a time"
-        isolation = spec.connector_config.get(
-            "task.isolation", self._settings.get("task.isolation", "process")
-        )
         on_message: Callable[[Message], None] = lambda message: self._on_message(task, message)  # noqa: E731
         on_end: Callable[[str | None], None] = lambda cause: self._on_end(task, cause)  # noqa: E731
         host: Host
-        if isolation == "thread":
+        if self._isolation(spec.connector_config) == "thread":
             host = ThreadHost(self._loggers, on_message, on_end)
         else:
             host = ProcessHost(self._runtime, self._forks, on_message, on_end)
@@ -210,6 +231,8 @@ class Worker:
                     self._tell_state(task, message)
             case "metrics":
                 self._on_metrics(run, message["values"])
+            case "waiting":
+                run.waits_for = message["cause"]
             case "topics":
                 self._listener.on_topics(task, message["topics"])
             case "ask":
@@ -300,6 +323,11 @@ class Worker:
             return None
         is_old = self._runtime.clock.monotonic() - run.told_at > QUIET_S
         return 0.0 if is_old else run.rate
+
+    def waits_for(self, task: TaskId) -> str | None:
+        """Why the task tries something again, in one line; None if it does not."""
+        run = self._tasks.get(task)
+        return None if run is None else run.waits_for
 
     def pid(self, task: TaskId) -> int | None:
         """The process of the task, if it has one of its own."""
