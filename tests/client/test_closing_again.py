@@ -79,20 +79,25 @@ def test_the_close_after_a_cancelled_one_says_what_was_not_sent(
 def test_the_close_after_one_that_was_cancelled_as_it_ended_says_what_had_failed() -> None:
     async def main(runtime: Runtime) -> None:
         sender = await opened(runtime)
-        sender._sender._failure = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "mine")
-        sender._sender._failures = 2
+        for _ in range(2):
+            await sender.send("t", b"v", partition=0)
+        await asyncio.sleep(5)
         closing = asyncio.create_task(sender.aclose())
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert sender._sender.is_closed
         closing.cancel()
         await asyncio.wait([closing])
         assert closing.cancelled()
-        with pytest.raises(KafkaError, match="mine") as caught:
+        with pytest.raises(KafkaError) as caught:
             await sender.aclose()
+        assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert caught.value.context["failed_records"] == 2
         await sender.aclose()
 
     with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         world.run_client(main)
 
 

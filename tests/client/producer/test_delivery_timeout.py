@@ -89,10 +89,12 @@ def test_what_takes_records_still_is_too_late_in_its_time_as_well() -> None:
     sender = Sender(linger_s=60.0, delivery_timeout_s=10.0)
     batch = sender.accumulator.begin(sender.accumulator.queue(T0), 0.0, 0, None, b"v", ())
     assert sender.accumulator.next_wake(0.0) == 10.0
-    assert sender.accumulator.expire(9.9) == []
-    assert sender.accumulator.expire(10.0) == [batch]
+    sender.accumulator.expire(9.9)
+    assert sender.newly_failed() == []
+    sender.accumulator.expire(10.0)
+    assert sender.newly_failed() == [batch]
     assert batch.error is not None
     assert batch.error.code is ErrorCode.REQUEST_TIMED_OUT
     assert batch.error.context["records"] == 1
     assert sender.accumulator.next_wake(10.0) is None
-    assert sender.accumulator.used_bytes == 0
+    assert sender.accumulator.buffer.used_bytes == 0

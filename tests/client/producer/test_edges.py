@@ -36,13 +36,13 @@ def records(log: Log) -> Iterable[Record]:
 
 def fill(sender: Producer) -> int:
     """As if all memory were used; what was used before."""
-    used = sender._accumulator.used_bytes
-    sender._accumulator.used_bytes = sender._accumulator.options.memory_bytes
+    used = sender._accumulator.buffer.used_bytes
+    sender._accumulator.buffer.used_bytes = sender._accumulator.options.memory_bytes
     return used
 
 
 def free(sender: Producer, used: int) -> None:
-    sender._accumulator.used_bytes = used
+    sender._accumulator.buffer.used_bytes = used
     sender._sender._wake_senders()
 
 
@@ -148,7 +148,7 @@ def test_max_block_ms_is_the_bound_however_often_others_are_faster(many: bool) -
                 fill(sender)
             with pytest.raises(KafkaError, match=r"max\.block\.ms"):
                 await task
-            sender._accumulator.used_bytes = used
+            sender._accumulator.buffer.used_bytes = used
             return runtime.clock.monotonic() - start
 
     with ClientWorld() as world:
@@ -409,7 +409,7 @@ def test_an_interceptor_hears_once_of_each_record_whatever_became_of_it() -> Non
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            sender._accumulator.used_bytes = 0
+            sender._accumulator.buffer.used_bytes = 0
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])

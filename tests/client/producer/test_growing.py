@@ -7,8 +7,9 @@ from random import Random
 import pytest
 
 from moldau.client.producer.accumulator import WAITS_S
-from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.producer.batch import Batch
 from moldau.client.producer.producer import Producer
+from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.runs import Rows
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
@@ -76,7 +77,7 @@ def test_none_grows_that_may_not(changed: dict[str, int]) -> None:
 def test_none_grows_beyond_the_memory() -> None:
     sender = growing(memory_bytes=2 * STEP)
     add(sender, IN_A_STEP + 1)
-    used_bytes = sender.accumulator.used_bytes
+    used_bytes = sender.accumulator.buffer.used_bytes
     assert used_bytes <= 2 * STEP
     queue = sender.accumulator.queue(T0)
     batch = queue.open
@@ -85,7 +86,7 @@ def test_none_grows_beyond_the_memory() -> None:
         pass
     sender.accumulator.full(queue)
     assert queue.open is None, "sealed, as there is no memory for a step"
-    assert sender.accumulator.used_bytes <= 2 * STEP
+    assert sender.accumulator.buffer.used_bytes <= 2 * STEP
 
 
 def test_none_grows_where_the_broker_has_refused_large_ones() -> None:
@@ -116,7 +117,8 @@ def test_it_goes_also_when_the_one_in_front_has_failed() -> None:
     add(sender, IN_A_STEP)
     sender.now = 50.0
     grown = add(sender, IN_A_STEP + 1)[-1]
-    assert len(sender.accumulator.expire(100.0)) == 1, "the first one"
+    sender.accumulator.expire(100.0)
+    assert len(sender.newly_failed()) == 1, "the first one"
     sender.accumulator.queue(T0).not_before = 0.0
     assert sender.sent(100.0) == [grown]
 
@@ -151,7 +153,8 @@ def test_but_not_for_long_because_it_is_too_late_with_its_first_record(linger_s:
         sender.now = step * 0.05
         (batch,) = add(sender)
         begun[batch] = sender.now  # of the latest record
-        for late in sender.accumulator.expire(sender.now):
+        sender.accumulator.expire(sender.now)
+        for late in sender.newly_failed():
             ended[late] = sender.now
         sender.drain()
     assert front in ended
@@ -245,7 +248,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
                 if start < len(run):
                     sender.accumulator.full(queue)
         sender.accumulator.expire(sender.now)
-        assert sender.accumulator.used_bytes <= sender.accumulator.options.memory_bytes
+        assert sender.accumulator.buffer.used_bytes <= sender.accumulator.options.memory_bytes
         for batch in sender.sent():
             largest = max(largest, batch.reserved_bytes)
             pipeline.append((batch, *wire.arrive(batch)))
@@ -261,4 +264,4 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
             assert b"%04d" % number in values
     assert STEP < largest <= GROWN
     sender.drain()
-    assert sender.accumulator.used_bytes == 0
+    assert sender.accumulator.buffer.used_bytes == 0

@@ -27,7 +27,8 @@ def test_a_batch_that_was_always_answered_goes_on_behind_one_that_may_be_on_its_
     assert sender.sent() == [first, second]
     sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     sender.refuse(first, ErrorCode.NETWORK_EXCEPTION)
-    assert sender.accumulator.expire(11.0) == [first]
+    sender.accumulator.expire(11.0)
+    assert sender.newly_failed() == [first]
     assert sender.sent(11.0) == [second]
     assert sequence(second) == (1, 0), "what was sent first was refused"
     sender.acknowledge(second)
@@ -40,7 +41,8 @@ def test_behind_one_that_is_refused_whenever_it_arrives_a_batch_goes_on(code: Er
     for batch in (first, second):
         sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
     assert sender.sent(6.0) == [first]
-    assert sender.refuse(first, code) is first
+    sender.refuse(first, code)
+    assert sender.newly_failed() == [first]
     assert sender.sent(7.0) == [second]
     sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert sender.sent(8.0) == [second]
@@ -53,7 +55,8 @@ def test_where_all_were_answered_nothing_is_on_its_way() -> None:
     sender, first, second = under_way()
     for batch in (first, second):
         sender.refuse(batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert sender.accumulator.expire(11.0) == [first]
+    sender.accumulator.expire(11.0)
+    assert sender.newly_failed() == [first]
     assert sender.sent(11.0) == [second]
     sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert sender.sent(12.0) == [second]
@@ -64,6 +67,7 @@ def test_what_has_failed_cannot_arrive_once_one_behind_it_is_stored() -> None:
     sender, first, second = under_way()
     sender.refuse(first, ErrorCode.NETWORK_EXCEPTION)
     sender.acknowledge(second)
-    assert sender.accumulator.expire(11.0) == [first]
+    sender.accumulator.expire(11.0)
+    assert sender.newly_failed() == [first]
     queue = sender.accumulator.queue(T0)
     assert (queue.hung_number, queue.has_hung) == (first.number, False)

@@ -167,7 +167,7 @@ async def fail_unseen(delivery: Delivery) -> None:
         waiting.cancel()
 
     waiting = asyncio.create_task(wait_for(delivery))
-    delivery.batch.when_done(cancel, 0)
+    delivery.batch.when_done(cancel)
     await asyncio.wait([waiting])
     assert waiting.cancelled()
 
@@ -212,7 +212,7 @@ def test_who_awaits_all_that_fails_and_never_flushes_gathers_nothing() -> None:
             for _ in range(20):
                 with pytest.raises(KafkaError):
                     await (await sender.send_many("t", [b"v"] * 5, partition=0))
-            assert len(sender._sender._untold) == 1
+            assert len(sender._accumulator.buffer.failures._batches) == 1
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
@@ -758,7 +758,7 @@ def test_a_delivery_can_be_printed() -> None:
         async with producer(runtime) as sender:
             delivery: Delivery = await sender.send("t", b"v", partition=0)
             assert not delivery.is_done
-            assert "t-0 waits" in repr(delivery)
+            assert "t-0 open" in repr(delivery)
             assert (await delivery).offset == 0
             assert delivery.is_done
 

@@ -185,7 +185,7 @@ def test_acks_0_sends_all_there_is_and_no_batch_that_a_topic_may_refuse() -> Non
         async with producer(runtime, acks=0, max_request_size=100_000) as sender:
             await sender.send_many("t", [b"x" * 1000] * 2000, partition=0)
             await sender.flush(30.0)
-            return sender._accumulator.used_bytes
+            return sender._accumulator.buffer.used_bytes
 
     with ClientWorld() as world:
         logs = world.cluster.add_topic("t", [1])

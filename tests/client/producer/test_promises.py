@@ -376,9 +376,9 @@ def test_max_block_ms_is_one_budget_for_metadata_and_memory() -> None:
             await (await sender.send("t", b"0"))
             seconds = [await refused(runtime, sender.send("t", b"x", partition=3))]
             world.after(0.8, world.cluster.silence.clear)
-            sender._accumulator.used_bytes += sender._accumulator.options.memory_bytes
+            sender._accumulator.buffer.used_bytes += sender._accumulator.options.memory_bytes
             seconds.append(await refused(runtime, sender.send("other", b"x")))
-            sender._accumulator.used_bytes -= sender._accumulator.options.memory_bytes
+            sender._accumulator.buffer.used_bytes -= sender._accumulator.options.memory_bytes
             return seconds
 
     async def refused(runtime: Runtime, send: Any) -> float:
@@ -404,7 +404,7 @@ def test_each_who_asks_gets_an_error_of_its_own_with_the_same_cause() -> None:
         await sender.start()
         sent = [await sender.send("t", b"v") for _ in range(50)]
         many = await sender.send_many("t", [b"v"] * 3)
-        sent[0].batch.when_done(lambda: None, 1)
+        sent[0].batch.when_done(lambda: None)
         await sender.aclose(abort=True)
         sent[0].batch.error.__cause__ = OSError("why")  # type: ignore[union-attr]
         return [*[await failure(each) for each in sent], await failure(many), await failure(many)]
@@ -439,7 +439,7 @@ def test_who_gives_up_waiting_for_many_hides_no_failure_that_he_has_not_heard(
 
             await asyncio.sleep(1.0)
             if is_late:
-                many.parts[0][0].when_done(cancel, 0)
+                many.parts[0][0].when_done(cancel)
             else:
                 waiting.cancel()
                 await asyncio.wait([waiting])

@@ -170,7 +170,7 @@ def test_a_turn_that_is_not_taken_is_handed_on() -> None:
             used = fill(sender)
             tasks = [asyncio.ensure_future(sender.send_many("t", [b"%d" % n])) for n in range(3)]
             await spin(5)
-            sender._accumulator.used_bytes -= 2 * sender._accumulator.options.batch_bytes - 1
+            sender._accumulator.buffer.used_bytes -= 2 * sender._accumulator.options.batch_bytes - 1
             sender._sender._wake_senders()  # the first: there is room for no second batch
             tasks[0].cancel()
             await spin(5)
@@ -259,7 +259,7 @@ def test_who_waits_for_room_hears_of_the_close() -> None:
         tasks = [asyncio.ensure_future(sender.send("t", b"late")) for _ in range(3)]
         await spin(3)
         assert sender.metrics()["producer-metrics"]["waiting-threads"] == 3
-        sender._accumulator.used_bytes = used
+        sender._accumulator.buffer.used_bytes = used
         await sender.aclose(abort=True)
         for task in tasks:
             with pytest.raises(KafkaError, match="closed"):

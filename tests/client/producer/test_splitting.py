@@ -59,10 +59,12 @@ def test_the_parts_go_in_the_batch_s_place_with_its_sequences() -> None:
     batches = [begin(sender, numbers(at, at + 8)) for at in (0, 8, 16)]
     fresh = begin(sender, numbers(24, 26))
     assert sender.drain(room={1: 3}).requests != []
-    assert sender.refuse(batches[0], TOO_LARGE) is None
+    sender.refuse(batches[0], TOO_LARGE)
+    assert sender.newly_failed() == []
     assert sender.sent() == [], "what is under way behind it comes back first"
     for batch in batches[1:]:
-        assert sender.refuse(batch, OUT_OF_ORDER) is None
+        sender.refuse(batch, OUT_OF_ORDER)
+        assert sender.newly_failed() == []
     stored: list[bytes | None] = []
     expected = 0
     while len(stored) < 26:
@@ -76,7 +78,7 @@ def test_the_parts_go_in_the_batch_s_place_with_its_sequences() -> None:
     assert [each.error for each in (*batches, fresh)] == [None] * 4
     assert [sent_of(batches[0], index).offset for index in range(8)] == list(range(8))
     assert [sent_of(batches[1], index).offset for index in range(8)] == list(range(8, 16))
-    assert sender.accumulator.used_bytes == 0
+    assert sender.accumulator.buffer.used_bytes == 0
     assert sender.accumulator.unfinished() == []
 
 
@@ -121,15 +123,16 @@ def test_sequences_of_parts_wrap() -> None:
 def test_parts_take_memory_as_what_they_are_and_give_it_back() -> None:
     sender = wide(memory_bytes=1200)
     batch = begin(sender, numbers(0, 20))
-    before = sender.accumulator.used_bytes
+    before = sender.accumulator.buffer.used_bytes
     sender.sent()
     sender.refuse(batch, TOO_LARGE)
     parts = sender.accumulator.unfinished()
     assert len(parts) >= 2
-    assert sender.accumulator.used_bytes == sum(each.reserved_bytes for each in parts)
-    assert sender.accumulator.used_bytes < before + 100 * len(parts)
-    assert sender.accumulator.fail_all(KafkaError(ErrorCode.NETWORK_EXCEPTION)) == [batch]
-    assert (sender.accumulator.used_bytes, batch.untold) == (0, 20)
+    assert sender.accumulator.buffer.used_bytes == sum(each.reserved_bytes for each in parts)
+    assert sender.accumulator.buffer.used_bytes < before + 100 * len(parts)
+    sender.accumulator.fail_all(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+    assert (sender.accumulator.buffer.used_bytes, batch.unawaited) == (0, 20)
+    assert sender.failed() == (ErrorCode.NETWORK_EXCEPTION, 20)
 
 
 def test_one_record_that_is_too_large_fails_alone() -> None:
@@ -137,66 +140,56 @@ def test_one_record_that_is_too_large_fails_alone() -> None:
     values = [b"0", b"1", b"x" * 500, b"3"]
     batch = begin(sender, values)
     log = Log(leader=1, max_message_bytes=200)
-    untold = run_against(sender, log)
+    run_against(sender, log)
     assert log.values() == [b"0", b"1", b"3"]
-    assert untold == [batch]
-    assert batch.untold == 1
+    assert sender.failed() == (TOO_LARGE, 1)
     failed = [error_of(batch, index) for index in range(4)]
     assert [each.code if each else None for each in failed] == [None, None, TOO_LARGE, None]
     assert [sent_of(batch, index).offset for index in (0, 1, 3)] == [0, 1, 2]
     assert list(ranges_of(batch, 0, 2)) == [SentRange("t", 0, 0, 2)] or log.too_large > 2
     assert error_of(batch, 0, 4) is failed[2]
     assert error_of(batch, 0, 2) is None
-    assert sender.accumulator.used_bytes == 0
+    assert sender.accumulator.buffer.used_bytes == 0
 
 
-def run_against(sender: Sender, log: Log) -> list[Batch]:
-    """Until all is decided; what failed and nobody was told of."""
-    untold: list[Batch] = []
+def run_against(sender: Sender, log: Log) -> None:
+    """Until all is decided."""
     while sender.accumulator.unfinished():
         drained = sender.drain(sender.now + 10.0)
-        untold += drained.untold
         for batch in [each for request in drained.requests for each in request.batches]:
             assert batch.data is not None
             code, offset = log.append(bytes(batch.data))
-            ended = (
+            if code:
                 sender.refuse(batch, ErrorCode(code))
-                if code
-                else sender.accumulator.acknowledged(batch, offset, -1)
-            )
-            untold += [ended] if ended is not None else []
-    return untold + sender.accumulator.take_untold()
+            else:
+                sender.acknowledge(batch, offset)
 
 
-def test_who_is_told_of_all_its_records_is_told_once() -> None:
+@pytest.mark.parametrize("awaited", [(0, 3), (1, 1), (0, 1), (2, 1)])
+def test_of_a_batch_that_was_split_each_record_is_awaited_by_itself(
+    awaited: tuple[int, int],
+) -> None:
     sender = wide()
-    told: list[str] = []
+    called: list[str] = []
     batch = begin(sender, [b"0", b"x" * 500, b"2"])
-    batch.when_done(lambda: told.append("done"), 3)
-    assert run_against(sender, Log(leader=1, max_message_bytes=200)) == [batch]
-    assert told == ["done"]
-    assert batch.untold == 0
-
-
-def test_a_failure_is_rather_told_twice_than_not_at_all() -> None:
-    """Somebody waits for one record, and another one fails."""
-    sender = wide()
-    batch = begin(sender, [b"0", b"x" * 500, b"2"])
-    batch.when_done(lambda: None, 1)
-    assert run_against(sender, Log(leader=1, max_message_bytes=200)) == [batch]
-    assert batch.untold == 1
+    batch.when_done(lambda: called.append("done"))
+    run_against(sender, Log(leader=1, max_message_bytes=200))
+    assert called == ["done"]
+    batch.mark_awaited(*awaited)
+    first, count = awaited
+    assert batch.unawaited == (0 if first <= 1 < first + count else 1)
 
 
 def test_who_waits_for_a_part_hears_of_it_when_that_is_split_again() -> None:
     sender = wide()
     told: list[str] = []
     batch = begin(sender, numbers(0, 40))
-    batch.when_done(lambda: told.append("whole"), 0)
+    batch.when_done(lambda: told.append("whole"))
     sender.sent()
     sender.refuse(batch, TOO_LARGE)
     parts = sender.accumulator.unfinished()
     for part in parts:
-        part.when_done(lambda: told.append("part"), 0)
+        part.when_done(lambda: told.append("part"))
     log = Log(leader=1, max_message_bytes=150)
     run_against(sender, log)
     assert log.too_large > 0
@@ -212,11 +205,11 @@ def test_parts_that_are_late_fail_with_why() -> None:
     batch = begin(sender, numbers(0, 20))
     sender.sent()
     sender.refuse(batch, TOO_LARGE)
-    assert sender.accumulator.expire(10.0) == [batch]
+    sender.accumulator.expire(10.0)
     assert batch.error is not None
     assert batch.error.code is ErrorCode.REQUEST_TIMED_OUT
     assert "MESSAGE_TOO_LARGE" in str(batch.error.context["last_error"])
-    assert batch.untold == 20
+    assert sender.failed() == (ErrorCode.REQUEST_TIMED_OUT, 20)
 
 
 # What comes after it
@@ -256,7 +249,7 @@ def test_a_batch_that_has_to_wait_is_reckoned_with_once() -> None:
     while sent := sender.sent():
         for part in sent:
             sender.acknowledge(part)
-    fit = sender.accumulator._fits[sender.accumulator.queue(T0)]
+    fit = sender.accumulator.buffer.fits[sender.accumulator.queue(T0)]
     ratios = set()
     others = [sender.send(TopicPartition("t", index), bytes(900)) for index in (1, 2, 3)]
     begin(sender, [bytes(50)] * 4)
@@ -307,7 +300,8 @@ def test_a_batch_that_may_be_stored_is_not_stored_again_in_parts() -> None:
     assert log.append(bytes(batch.data or b"")) == (0, 0)
     sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
     log.max_message_bytes = 100
-    assert run_against(sender, log) == [batch]
+    run_against(sender, log)
+    assert sender.newly_failed() == [batch]
     assert log.values() == numbers(0, 8)
     assert batch.error is not None
     assert batch.error.code is OUT_OF_ORDER
@@ -329,7 +323,8 @@ def test_what_was_overtaken_is_not_told_as_stored_in_parts_either() -> None:
     sender.refuse(first, ErrorCode.REQUEST_TIMED_OUT)
     sender.acknowledge(second, 8)
     log.max_message_bytes = 100
-    assert run_against(sender, log) == [first]
+    run_against(sender, log)
+    assert sender.newly_failed() == [first]
     assert first.error is not None
     assert "it is unknown" in first.error.reason
     assert log.values() == numbers(0, 12)
@@ -353,7 +348,8 @@ def test_a_batch_whose_request_was_lost_is_split_all_the_same() -> None:
     batch = begin(sender, numbers(0, 20))
     sender.sent()
     sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
-    assert run_against(sender, log) == []
+    run_against(sender, log)
+    assert sender.newly_failed() == []
     assert log.values() == numbers(0, 20)
     assert batch.error is None
 
@@ -373,7 +369,6 @@ def test_whatever_happens_records_are_stored_in_order_and_once(
     log = Log(leader=1, max_message_bytes=random.choice([90, 150, 300, 600]))
     pipeline: list[tuple[Batch, bool, int, int]] = []
     records: dict[bytes, tuple[Batch, int]] = {}
-    untold: list[Batch] = []
     while len(records) < 200 or sender.accumulator.unfinished() or pipeline:
         sender.now += random.uniform(0, 0.3)
         if len(records) < 200 and random.random() < 0.6 and sender.accumulator.has_room:
@@ -390,29 +385,25 @@ def test_whatever_happens_records_are_stored_in_order_and_once(
             assert first == 0
             records |= {value: (batch, at) for at, value in enumerate(values[:count])}
             sender.accumulator.seal(queue)
-        untold += sender.accumulator.expire(sender.now)
+        sender.accumulator.expire(sender.now)
         drained = sender.drain()
-        untold += drained.untold
         for batch in [each for request in drained.requests for each in request.batches]:
             pipeline.append((batch, *_arrive(random, log, batch)))
         while pipeline and random.random() < 0.5:
             batch, is_answered, code, offset = pipeline.pop(0)
-            ended: list[Batch | None] = []
             if not is_answered:
                 for lost in (batch, *(each[0] for each in pipeline)):
-                    ended.append(sender.refuse(lost, ErrorCode.NETWORK_EXCEPTION))
+                    sender.refuse(lost, ErrorCode.NETWORK_EXCEPTION)
                 pipeline.clear()
                 if random.random() < 0.5:
                     forget(log)
             elif code:
-                ended.append(sender.refuse(batch, ErrorCode(code)))
+                sender.refuse(batch, ErrorCode(code))
             else:
-                ended.append(sender.accumulator.acknowledged(batch, offset, -1))
-            untold += [each for each in ended if each is not None]
-    drained = sender.drain()
-    untold += drained.untold
-    _check(log, records, untold, is_idempotent=is_idempotent)
-    assert sender.accumulator.used_bytes == 0
+                sender.acknowledge(batch, offset)
+    sender.drain()
+    _check(log, records, sender.failed(), is_idempotent=is_idempotent)
+    assert sender.accumulator.buffer.used_bytes == 0
     assert sender.accumulator.unfinished() == []
 
 
@@ -433,7 +424,11 @@ def _arrive(random: Random, log: Log, batch: Batch) -> tuple[bool, int, int]:
 
 
 def _check(
-    log: Log, records: dict[bytes, tuple[Batch, int]], untold: list[Batch], *, is_idempotent: bool
+    log: Log,
+    records: dict[bytes, tuple[Batch, int]],
+    raised: tuple[ErrorCode, int] | None,
+    *,
+    is_idempotent: bool,
 ) -> None:
     stored = [each or b"" for each in log.values()]
     if is_idempotent:
@@ -451,8 +446,7 @@ def _check(
         offset = sent_of(batch, index).offset
         if offset >= 0:
             assert stored[offset] == value, "it is where its delivery says"
-    assert len(untold) == len(set(untold))
-    assert sum(each.untold for each in untold) == failed, "flush hears of each that failed"
+    assert (raised[1] if raised else 0) == failed, "flush counts each that failed"
 
 
 # The whole producer

@@ -84,13 +84,13 @@ def test_it_fails_alone_and_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> No
     sent = [each for request in drained.requests for each in request.batches]
     assert sent == [batches[0], batches[3], other], "in the same turn"
     assert [sequence(batches[0]), sequence(batches[3])] == [(0, 0), (0, 1)]
-    assert drained.untold == batches[1:3]
+    assert sender.newly_failed() == batches[1:3]
     for batch in batches[1:3]:
         assert_is_named(batch)
     for batch in sent:
         sender.acknowledge(batch)
     assert sender.accumulator.is_idle
-    assert sender.accumulator.used_bytes == 0
+    assert sender.accumulator.buffer.used_bytes == 0
 
 
 def test_one_that_is_looked_at_for_its_size_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_one_that_is_looked_at_for_its_size_fails_alone(monkeypatch: pytest.Monk
     compress.fail(1)
     drained = sender.drain()
     assert [each.batches for each in drained.requests] == [[good]]
-    assert drained.untold == [bad]
+    assert sender.newly_failed() == [bad]
     assert_is_named(bad, 4)
     assert sequence(good) == (0, 40)
 
@@ -124,7 +124,7 @@ def test_one_that_cannot_be_split_before_it_is_sent_fails_alone(
         sender.acknowledge(part)
     broken(monkeypatch, where).fail(1)
     drained = sender.drain()
-    assert drained.untold == [bad]
+    assert sender.newly_failed() == [bad]
     assert_is_named(bad, 20)
     (part,) = (each for request in drained.requests for each in request.batches)
     assert part.whole is good
@@ -140,13 +140,15 @@ def test_one_that_cannot_be_split_after_it_was_refused_fails_alone(
     sender.sent()
     behind = begin(sender, numbers(8, 10))
     broken(monkeypatch, OPEN).fail(1)
-    assert sender.refuse(bad, TOO_LARGE) is bad
+    sender.refuse(bad, TOO_LARGE)
+    assert sender.newly_failed() == [bad]
     assert_is_named(bad, 8)
-    assert run_against(sender, log) == []
+    run_against(sender, log)
+    assert sender.newly_failed() == []
     assert log.values() == numbers(8, 10)
     assert sequence_of_first(log) == (1, 0), "what was refused had a place in the sequence"
     assert behind.error is None
-    assert sender.accumulator.used_bytes == 0
+    assert sender.accumulator.buffer.used_bytes == 0
 
 
 def sequence_of_first(log: Log) -> tuple[int, int]:
@@ -164,16 +166,17 @@ def test_a_part_that_cannot_be_built_fails_alone(monkeypatch: pytest.MonkeyPatch
     sender.refuse(whole, TOO_LARGE)
     assert whole.parts is not None
     compress.fail(1)
-    assert run_against(sender, log) == [whole]
+    run_against(sender, log)
+    assert sender.newly_failed() == [whole]
     lost = whole.parts[0].count
     assert_is_named(whole.parts[0], lost)
     assert [error_of(whole, index) is None for index in range(40)] == [
         index >= lost for index in range(40)
     ]
-    assert whole.untold == lost
+    assert whole.unawaited == lost
     assert log.values() == numbers(lost, 42)
     assert later.error is None
-    assert sender.accumulator.used_bytes == 0
+    assert sender.accumulator.buffer.used_bytes == 0
 
 
 def test_one_that_cannot_be_built_again_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +189,7 @@ def test_one_that_cannot_be_built_again_fails_alone(monkeypatch: pytest.MonkeyPa
         sender.refuse(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     broken(monkeypatch, STAMP).fail(1)
     drained = sender.drain(10.0)
-    assert drained.untold == [bad]
+    assert sender.newly_failed() == [refused, bad]
     assert_is_named(bad)
     assert [each.batches for each in drained.requests] == [[good]]
     assert sequence(good) == (2, 0)
@@ -201,7 +204,6 @@ def test_whatever_else_happens_the_others_are_stored_once_and_in_order(
     sender = wide(codec="LZ4", in_flight_max=random.choice([1, 3, 5]))
     log = Log(leader=1, max_message_bytes=random.choice([150, 300, 2000]))
     records: dict[bytes, tuple[Batch, int]] = {}
-    untold: list[Batch] = []
     while len(records) < 150:
         queue = sender.accumulator.queue(T0)
         values = numbers(len(records), len(records) + random.randrange(1, 30))
@@ -213,14 +215,15 @@ def test_whatever_else_happens_the_others_are_stored_once_and_in_order(
         sender.accumulator.seal(queue)
         for call in calls:
             call.fail(random.choice([0, 0, 1]), random.randrange(3))
-        untold += run_against(sender, log)
+        run_against(sender, log)
     stored = [each or b"" for each in log.values()]
     assert stored == sorted(set(stored))
     for value, (batch, index) in records.items():
         assert batch.is_done
         assert (error_of(batch, index) is None) == (value in stored)
-    assert sum(each.untold for each in untold) == len(records) - len(stored)
-    assert sender.accumulator.used_bytes == 0
+    failed = sender.failed()
+    assert (failed[1] if failed else 0) == len(records) - len(stored)
+    assert sender.accumulator.buffer.used_bytes == 0
 
 
 # The whole producer

@@ -39,7 +39,8 @@ from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Change, Kind, Membership
 from moldau.client.group.session import GroupSession
-from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.producer.batch import Batch, Trace
+from moldau.client.producer.queue import PartitionQueue
 from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.ids import Uuid
 from moldau.link.metadata import Metadata
@@ -191,7 +192,7 @@ def sends_again_as_something_new() -> Iterator[None]:
     original = PartitionQueue.put_back
 
     def put_back(self: PartitionQueue, batch: Batch) -> None:
-        batch.is_unsure = False
+        batch.trace = Trace.NONE
         self.must_restart = True
         original(self, batch)
 

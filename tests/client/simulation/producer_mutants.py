@@ -21,10 +21,11 @@ from moldau.broker.log.tail import AppendedFields, LogTail
 from moldau.client.producer import delivery, splitting
 from moldau.client.producer import outcome as outcomes
 from moldau.client.producer.accumulator import Accumulator, Clocks
-from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.producer.batch import Batch
 from moldau.client.producer.delivery import SentRange
 from moldau.client.producer.partitioner import Partitioner
 from moldau.client.producer.producer import Producer
+from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.runs import Run
 from moldau.client.producer.topic import OutgoingTopic
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -127,10 +128,11 @@ def puts_parts_back_in_reverse() -> Iterator[None]:
 def ends_with_the_first_part() -> Iterator[None]:
     """A batch that was split is told as acknowledged when the first part is."""
 
-    def part_ended(self: Batch) -> Batch | None:
+    def part_ended(self: Batch) -> None:
         assert self.parts is not None
         first = next(each for each in self.parts if each.is_done)
-        return None if self.is_done else self.finish(first.base_offset, first.timestamp)
+        if not self.is_done:
+            self.finish(first.base_offset, first.timestamp)
 
     with patch.object(Batch, "_part_ended", part_ended):
         yield

@@ -170,13 +170,13 @@ def test_a_close_that_has_less_time_does_not_wait_for_one_that_has_more() -> Non
         producer.send("t", b"there").result(30)
     delivery = producer.send("t", b"too late")
     client, waits = producer._client, threading.Event()
-    flush = client._sender.flush_or_give_up
+    flush = client._sender.settle_or_give_up
 
     async def flushes(timeout_s: float | None) -> None:
         waits.set()
         await flush(timeout_s)
 
-    client._sender.flush_or_give_up = flushes  # type: ignore[method-assign]
+    client._sender.settle_or_give_up = flushes  # type: ignore[method-assign]
     told: list[type[Exception]] = []
 
     def close() -> None:

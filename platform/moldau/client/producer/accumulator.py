@@ -1,14 +1,14 @@
-"""Records on their way out: gathered by partition, sent by broker, kept until acknowledged. No IO:
-the shell appends, asks `drain` what to send now, and reports each outcome.
+"""Records on their way out: gathered by partition, sent by broker. No IO: the shell appends, asks
+`drain` what to send now, and reports each outcome.
 
-Invariants: within a partition batches are acknowledged in the order of sending (batches.py says
-how); nothing waits beyond its delivery timeout. What becomes of a batch, its memory and its records
-when it is answered, or too late, is told in outcomes.py.
+Invariants: within a partition batches are acknowledged in the order of sending (queue.py says
+how); nothing waits beyond its delivery timeout. What an answer means for a batch and its neighbours
+is in outcome.py.
 
 A batch that has to wait for another of its partition takes records meanwhile, past its linger and,
 in steps of `batch_bytes`, past these, up to `grown_bytes`: closed, it would leave no sooner, and
-what a request with more records costs is about the same. It is complete as soon as it is first, and
-after `WAITS_S`, since it is too late with its first record and takes the later ones with it.
+a request with more records costs about the same. It is complete as soon as it is first, and after
+`WAITS_S`, since it is too late with its first record and takes the later ones with it.
 
 Each batch has memory of its own, and not from a pool as Kafka's has: to get it costs a fiftieth of
 what filling it does, and what is never used again cannot be used again while it is under way.
@@ -21,14 +21,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from moldau.client.producer.batch import EPOCH_MAX, Batch, PartitionQueue
+from moldau.client.producer.batch import Batch
+from moldau.client.producer.buffer import Buffer, Options
 from moldau.client.producer.outcome import Outcomes
+from moldau.client.producer.queue import EPOCH_MAX, PartitionQueue
 from moldau.client.producer.runs import Run
 from moldau.client.producer.splitting import Fit
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
 from moldau.link.metadata import NO_LEADER, Metadata, TopicPartition
-from moldau.records import NO_PRODUCER, BatchBuilder, Codec, Producer
+from moldau.records import NO_PRODUCER, BatchBuilder, Producer
 
 if TYPE_CHECKING:
     from random import Random
@@ -36,27 +38,7 @@ if TYPE_CHECKING:
 _MS_NS: Final = 1_000_000
 WAITS_S: Final = 0.1
 """How long a batch takes records behind another one; or for its linger, if that is longer."""
-_STEPS_MAX: Final = 16
-"""In how many a batch grows, where `batch_bytes` is very small."""
 _BAD_RECORD: Final = (TypeError, ValueError, OverflowError)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the settings say, in the units used here."""
-
-    batch_bytes: int
-    request_bytes: int
-    memory_bytes: int
-    linger_s: float
-    delivery_timeout_s: float
-    in_flight_max: int
-    is_idempotent: bool
-    codec: Codec
-    level: int | None
-    retries_max: int = 2**31 - 1
-    grown_bytes: int = 0
-    """How large a batch may become that has to wait; no more than `batch_bytes` does nothing."""
 
 
 class Clocks(NamedTuple):
@@ -80,54 +62,44 @@ class Drained:
 
     requests: list[ToSend] = field(default_factory=list)
     unreachable: set[int] = field(default_factory=set)
-    untold: list[Batch] = field(default_factory=list)
-    """What has failed meanwhile and nobody was told."""
     has_leaderless: bool = False
 
 
-class Accumulator(Outcomes):
+class Accumulator:
     """All records that a producer has and the cluster has not acknowledged."""
 
     def __init__(self, options: Options, backoff: Backoff, random: Random) -> None:
-        super().__init__(backoff, random)
         self.options = options
+        self.buffer = Buffer(options)
+        self.outcomes = Outcomes(self.buffer, backoff, random)
         self.identity = NO_PRODUCER
         self.is_flushing = False
         self.needs_identity = options.is_idempotent
         self.on_filled: Callable[[PartitionQueue, int], None] | None = None
-        """Told when enough for a batch went to a partition that others should get their share, and
-        how many bytes it was."""
+        """Called with the bytes when a partition got so many that others should get their share."""
         self.batch_type: Callable[[TopicPartition, BatchBuilder, float], Batch] = Batch
         self.clocks: Clocks | None = None
         """With them, batches can `place` records with the time that it is."""
         self._stuck_since: dict[int, float] = {}
-        self._builder_bytes = min(options.batch_bytes, options.request_bytes)
-        self._grown_bytes = min(options.grown_bytes, options.request_bytes)
-        self._step_bytes = max(self._builder_bytes, self._grown_bytes // _STEPS_MAX)
         self._waits_s = max(options.linger_s, WAITS_S)
 
     # Records in
 
     def queue(self, where: TopicPartition) -> PartitionQueue:
         """The partition's queue, made when first asked for."""
-        queue = self._queues.get(where)
-        if queue is None:
-            queue = self._queues[where] = PartitionQueue(where)
-        return queue
+        return self.buffer.queue(where)
 
     @property
     def has_room(self) -> bool:
-        """Whether another batch may be begun. One always may when there is none."""
-        return (
-            self.used_bytes == 0
-            or self.used_bytes + self._builder_bytes <= self.options.memory_bytes
-        )
+        """Whether another batch may be begun."""
+        return self.buffer.has_room
 
     def waiting(self, queue: PartitionQueue) -> int:
         """How many batches wait to be sent; the open one counts by the room that it has got."""
         if queue.open is None:
             return len(queue.waiting)
-        steps = queue.open.reserved_bytes // max(1, self._step_bytes) if self._grown_bytes else 0
+        buffer = self.buffer
+        steps = queue.open.reserved_bytes // max(1, buffer.step_bytes) if buffer.grown_bytes else 0
         return len(queue.waiting) + max(1, steps)
 
     def begin(
@@ -148,28 +120,30 @@ class Accumulator(Outcomes):
         if self.clocks is not None:
             clock_ns, wall_ms = self.clocks
             builder.open_for(batch, clock_ns, wall_ms() * _MS_NS - clock_ns())
-        assert batch.builder is not None
         batch.append(timestamp, key, value, headers)
-        if batch.builder.size_bytes > self.options.request_bytes:
+        if builder.size_bytes > self.options.request_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 "a record is larger than max.request.size",
                 topic=queue.where.topic,
                 partition=queue.where.partition,
                 setting="max.request.size",
-                size_bytes=batch.builder.size_bytes,
+                size_bytes=builder.size_bytes,
                 max_request_size=self.options.request_bytes,
             )
-        self._open(queue, batch)
+        if queue.open is not None:
+            self.seal(queue)
+        self.buffer.resize(batch, max(builder.size_bytes_max, builder.size_bytes))
+        queue.open = batch
+        self.buffer.busy[queue] = None
         return batch
 
     def extend(
         self, queue: PartitionQueue, now: float, run: Run, start: int
     ) -> tuple[Batch, int, int] | None:
         """Appends records from `start` on, as many as one batch takes: (batch, index of the first
-        in it, how many); None when a new batch is needed and there is no room for one. A record
-        that is none (TypeError, ValueError) is told when it is the first, so that the caller hears
-        of those before it."""
+        in it, how many); None when a new batch is needed and there is no room for one. TypeError or
+        ValueError for a bad record only if it is the first, so that those before it are counted."""
         batch = queue.open
         if batch is not None:
             assert batch.builder is not None
@@ -186,20 +160,11 @@ class Accumulator(Outcomes):
         return batch, 0, batch.builder.count
 
     def _builder(self, queue: PartitionQueue) -> BatchBuilder:
-        size = self._builder_bytes
-        fit = self._fits.get(queue)
+        size = self.buffer.builder_bytes
+        fit = self.buffer.fits.get(queue)
         if fit is not None:
             size = min(size, fit.size_bytes_max)
         return BatchBuilder(size, codec=self.options.codec, level=self.options.level)
-
-    def _open(self, queue: PartitionQueue, batch: Batch) -> None:
-        if queue.open is not None:
-            self.seal(queue)
-        assert batch.builder is not None
-        batch.reserved_bytes = max(batch.builder.size_bytes_max, batch.builder.size_bytes)
-        self.used_bytes += batch.reserved_bytes
-        queue.open = batch
-        self._busy[queue] = None
 
     def full(self, queue: PartitionQueue) -> None:
         """The open batch has no room for the next record: it gets more if it has to wait anyway,
@@ -207,21 +172,20 @@ class Accumulator(Outcomes):
 
         If all that it waits for is that the loop has its turn, what follows may go there too: one
         batch costs less than several of as many partitions."""
-        batch = queue.open
+        batch, buffer = queue.open, self.buffer
         assert batch is not None
         assert batch.builder is not None
-        step = self._step_bytes
+        step = buffer.step_bytes
         if (
             not queue.waiting
-            or batch.reserved_bytes + step > self._grown_bytes
-            or self.used_bytes + step > self.options.memory_bytes
-            or queue in self._fits
+            or batch.reserved_bytes + step > buffer.grown_bytes
+            or buffer.used_bytes + step > self.options.memory_bytes
+            or queue in buffer.fits
         ):
             self.seal(queue)
             return
         batch.builder.widen(step)
-        batch.reserved_bytes += step
-        self.used_bytes += step
+        buffer.resize(batch, batch.reserved_bytes + step)
         if queue.is_blocked and self.on_filled is not None:
             self.on_filled(queue, step)
 
@@ -230,8 +194,7 @@ class Accumulator(Outcomes):
         batch = queue.open
         assert batch is not None
         assert batch.builder is not None
-        self.used_bytes += batch.builder.size_bytes - batch.reserved_bytes
-        batch.reserved_bytes = batch.builder.size_bytes
+        self.buffer.resize(batch, batch.builder.size_bytes)
         queue.seal()
         if self.on_filled is not None:
             self.on_filled(queue, batch.reserved_bytes)
@@ -243,12 +206,11 @@ class Accumulator(Outcomes):
         drained = Drained()
         self._seal_what_is_due(now)
         if self.needs_identity:
-            drained.untold = self.take_untold()
             return drained
         candidates: dict[int, list[PartitionQueue]] = {}
-        for queue in list(self._busy):
+        for queue in list(self.buffer.busy):
             if queue.held:
-                self._settle_held(queue)
+                self.outcomes.settle_held(queue)
             if now < queue.not_before and _has_another_leader(queue, metadata):
                 queue.not_before = 0.0
             if not self._may_send(queue, now):
@@ -256,7 +218,7 @@ class Accumulator(Outcomes):
             known = metadata.partition(queue.where)
             if known is None or known.leader == NO_LEADER:
                 queue.leaderless += 1
-                self._put_off(queue, queue.leaderless, now)
+                self.outcomes.put_off(queue, queue.leaderless, now)
                 _note_leaderless(queue, metadata)
                 drained.has_leaderless = True
                 continue
@@ -268,15 +230,11 @@ class Accumulator(Outcomes):
                 candidates.setdefault(known.leader, []).append(queue)
         for node_id, queues in candidates.items():
             drained.requests += self._requests(now, node_id, queues, room[node_id])
-        for queue in self._busy:
+        for queue in self.buffer.busy:
             queue.is_blocked = bool(queue.waiting)
-        drained.untold = self.take_untold()
-        self._note_stuck(now, drained, {node for node in candidates if not room[node]})
-        return drained
-
-    def _note_stuck(self, now: float, drained: Drained, full: set[int]) -> None:
-        stuck = drained.unreachable | full
+        stuck = drained.unreachable | {node for node in candidates if not room[node]}
         self._stuck_since = {node: self._stuck_since.get(node, now) for node in stuck}
+        return drained
 
     def is_stuck(self, node_id: int, now: float, after_s: float) -> bool:
         """Whether batches have waited for this broker to take one for so long."""
@@ -311,25 +269,24 @@ class Accumulator(Outcomes):
     def _go_last(self, served: list[PartitionQueue]) -> None:
         """Others are first in the next request, in this turn or in a later one: so each partition
         of a broker waits for one round of the others and no longer, however many there are."""
-        if len(served) == len(self._busy):
-            return
-        for queue in served:
-            self._busy[queue] = self._busy.pop(queue)
+        busy = self.buffer.busy
+        if len(served) < len(busy):
+            for queue in served:
+                busy[queue] = busy.pop(queue)
 
     def _take(self, queue: PartitionQueue, now: float, size: int) -> Batch | None:
         """The queue's next batch, if it may go out now and there is room for it in a request that
         has so many bytes already. One that cannot be built fails, and the next one goes."""
         while self._may_send(queue, now):
             try:
-                if queue in self._fits:
-                    self._fit(queue, self._fits[queue])
+                if queue in self.buffer.fits:
+                    self._fit(queue, self.buffer.fits[queue])
                 size_next = queue.waiting[0].reserved_bytes
                 if size and size + size_next > self.options.request_bytes:
                     return None
                 return queue.take(self.identity)
             except KafkaError as error:
-                untold = self._fail(queue, queue.waiting.popleft(), error)
-                self._untold += [untold] if untold is not None else []
+                self.outcomes.fail(queue, queue.waiting.popleft(), error)
         return None
 
     def _may_send(self, queue: PartitionQueue, now: float) -> bool:
@@ -349,11 +306,11 @@ class Accumulator(Outcomes):
                 fit.built(batch)
             if not fit.is_too_large(batch):
                 return
-            self._split(queue, batch, fit)
+            self.buffer.split(queue, batch, fit)
 
     def _seal_what_is_due(self, now: float) -> None:
         everything = self.is_flushing or not self.has_room
-        for queue in self._busy:
+        for queue in self.buffer.busy:
             if queue.open is not None and (everything or self._is_due(queue, now)):
                 self.seal(queue)
 
@@ -362,7 +319,7 @@ class Accumulator(Outcomes):
         batch = queue.open
         if batch is None:
             return False
-        is_grown = batch.reserved_bytes > self._builder_bytes
+        is_grown = batch.reserved_bytes > self.buffer.builder_bytes
         return self._due_at(queue, batch) <= now or (is_grown and not queue.waiting)
 
     def _due_at(self, queue: PartitionQueue, batch: Batch) -> float:
@@ -376,18 +333,40 @@ class Accumulator(Outcomes):
         queue.restart(self.identity)
         return True
 
-    def expire(self, now: float) -> list[Batch]:
-        """As its base says, of what takes records still as well: a linger may be that long."""
+    def identify(self, producer: Producer) -> None:
+        """The id to write with from now on, for queues that begin or begin anew."""
+        self.identity = producer
+        self.needs_identity = False
+
+    # Answers and time
+
+    def acknowledged(self, batch: Batch, base_offset: int, timestamp: int) -> None:
+        """See `Outcomes`."""
+        self.outcomes.acknowledged(batch, base_offset, timestamp)
+
+    def refused(self, batch: Batch, error: KafkaError, now: float) -> None:
+        """See `Outcomes`."""
+        self.outcomes.refused(batch, error, now)
+
+    def expire(self, now: float) -> None:
+        """Fails what is over its time; an open batch too, for a linger may be that long."""
         created_by = now - self.options.delivery_timeout_s
-        for queue in self._busy:
+        for queue in self.buffer.busy:
             if queue.open is not None and queue.open.created <= created_by:
                 self.seal(queue)
-        return super().expire(now)
+        self.outcomes.expire(now)
+
+    def fail_all(self, error: KafkaError) -> None:
+        """The producer cannot go on: everything fails."""
+        for queue in self.buffer.busy:
+            if queue.open is not None:
+                self.seal(queue)
+        self.outcomes.fail_all(error)
 
     def next_wake(self, now: float) -> float | None:
         """When `drain` or `expire` would have something to do, if nothing else happens."""
         found: list[float] = []
-        for queue in self._busy:
+        for queue in self.buffer.busy:
             if queue.open is not None:
                 found.append(self._due_at(queue, queue.open))
             if queue.waiting and queue.not_before > now:
@@ -397,49 +376,18 @@ class Accumulator(Outcomes):
                 found.append(oldest + self.options.delivery_timeout_s)
         return min(found, default=None)
 
-    def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """By partition, what its oldest batch was refused with or why its broker is out of reach;
-        only those that wait for such a reason."""
-        found = {}
-        for queue in self._busy:
-            oldest = next(iter((*queue.held, *queue.in_flight, *queue.waiting)), queue.open)
-            error = self.trouble if oldest is None else oldest.last_error or self.trouble
-            if error is not None:
-                found[queue.where] = error
-        return found
-
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to send and nothing under way."""
-        return not self._busy
+        return not self.buffer.busy
 
-    def identify(self, producer: Producer) -> None:
-        """The id to write with from now on, for queues that begin or begin anew."""
-        self.identity = producer
-        self.needs_identity = False
-
-    def fail_all(self, error: KafkaError) -> list[Batch]:
-        """The producer cannot go on: everything that waits fails; those nobody was told of."""
-        untold = []
-        for queue in list(self._busy):
-            if queue.open is not None:
-                self.seal(queue)
-            for batch in (*queue.held, *queue.in_flight):
-                failed = None if batch.is_done else self._end(batch, error)
-                untold += [failed] if failed is not None else []
-            while queue.waiting:
-                failed = self._fail(queue, queue.waiting.popleft(), error)
-                untold += [failed] if failed is not None else []
-        return untold
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """See `Buffer`."""
+        return self.buffer.troubles()
 
     def unfinished(self) -> list[Batch]:
-        """Every batch that is neither acknowledged nor failed, oldest first in each partition."""
-        found: list[Batch] = []
-        for queue in self._busy:
-            found += (each for each in (*queue.held, *queue.in_flight) if not each.is_done)
-            found += queue.waiting
-            found += [queue.open] if queue.open is not None else []
-        return found
+        """See `Buffer`."""
+        return self.buffer.unfinished()
 
 
 def _fill(run: Run, builder: BatchBuilder, start: int) -> int:
@@ -454,7 +402,7 @@ def _fill(run: Run, builder: BatchBuilder, start: int) -> int:
 
 
 def _has_another_leader(queue: PartitionQueue, metadata: Metadata) -> bool:
-    """Whether the first batch that waits was not sent yet to who leads the partition now."""
+    """Whether the first batch that waits was not sent yet to the leader of the partition."""
     known = metadata.partition(queue.where)
     return (
         known is not None

@@ -1,16 +1,14 @@
-"""What `send` gives: something to await for who wants to know where a record went.
+"""What `send` returns: an awaitable for where a record went.
 
-A record costs no future: the batch it is in has one outcome for all, and a future is made only for
-who awaits it. A failure that nobody awaits is not lost: the producer's next `flush` raises it.
-That is counted by records: who awaits one of a batch does not answer for the others, and who awaits
-it when the batch has failed already has heard of it all the same.
+A record costs no future: its batch has one outcome for all, and a future is made only for a caller
+that waits. A failure is raised from each await of its `Delivery`, and the record counts as awaited
+from then on; a wait that is cancelled does not count. `flush` raises the failures that are left.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Generator, Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,13 +19,14 @@ from moldau.link.lifetime import wrong_loop
 from moldau.link.metadata import TopicPartition
 from moldau.records import BatchBuilder, Slot
 
-_Part = tuple[Batch, int, int]
+Part = tuple[Batch, int, int]
+"""Records that stand together: their batch, the index of the first, how many."""
 
 
 class Sent(NamedTuple):
-    """Where a record is. The offset is -1 if the broker did not say it (acks=0, or the record had
-    been stored at an earlier try). The timestamp is the broker's where the topic goes by that and
-    the broker told it, else the record's own."""
+    """Where a record is. The offset is -1 if the broker did not tell it (acks=0, or the record had
+    been stored at an earlier try). The timestamp is the broker's if the topic goes by that and the
+    broker told it, else the record's own."""
 
     topic: str
     partition: int
@@ -44,26 +43,25 @@ class SentRange(NamedTuple):
     records: int
 
 
-async def decided(batch: Batch, records: int = 0) -> None:
-    """Returns when the batch is acknowledged or has failed.
+async def decided(batch: Batch) -> None:
+    """Returns when the batch is acknowledged or has failed."""
+    if batch.is_done:
+        return
+    loop = asyncio.get_running_loop()
+    if isinstance(batch, AwaitedBatch) and loop is not batch.home:
+        raise wrong_loop(batch.home)
+    future: asyncio.Future[None] = loop.create_future()
+    batch.when_done(partial(_wake, future))
+    await future
 
-    `records`: how many of the batch's records the caller answers for, so that their failure needs
-    not be told by `flush`.
-    """
-    if not batch.is_done:
-        loop = asyncio.get_running_loop()
-        if isinstance(batch, AwaitedBatch) and loop is not batch.home:
-            raise wrong_loop(batch.home)
-        future: asyncio.Future[None] = loop.create_future()
-        batch.when_done(lambda: None if future.done() else future.set_result(None), records)
-        try:
-            await future
-        finally:
-            batch.told -= records
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
-    """What the first that failed of some records of a batch failed with; it is done."""
+    """The error of the first that failed of some records of a decided batch."""
     if batch.parts is None:
         return batch.error
     errors = (part.error for part, _, _ in batch.pieces(first, count))
@@ -71,8 +69,8 @@ def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
 
 
 def again(error: KafkaError) -> KafkaError:
-    """The same to be raised for one of those who share it: raised for each, one error would gather
-    what all of them were doing."""
+    """A copy to raise: one error that is raised in several tasks would gather the tracebacks of
+    them all."""
     another = copy(error)
     another.__cause__ = error.__cause__
     another.__suppress_context__ = error.__suppress_context__
@@ -80,7 +78,7 @@ def again(error: KafkaError) -> KafkaError:
 
 
 def sent_of(batch: Batch, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
-    """Where a record of that time is that was acknowledged with its batch."""
+    """Where an acknowledged record is that had this timestamp."""
     if batch.parts is not None:
         batch, index, _ = next(batch.pieces(index, 1))
     offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + index
@@ -90,14 +88,14 @@ def sent_of(batch: Batch, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
 
 
 def ranges_of(batch: Batch, first: int, count: int) -> Iterator[SentRange]:
-    """Where some records are that were acknowledged with their batch."""
+    """Where some acknowledged records are."""
     for part, index, records in batch.pieces(first, count):
         sent = sent_of(part, index)
         yield SentRange(sent.topic, sent.partition, sent.offset, records)
 
 
 class AwaitedBatch(Batch):
-    """A batch whose records can be awaited one by one, in the loop that sends it."""
+    """A batch whose records can be awaited one by one, in the event loop that sends it."""
 
     __slots__ = ("home",)
 
@@ -112,12 +110,12 @@ class AwaitedBatch(Batch):
         self.home = home
 
     async def outcome(self, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
-        """Where a record is, as soon as that is decided; KafkaError when it has failed."""
-        await decided(self, 1)
+        """Where a record is, as soon as that is decided; the KafkaError that it failed with."""
+        await decided(self)
         if self.error is not None:
-            self.hear(index)
             error = error_of(self, index)
             if error is not None:
+                self.mark_awaited(index)
                 raise again(error)
         return sent_of(self, index, timestamp_ms)
 
@@ -147,50 +145,26 @@ else:
 
 
 class Deliveries:
-    """Many records on their way: `await` them for their ranges, or for the first failure."""
+    """Many records on their way: `await` them for their ranges, or for the first failure, which
+    counts for all of them as awaited."""
 
     __slots__ = ("count", "parts")
 
-    def __init__(self, parts: list[_Part]) -> None:
-        """`parts`: a batch, the index of the first of its records, how many of them."""
+    def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
         self.count = sum(part[2] for part in parts)
 
     def __await__(self) -> Generator[Any, None, list[SentRange]]:
-        return self._settled().__await__()
+        return self._outcome().__await__()
 
-    async def _settled(self) -> list[SentRange]:
+    async def _outcome(self) -> list[SentRange]:
         ranges: list[SentRange] = []
-        undecided = {part for part in self.parts if not part[0].is_done}
-        for batch, _, count in undecided:
-            batch.told += count
         for at, part in enumerate(self.parts):
-            batch, first, count = part
-            with ExitStack() as gives_up:
-                gives_up.callback(self._forget, undecided, at)
-                await decided(batch)
-                gives_up.pop_all()
-            error = error_of(batch, first, count)
-            # With the first failure he has heard of those behind it, whenever they come.
-            for each in (part,) if error is None else self.parts[at:]:
-                _hear_at_end(*each, was_told=each in undecided)
+            await decided(part[0])
+            error = error_of(*part)
             if error is not None:
+                for batch, first, count in self.parts[at:]:
+                    batch.mark_awaited(first, count)
                 raise again(error)
-            ranges += ranges_of(batch, first, count)
+            ranges += ranges_of(*part)
         return ranges
-
-    def _forget(self, undecided: Container[_Part], at: int) -> None:
-        """Who waited for these gave up at that one, and will not hear of a failure, though some may
-        have failed by now."""
-        for part in self.parts[at:]:
-            if part in undecided:
-                part[0].told -= part[2]
-
-
-def _hear_at_end(batch: Batch, first: int, count: int, *, was_told: bool) -> None:
-    """Somebody hears what becomes of these; `was_told`: he was counted there until now."""
-    hear = partial(batch.waiter_hears if was_told else batch.hear, first, count)
-    if batch.is_done:
-        hear()
-    else:
-        batch.when_done(hear, 0)

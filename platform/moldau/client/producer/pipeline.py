@@ -181,9 +181,9 @@ class Pipeline:
         """Tells those who want to hear of a record when its batch is decided."""
         batch = delivery.batch
         if prepared.on_delivery is not None:
-            batch.when_done(partial(_deliver, prepared.on_delivery, delivery), 1)
+            batch.when_done(partial(_deliver, prepared.on_delivery, delivery))
         if self.interceptors:
-            batch.when_done(partial(self._acknowledge, delivery), 0)
+            batch.when_done(partial(self._acknowledge, delivery))
 
     def _acknowledge(self, delivery: Delivery) -> None:
         batch, index = delivery.batch, delivery.index
@@ -309,7 +309,7 @@ def _deliver(on_delivery: OnDelivery, delivery: Delivery) -> None:
     batch, index = delivery.batch, delivery.index
     error = error_of(batch, index)
     if error is not None:
-        batch.waiter_hears(index)
+        batch.mark_awaited(index)
     sent = None if error else sent_of(batch, index, delivery.timestamp)
     guarded("on_delivery", on_delivery, sent, error)
 

@@ -26,8 +26,9 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final, Self, SupportsIndex, Unpack, cast
 
-from moldau.client.producer.accumulator import Accumulator, Clocks, Options
-from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.producer.accumulator import Accumulator, Clocks
+from moldau.client.producer.batch import Batch
+from moldau.client.producer.buffer import Options
 from moldau.client.producer.column_buffers import Buffered, buffers_in
 from moldau.client.producer.columns import Columns, from_arrow, is_arrow
 from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery, Sent
@@ -36,6 +37,7 @@ from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.options import ProducerOptions
 from moldau.client.producer.partitioner import RecordPartitioner, load_partitioner
 from moldau.client.producer.pipeline import Pipeline, Prepared, Telling, load_interceptors
+from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import (
     NO_RECORD,
     OnDelivery,
@@ -587,7 +589,7 @@ class Producer(ProducerTopics):
         gauge(
             "buffer-available-bytes",
             "Bytes of them that are free.",
-            lambda: max(0.0, memory - accumulator.used_bytes),
+            lambda: max(0.0, memory - accumulator.buffer.used_bytes),
         )
         sender, clock = self._sender, self._clock
         gauge("waiting-threads", "Sends that wait for memory.", lambda: sender.waiting)
@@ -602,9 +604,10 @@ class Producer(ProducerTopics):
     # The end
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Returns when everything sent before is acknowledged. KafkaError for the first record
-        that failed since the last flush and whose delivery nobody awaits; and when that takes
-        longer than `timeout_s`: it says how many records are left, which stay on their way."""
+        """Returns when everything sent before is acknowledged. KafkaError if records failed since
+        the last flush whose `Delivery` was not awaited: their number and the first cause.
+        KafkaError too when it takes longer than `timeout_s`: it says how many records are left,
+        which stay on their way."""
         self._cluster.check_loop()
         await self._sender.flush(timeout_s)
 
@@ -625,33 +628,24 @@ class Producer(ProducerTopics):
         """The same; not for good, if it is what could not be opened."""
         if "_sender" not in vars(self):
             return
-        self._is_given_up |= abort
-        goes_on, cut_off_by = False, None
+        is_given_up = self._is_given_up = self._is_given_up or abort
+        sender, cut_off_by = self._sender, None
         try:
-            if not self._sender.is_closed:
-                self._sender.is_closing = True
+            if not sender.is_closed:
+                sender.is_closing = True
                 if not abort:
-                    await self._sender.flush_or_give_up(timeout_s)
+                    await sender.settle_or_give_up(timeout_s)
         except (asyncio.CancelledError, KafkaError) as error:
-            goes_on, cut_off_by = self._sender.is_waited_for, error
+            cut_off_by = error
             raise
         finally:
-            if not goes_on:
-                self._sender.close()
-                await self._end_after(cut_off_by)
-        if not self._is_given_up:
-            self._sender.raise_failure()
-
-    async def _end_after(self, error: BaseException | None) -> None:
-        """Hides neither this nor what is raised next; if it is cancelled the next close tells."""
-        failed_by = None if self._is_given_up else self._sender.failed_by
-        try:
-            with not_hiding(failed_by if error is None else type(error), "producer"):
-                await self._end()
-        except asyncio.CancelledError:
-            if isinstance(error, KafkaError):
-                self._sender.raise_later(error)
-            raise
+            if cut_off_by is None or not sender.is_waited_for:
+                sender.close()
+                failure = KafkaError if sender.has_failed and not is_given_up else None
+                with not_hiding(type(cut_off_by) if cut_off_by else failure, "producer"):
+                    await self._end()
+        if not is_given_up:
+            sender.raise_failure()
 
     async def _end(self) -> None:
         """Each step is taken, whatever those before it raise, once, or may be taken again: goes on

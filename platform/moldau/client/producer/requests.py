@@ -68,8 +68,8 @@ def settle_response(
     accumulator: Accumulator,
     listener: Listener,
     now: float,
-) -> list[Batch]:
-    """Tells the accumulator what became of each batch; those that failed and nobody was told of."""
+) -> None:
+    """Reports to the accumulator what became of each batch."""
     metadata = listener.metadata
     answered: dict[TopicPartition, PartitionProduceResponse] = {}
     for topic in response.responses:
@@ -77,12 +77,10 @@ def settle_response(
         for each in topic.partition_responses:
             answered[TopicPartition(name, each.index)] = each
     addresses = {each.node_id: Address(each.host, each.port) for each in response.node_endpoints}
-    untold: list[Batch] = []
     for batch in batches:
         answer = answered.get(batch.where)
         if answer is not None and not answer.error_code:
-            ended = accumulator.acknowledged(batch, answer.base_offset, answer.log_append_time_ms)
-            untold += [ended] if ended is not None else []
+            accumulator.acknowledged(batch, answer.base_offset, answer.log_append_time_ms)
             continue
         error = _error(batch, answer)
         leader = None if answer is None else answer.current_leader
@@ -90,9 +88,7 @@ def settle_response(
             batch.where, leader.leader_id, leader.leader_epoch, addresses.get(leader.leader_id)
         ):
             listener.note(error)
-        failed = accumulator.refused(batch, error, now)
-        untold += [failed] if failed is not None else []
-    return untold
+        accumulator.refused(batch, error, now)
 
 
 def _error(batch: Batch, answer: PartitionProduceResponse | None) -> KafkaError:

@@ -1,22 +1,22 @@
-"""The shell of the accumulator: sends what it says, tells it what came of it, wakes it in time.
+"""The shell of the accumulator: sends its requests, reports the answers, wakes it in time.
 
 Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
-failure that nobody hears of is kept for the next `flush`. `drain_soon` and `begun` are all that
-appending a record needs of the event loop.
+failed record that was not awaited is raised by the next `flush`. `drain_soon` and `begun` are all
+that appending a record needs of the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from functools import partial
 from typing import Final, NamedTuple, cast
 
 from moldau.client.producer.accumulator import Accumulator, ToSend
-from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch, PartitionQueue
+from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch
 from moldau.client.producer.delivery import again, decided
 from moldau.client.producer.memory import Room
 from moldau.client.producer.metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
+from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.requests import names_in, produce_request, settle_response
 from moldau.client.settings import rows
 from moldau.client.settings.user_code import LOG
@@ -40,13 +40,10 @@ from moldau.runtime import Runtime
 from moldau.runtime.timeouts import timeout, timeout_at
 
 _ID_TIMEOUT_MS: Final = 2**31 - 1
-_TOO_LATE: Final = ErrorCode.REQUEST_TIMED_OUT
 _WAKE_S_MIN: Final = 0.001
 _PRESSING: Final = 8
 _PRESSING_MAX: Final = 16
 _TURN_S: Final = 0.002
-_UNTOLD_MAX: Final = 1_000
-"""So many batches that have failed are remembered until a flush."""
 
 
 class Turn(NamedTuple):
@@ -96,12 +93,10 @@ class Sender:
         self._identify_at = 0.0
         self._flushes = 0
         self._closers = 0
-        self._failure: KafkaError | None = None
-        self._failures = 0
-        self._untold: deque[Batch] = deque()
-        accumulator.on_failed = metrics.failed
-        accumulator.on_split = metrics.split
-        accumulator.on_gap = _note_gap
+        buffer = self._buffer = accumulator.buffer
+        buffer.on_failed = metrics.failed
+        buffer.on_split = metrics.split
+        accumulator.outcomes.on_gap = _note_gap
 
     # Called where records come in
 
@@ -180,7 +175,7 @@ class Sender:
             "partition": where.partition,
             "setting": rows.buffer_memory.name,
             "buffer_memory": self._accumulator.options.memory_bytes,
-            "used_bytes": self._accumulator.used_bytes,
+            "used_bytes": self._buffer.used_bytes,
         }
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT,
@@ -263,10 +258,9 @@ class Sender:
                 self._wake_at(max(began + wake - now, self._loop.time() + _WAKE_S_MIN))
 
     def _send_what_may_go(self, now: float) -> None:
-        self._note_untold(self._accumulator.expire(now))
+        self._accumulator.expire(now)
         room = self._request_room()
         drained = self._accumulator.drain(now, self._cluster.metadata, room)
-        self._note_untold(drained.untold)
         for each in drained.requests:
             self._transmit(each, now)
         if self._accumulator.needs_identity and self._identifying is None:
@@ -292,7 +286,7 @@ class Sender:
         try:
             await self._cluster.connection(node_id)
         except KafkaError as error:
-            self._accumulator.trouble = error
+            self._buffer.trouble = error
             self._cluster.request_refresh()
             await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
         finally:
@@ -356,10 +350,7 @@ class Sender:
             response = cast(ProduceResponse, answer)
             self._metrics.answered(each.node_id, each.batches, sent_at, response.throttle_time_ms)
             now = self._clock.monotonic()
-            outcome = settle_response(
-                response, each.batches, names, self._accumulator, self._cluster, now
-            )
-            self._note_untold(outcome)
+            settle_response(response, each.batches, names, self._accumulator, self._cluster, now)
         self._go_on()
 
     def _go_on(self) -> None:
@@ -371,30 +362,15 @@ class Sender:
     def _all_refused(self, batches: list[Batch], error: KafkaError) -> None:
         self._cluster.note(error)
         now = self._clock.monotonic()
-        untold = (self._accumulator.refused(batch, error, now) for batch in batches)
-        self._note_untold([batch for batch in untold if batch is not None])
-
-    def _note_untold(self, batches: list[Batch]) -> None:
-        """These have failed. Somebody may yet ask for their records and hear of it; of what nobody
-        has asked for until many others had failed, the next flush tells all the same. What was
-        heard meanwhile is forgotten: who awaits all that he sends need never flush."""
-        if batches:
-            self._untold = deque(each for each in (*self._untold, *batches) if each.unheard)
-        while len(self._untold) > _UNTOLD_MAX:
-            self._settle_untold(self._untold.popleft())
-
-    def _settle_untold(self, batch: Batch) -> None:
-        records = batch.untold
-        if records:
-            self._failures += records
-            self._failure = self._failure or batch.error
+        for batch in batches:
+            self._accumulator.refused(batch, error, now)
 
     def _wake_senders(self) -> None:
         """Those for whom there is room; those who come after them have their turn when these have
         had it, taken or not: no wake-up is lost, and nobody is woken in vain for long."""
         if not self._waking or not self._accumulator.has_room:
             return
-        free_bytes = self._accumulator.options.memory_bytes - self._accumulator.used_bytes
+        free_bytes = self._accumulator.options.memory_bytes - self._buffer.used_bytes
         for number in self._room.turns(free_bytes):
             future = self._waking[number]
             if not future.done():
@@ -422,7 +398,7 @@ class Sender:
             wait_s = self._cluster.backoff.wait_s(self._unidentified, self._runtime.random)
             self._identify_at = self._clock.monotonic() + wait_s
             if not may_work_later(error):
-                self._note_untold(self._accumulator.fail_all(error))
+                self._accumulator.fail_all(error)
         finally:
             self._identifying = None
         if not self.is_closed:  # nor cancelled, as the loop ends: it would begin anew
@@ -437,9 +413,9 @@ class Sender:
             if answer.error_code:
                 raise KafkaError(answer.error_code, api="InitProducerId")
         except KafkaError as error:
-            self._accumulator.trouble = error
+            self._buffer.trouble = error
             raise
-        self._accumulator.trouble = None
+        self._buffer.trouble = None
         return answer
 
     # The end
@@ -450,13 +426,16 @@ class Sender:
 
     @property
     def unsettled(self) -> int:
-        """Records that are not decided, or have failed and nobody has heard of it."""
-        untold = sum(batch.untold for batch in self._untold)
-        return _records(self._accumulator.unfinished()) + untold + self._failures
+        """Records that are not decided, or have failed and were not awaited."""
+        return _records(self._accumulator.unfinished()) + self._buffer.failures.count
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Returns when everything accepted before is decided; KafkaError for the first record that
-        failed since the last flush and of which nobody heard, and when the time is over before."""
+        """Returns when everything accepted before is decided; KafkaError if records failed that
+        were not awaited, and when the time is over before."""
+        await self._settle(timeout_s)
+        self.raise_failure()
+
+    async def _settle(self, timeout_s: float | None) -> None:
         timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
         start_ns = self._clock.monotonic_ns()
         waiting = self._accumulator.unfinished()
@@ -481,27 +460,37 @@ class Sender:
             self._flushes -= 1
             self._accumulator.is_flushing = self._flushes > 0
             self._metrics.spent(FLUSH, start_ns)
-        self._note_untold(self._accumulator.take_untold())
-        if self._untold:
-            await asyncio.sleep(0)  # who waits for what has failed just now hears it first
-        self.raise_failure()
+        if self._buffer.failures.count:
+            await asyncio.sleep(0)  # tasks that await what has failed just now are woken first
+
+    def raise_failure(self) -> None:
+        """KafkaError if records have failed and were not awaited: how many, and the first cause."""
+        failure = self._buffer.failures.take()
+        if failure is not None:
+            raise failure
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether `raise_failure` would raise."""
+        return self._buffer.failures.count > 0
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a call that closes it waits for the last flush."""
+        """Whether a call that closes it waits for the last records."""
         return self._closers > 0
 
-    async def flush_or_give_up(self, timeout_s: float | None) -> None:
-        """The last flush: what takes longer, or is not waited for by anybody any more, fails, and
-        the log says how much it is. Whose time is over while others wait on hears it by himself."""
+    async def settle_or_give_up(self, timeout_s: float | None) -> None:
+        """Waits for the last records. What is not decided in time, or when the last call that waits
+        is cancelled, fails, and the log says how much it is. A call whose time is over while others
+        wait on raises KafkaError."""
         self._closers += 1
         try:
-            await self.flush(timeout_s)
+            await self._settle(timeout_s)
         except KafkaError:
-            why = "the time that it had for that was over"
-            is_last = self._closers == 1
-            if not (is_last and self._give_up(_TOO_LATE, why, timeout_s=timeout_s)):
+            if self._closers > 1:
                 raise
+            why = "the time that it had for that was over"
+            self._give_up(ErrorCode.REQUEST_TIMED_OUT, why, timeout_s=timeout_s)
         except asyncio.CancelledError:
             if self._closers == 1:
                 self._give_up(ErrorCode.NETWORK_EXCEPTION, "the call that closes it was cancelled")
@@ -509,40 +498,14 @@ class Sender:
         finally:
             self._closers -= 1
 
-    def _give_up(self, code: ErrorCode, why: str, **facts: object) -> bool:
-        """Closes; whether anything was left."""
-        left = _records(self._accumulator.unfinished())
-        if left:
-            reason = f"the producer was closed, and {why} before the record was delivered"
-            self.close(KafkaError(code, reason, **facts, **self._why()))
-        return left > 0
-
-    @property
-    def failed_by(self) -> type[KafkaError] | None:
-        """What `raise_failure` would raise."""
-        has_failed = self._failure is not None or any(batch.untold for batch in self._untold)
-        return KafkaError if has_failed else None
-
-    def raise_failure(self) -> None:
-        """KafkaError if a record has failed of which nobody has heard."""
-        while self._untold:
-            self._settle_untold(self._untold.popleft())
-        failure, self._failure = self._failure, None
-        records, self._failures = self._failures, 0
-        if failure is not None:
-            raise KafkaError(
-                failure.code, failure.reason, **{**failure.context, "failed_records": records}
-            )
-
-    def raise_later(self, failure: KafkaError) -> None:
-        """Nobody has heard it after all."""
-        facts = dict(failure.context)
-        self._failures += cast(int, facts.pop("failed_records", 0))
-        self._failure = KafkaError(failure.code, failure.reason, **facts)
+    def _give_up(self, code: ErrorCode, why: str, **facts: object) -> None:
+        """Closes, with this error for what is left."""
+        reason = f"the producer was closed, and {why} before the record was delivered"
+        self.close(KafkaError(code, reason, **facts, **self._why()))
 
     def close(self, error: KafkaError | None = None) -> None:
-        """Fails what is not decided, of which the log says how much it is, and whoever waits. May
-        be called again."""
+        """Fails the records that are not decided, and each `send` that waits; logs how many records
+        those are. May be called again."""
         self.is_closing = self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -552,7 +515,7 @@ class Sender:
         left = _records(self._accumulator.unfinished())
         if left:
             LOG.warning("producer: closed before all was delivered: %d records, %s", left, error)
-        self._note_untold(self._accumulator.fail_all(error))
+        self._accumulator.fail_all(error)
         for future in self._waking.values():
             if not future.done():
                 future.set_exception(again(error))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.client.producer.batch import Batch, unbuilt
+from moldau.client.producer.batch import Batch, State, unbuilt
 from moldau.records import BatchBuilder, Codec, Row, open_batch
 from moldau.records.record import BATCH_BYTES_MAX
 
@@ -87,10 +87,9 @@ def _rows(batch: Batch) -> list[Row]:
 
 def _part(batch: Batch, builder: BatchBuilder) -> Batch:
     part = Batch(batch.where, builder, batch.created)
+    part.become(State.READY)
     part.count = builder.count
     part.reserved_bytes = builder.size_bytes
     part.last_error = batch.last_error
-    part.is_unsure = batch.is_unsure
-    part.is_unanswered = batch.is_unanswered
-    part.was_tried = batch.was_tried or batch.was_sent
+    part.trace = batch.trace
     return part

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from moldau.client.producer.accumulator import Accumulator
-from moldau.client.producer.batch import PartitionQueue
 from moldau.client.producer.partitioner import Partitioner
+from moldau.client.producer.queue import PartitionQueue
 from moldau.link.metadata import Topic, TopicPartition
 
 

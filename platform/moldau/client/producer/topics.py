@@ -8,11 +8,12 @@ not: to ask for it may make it.
 
 from __future__ import annotations
 
-from moldau.client.producer.accumulator import Accumulator, Options
-from moldau.client.producer.batch import PartitionQueue
+from moldau.client.producer.accumulator import Accumulator
+from moldau.client.producer.buffer import Options
 from moldau.client.producer.metrics import METADATA_WAIT, ProducerMetrics
 from moldau.client.producer.partitioner import Loads, Partitioner, RecordPartitioner
 from moldau.client.producer.pipeline import Pipeline
+from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.topic import OutgoingTopic
 from moldau.client.settings import producer as own_rows

@@ -1,8 +1,9 @@
-"""What a blocking `send` gives: where the record went, for who asks.
+"""What a blocking `send` returns: where the record went.
 
-Nothing is made for a record but a tuple: the batch it is in has one outcome for all, and who waits
-for it waits on a lock of his own. A failure that nobody asks for is not lost: the producer's next
-`flush` or `close` raises it.
+Nothing is made for a record but a tuple: its batch has one outcome for all, and a caller that waits
+for it waits on a lock of its own. A failure counts as awaited when a caller is given it; the
+producer's next `flush` or `close` raises those that are left. A batch belongs to the loop: what is
+changed in it is changed there.
 """
 
 from __future__ import annotations
@@ -11,10 +12,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.client.producer.batch import Batch
 from moldau.client.producer.delivery import Deliveries as AsyncDeliveries
 from moldau.client.producer.delivery import Delivery as Place
-from moldau.client.producer.delivery import Sent, SentRange, again, error_of, ranges_of, sent_of
+from moldau.client.producer.delivery import (
+    Part,
+    Sent,
+    SentRange,
+    again,
+    error_of,
+    ranges_of,
+    sent_of,
+)
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import seconds
 from moldau.runtime.loop_thread import Deadline, Waiter
@@ -47,19 +55,25 @@ class Delivery:
     def exception(self, timeout_s: float | None = None) -> KafkaError | None:
         """What it failed with; None when the cluster has it."""
         batch, index = self.place.batch, self.place.index
-        if not batch.is_done:
-            _wait(self.producer, [(batch, 1)], timeout_s)
-        if batch.error is not None:
-            self.producer._on_loop(partial(batch.hear, index))
+        _wait(self.producer, [(batch, index, 1)], timeout_s)
         return error_of(batch, index)
 
     def add_done_callback(self, tell: Callable[[Delivery], object]) -> None:
         """Calls `tell(delivery)` when it is decided, on the loop's thread, where it must not wait.
-        Whoever is told so has been told of a failure."""
-        told = partial(tell, self)
-        if not self.producer._on_loop(
-            partial(_tell_at_end, self.place.batch, self.place.index, told)
-        ):
+        A failure counts as awaited by then."""
+        batch, index = self.place.batch, self.place.index
+
+        def at_end() -> None:
+            batch.mark_awaited(index)
+            tell(self)
+
+        def begin() -> None:
+            if batch.is_done:
+                at_end()
+            else:
+                batch.when_done(at_end)
+
+        if not self.producer._on_loop(begin):
             tell(self)
 
     def __repr__(self) -> str:
@@ -86,12 +100,7 @@ class Deliveries:
     def result(self, timeout_s: float | None = None) -> list[SentRange]:
         """Where they are, when the cluster has them all; the first KafkaError that some failed
         with; TimeoutError when that takes longer."""
-        unsettled = [(batch, count) for batch, _, count in self._parts if not batch.is_done]
-        if unsettled:
-            _wait(self._producer, unsettled, timeout_s)
-        for batch, first, count in self._parts:
-            if batch.error is not None:
-                self._producer._on_loop(partial(batch.hear, first, count))
+        _wait(self._producer, self._parts, timeout_s)
         for part in self._parts:
             error = error_of(*part)
             if error is not None:
@@ -99,68 +108,64 @@ class Deliveries:
         return [each for part in self._parts for each in ranges_of(*part)]
 
 
-def _wait(
-    producer: Producer, batches: Sequence[tuple[Batch, int]], timeout_s: float | None
-) -> None:
-    """Until these batches are done, for so many records of each. Who gives up has not been told of
-    a failure.
-
-    A batch's list of whom to tell belongs to the loop, where the batch ends.
-    """
-    producer._check_may_wait()
-    deadline = Deadline(None if timeout_s is None else seconds(timeout_s, "timeout_s"))
-    waits = [_Wait(batch, records) for batch, records in batches]
-    for each in waits:
-        if not producer._on_loop(each.begin):
-            each.waiter.wake()
-    is_told = False
-    try:
-        is_told = all(each.waiter.wait(deadline.left_s(), producer._is_served) for each in waits)
-    finally:
-        if not is_told or any(batch.error is not None for batch, _ in batches):
-            for each in waits:
-                producer._on_loop(each.end)
-    undecided = sorted({str(batch.where) for batch, _ in batches if not batch.is_done})
+def _wait(producer: Producer, parts: Sequence[Part], timeout_s: float | None) -> None:
+    """Until these records are decided; then they count as awaited, else they do not."""
+    waits = [_Wait(part) for part in parts if not part[0].is_done]
+    if waits:
+        producer._check_may_wait()
+        deadline = Deadline(None if timeout_s is None else seconds(timeout_s, "timeout_s"))
+        for each in waits:
+            if not producer._on_loop(each.begin):
+                each.waiter.wake()
+        is_over = False
+        try:
+            is_over = all(
+                each.waiter.wait(deadline.left_s(), producer._is_served) for each in waits
+            )
+        finally:
+            if not is_over:
+                for each in waits:
+                    producer._on_loop(each.give_up)
+    undecided = sorted({str(part[0].where) for part in parts if not part[0].is_done})
     if undecided and not producer._is_served():
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer's thread has ended")
     if undecided:
         raise TimeoutError(f"not decided within {timeout_s} s: {', '.join(undecided)}")
+    for batch, first, count in parts:
+        if batch.error is not None:
+            producer._on_loop(partial(batch.mark_awaited, first, count))
 
 
 class _Wait:
-    """For the end of a batch, by somebody who will hear of so many of its records. What it does to
-    the batch is done on the loop."""
+    """One thread's wait for some records of a batch. They count as awaited in the turn in which
+    they fail, so that a flush that ends then does not raise them as well."""
 
-    __slots__ = ("_batch", "_is_counted", "_records", "waiter")
+    __slots__ = ("_has_marked", "_is_over", "_part", "waiter")
 
-    def __init__(self, batch: Batch, records: int) -> None:
-        self._batch = batch
-        self._records = records
-        self._is_counted = False
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._is_over = False
+        self._has_marked = False
         self.waiter = Waiter()
 
     def begin(self) -> None:
-        if self._batch.is_done:
-            self.waiter.wake()
+        """On the loop."""
+        batch = self._part[0]
+        if batch.is_done:
+            self._decided()
         else:
-            self._is_counted = True
-            self._batch.when_done(self.waiter.wake, self._records)
+            batch.when_done(self._decided)
 
-    def end(self) -> None:
-        """He gave up, or says by `Batch.hear` what he has heard."""
-        if self._is_counted:
-            self._is_counted = False
-            self._batch.told -= self._records
+    def _decided(self) -> None:
+        batch, first, count = self._part
+        if not self._is_over:
+            self._has_marked = True
+            batch.mark_awaited(first, count)
+        self.waiter.wake()
 
-
-def _tell_at_end(batch: Batch, index: int, tell: Callable[[], object]) -> None:
-    if batch.is_done:
-        batch.hear(index)
-        tell()
-        return
-
-    def at_end() -> None:
-        batch.waiter_hears(index)
-        tell()
-
-    batch.when_done(at_end, 1)
+    def give_up(self) -> None:
+        """On the loop: the thread waits no more, and was given nothing."""
+        batch, first, count = self._part
+        self._is_over = True
+        if self._has_marked:
+            batch.mark_awaited(first, count, is_awaited=False)

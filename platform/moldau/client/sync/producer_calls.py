@@ -45,7 +45,8 @@ class ProducerCalls(BlockingClient):
         return self._run(lambda: self._client.registry)
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Returns when everything sent before is acknowledged. KafkaError for the first record
-        that failed since the last flush and whose delivery nobody awaits; and when that takes
-        longer than `timeout_s`: it says how many records are left, which stay on their way."""
+        """Returns when everything sent before is acknowledged. KafkaError if records failed since
+        the last flush whose `Delivery` was not awaited: their number and the first cause.
+        KafkaError too when it takes longer than `timeout_s`: it says how many records are left,
+        which stay on their way."""
         self._call(self._client.flush(timeout_s))

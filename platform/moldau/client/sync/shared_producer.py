@@ -20,12 +20,14 @@ from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from moldau.client.producer.accumulator import Accumulator, Options
-from moldau.client.producer.batch import Batch, PartitionQueue
+from moldau.client.producer.accumulator import Accumulator
+from moldau.client.producer.batch import Batch
+from moldau.client.producer.buffer import Options
 from moldau.client.producer.delivery import Delivery
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.pipeline import Prepared, Preparing, Telling
 from moldau.client.producer.producer import Producer
+from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import NO_RECORD, OnDelivery, ProducerRecord
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topic import OutgoingTopic
@@ -93,7 +95,6 @@ class LockedAccumulator(Accumulator):
     next_wake = _locked(Accumulator.next_wake)
     queue = _locked(Accumulator.queue)
     refused = _locked(Accumulator.refused)
-    take_untold = _locked(Accumulator.take_untold)
     troubles = _locked(Accumulator.troubles)
     unfinished = _locked(Accumulator.unfinished)
     waiting = _locked(Accumulator.waiting)

@@ -1,0 +1,137 @@
+"""What a producer holds: the queues of its partitions, the memory of their batches, and which
+records failed. Records come in and requests go out through `accumulator`; `outcome` decides what an
+answer means. No IO.
+
+Invariants: each batch gives its memory back exactly once; a queue is `busy` exactly while it has
+something to send or under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch
+from moldau.client.producer.failures import Failures
+from moldau.client.producer.queue import PartitionQueue
+from moldau.client.producer.splitting import Fit, split
+from moldau.errors.codes import KafkaError
+from moldau.link.metadata import TopicPartition
+from moldau.records import Codec
+
+_STEPS_MAX: Final = 16
+"""In how many steps a batch grows where `batch_bytes` is very small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the settings say, in the units used here."""
+
+    batch_bytes: int
+    request_bytes: int
+    memory_bytes: int
+    linger_s: float
+    delivery_timeout_s: float
+    in_flight_max: int
+    is_idempotent: bool
+    codec: Codec
+    level: int | None
+    retries_max: int = 2**31 - 1
+    grown_bytes: int = 0
+    """How large a batch may become that has to wait; no more than `batch_bytes` does nothing."""
+
+
+class Buffer:
+    """All batches of one producer that are not decided yet."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.builder_bytes = min(options.batch_bytes, options.request_bytes)
+        self.grown_bytes = min(options.grown_bytes, options.request_bytes)
+        self.step_bytes = max(self.builder_bytes, self.grown_bytes // _STEPS_MAX)
+        self.used_bytes = 0
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self.busy: dict[PartitionQueue, None] = {}
+        self.fits: dict[PartitionQueue, Fit] = {}
+        self.failures = Failures()
+        self.trouble: KafkaError | None = None
+        """Why a broker could not be reached lately: the cause for batches that were never sent."""
+        self.on_failed: Callable[[Batch], None] = _ignore
+        self.on_split: Callable[[Batch], None] = _ignore
+
+    def queue(self, where: TopicPartition) -> PartitionQueue:
+        """The partition's queue, made when first asked for."""
+        queue = self.queues.get(where)
+        if queue is None:
+            queue = self.queues[where] = PartitionQueue(where)
+        return queue
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another batch may be begun. One always may when there is none."""
+        return (
+            self.used_bytes == 0
+            or self.used_bytes + self.builder_bytes <= self.options.memory_bytes
+        )
+
+    def resize(self, batch: Batch, size_bytes: int) -> None:
+        """The batch takes so much memory from now on."""
+        self.used_bytes += size_bytes - batch.reserved_bytes
+        batch.reserved_bytes = size_bytes
+
+    def end(
+        self,
+        batch: Batch,
+        base_offset: int = NO_OFFSET,
+        timestamp: int = NO_TIMESTAMP,
+        *,
+        error: KafkaError | None = None,
+        is_under_way: bool = False,
+    ) -> None:
+        """Decides the outcome of a batch. A batch that was split fails when its last part ends."""
+        batch.finish(base_offset, timestamp, error, is_under_way=is_under_way)
+        if error is not None:
+            self.on_failed(batch)
+        appended = batch.outermost
+        if appended.error is not None:
+            self.failures.add(appended)
+
+    def release(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Gives back the memory of a batch that is in no list any more."""
+        self.resize(batch, 0)
+        batch.drop()
+        if queue.is_empty:
+            self.busy.pop(queue, None)
+
+    def split(self, queue: PartitionQueue, batch: Batch, fit: Fit) -> None:
+        """Puts parts in the place of a batch; KafkaError if they cannot be made."""
+        parts = split(batch, fit.size_bytes_max, self.options.codec, self.options.level)
+        queue.replace(batch, parts)
+        self.used_bytes += sum(each.reserved_bytes for each in parts)
+        self.release(queue, batch)
+        self.on_split(batch)
+
+    def unfinished(self) -> list[Batch]:
+        """Every batch that is not decided, oldest first in each partition."""
+        found: list[Batch] = []
+        for queue in self.busy:
+            found += (each for each in (*queue.held, *queue.in_flight) if not each.is_done)
+            found += queue.waiting
+            found += [queue.open] if queue.open is not None else []
+        return found
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """By partition, what its oldest batch was refused with or why its broker is out of reach;
+        only those that wait for such a reason."""
+        found = {}
+        for queue in self.busy:
+            oldest = next(iter((*queue.held, *queue.in_flight, *queue.waiting)), queue.open)
+            error = self.trouble if oldest is None else oldest.last_error or self.trouble
+            if error is not None:
+                found[queue.where] = error
+        return found
+
+
+def _ignore(batch: Batch) -> None:
+    """Nobody counts these."""
