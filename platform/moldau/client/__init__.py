@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from moldau.client.group.member import GroupMetadata
     from moldau.client.group.options import MemberOptions
     from moldau.client.group.protocols import Assigned, Protocols
+    from moldau.client.producer.columns import RecordColumns
     from moldau.client.producer.delivery import Deliveries, Delivery, Sent, SentRange
     from moldau.client.producer.options import ProducerOptions
     from moldau.client.producer.partitioner import RecordPartitioner
@@ -129,6 +130,7 @@ _HOMES = {
     "QuorumReplica": "admin.cluster",
     "Reassignment": "admin.partitions",
     "RebalanceListener": "group.listener",
+    "RecordColumns": "producer.columns",
     "RecordPartitioner": "producer.partitioner",
     "Resource": "admin.configs",
     "ResourceType": "admin.configs",
@@ -204,6 +206,7 @@ __all__ = [
     "QuorumReplica",
     "Reassignment",
     "RebalanceListener",
+    "RecordColumns",
     "RecordPartitioner",
     "Resource",
     "ResourceType",

@@ -171,7 +171,7 @@ def test_memory_is_bounded_and_given_back() -> None:
     first, second = sender.send(), sender.send()
     assert sender.accumulator.buffer.used_bytes < 200, "what a batch did not need is free"
     queue = sender.accumulator.queue(T0)
-    while sender.accumulator.has_room:
+    while sender.accumulator.buffer.has_room:
         sender.send()
     assert sender.accumulator.extend(queue, 0.0, Rows([(0, None, b"v", ())]), 0) is None
     for batch in sender.sent():

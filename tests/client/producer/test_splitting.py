@@ -371,7 +371,7 @@ def test_whatever_happens_records_are_stored_in_order_and_once(
     records: dict[bytes, tuple[Batch, int]] = {}
     while len(records) < 200 or sender.accumulator.unfinished() or pipeline:
         sender.now += random.uniform(0, 0.3)
-        if len(records) < 200 and random.random() < 0.6 and sender.accumulator.has_room:
+        if len(records) < 200 and random.random() < 0.6 and sender.accumulator.buffer.has_room:
             values = numbers(len(records), len(records) + random.randrange(1, 30))
             values = [
                 value + bytes(random.choice([300] if random.random() < 0.02 else [0, 10]))

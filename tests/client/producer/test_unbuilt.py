@@ -89,7 +89,7 @@ def test_it_fails_alone_and_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> No
         assert_is_named(batch)
     for batch in sent:
         sender.acknowledge(batch)
-    assert sender.accumulator.is_idle
+    assert sender.accumulator.buffer.is_idle
     assert sender.accumulator.buffer.used_bytes == 0
 
 
@@ -367,7 +367,7 @@ def test_a_request_that_cannot_be_made_fails_its_batches_and_no_others(
                 assert error.context["why"] == "MemoryError('no room')"
                 assert isinstance(error.__cause__, MemoryError)
             assert len(lost) == 2, "the batches of one request"
-            assert sender._accumulator.is_idle
+            assert sender._accumulator.buffer.is_idle
             await sender.flush()  # all that has failed was heard of, though it had failed before
         assert [type(each) for each in told] == [MemoryError]
 

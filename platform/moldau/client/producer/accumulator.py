@@ -89,11 +89,6 @@ class Accumulator:
         """The partition's queue, made when first asked for."""
         return self.buffer.queue(where)
 
-    @property
-    def has_room(self) -> bool:
-        """Whether another batch may be begun."""
-        return self.buffer.has_room
-
     def waiting(self, queue: PartitionQueue) -> int:
         """How many batches wait to be sent; the open one counts by the room that it has got."""
         if queue.open is None:
@@ -151,7 +146,7 @@ class Accumulator:
             count = _fill(run, batch.builder, start)
             if count:
                 return batch, first, count
-        if not self.has_room:
+        if not self.buffer.has_room:
             return None
         batch = self.begin(queue, now, *run.row(start))
         assert batch.builder is not None
@@ -309,7 +304,7 @@ class Accumulator:
             self.buffer.split(queue, batch, fit)
 
     def _seal_what_is_due(self, now: float) -> None:
-        everything = self.is_flushing or not self.has_room
+        everything = self.is_flushing or not self.buffer.has_room
         for queue in self.buffer.busy:
             if queue.open is not None and (everything or self._is_due(queue, now)):
                 self.seal(queue)
@@ -375,11 +370,6 @@ class Accumulator:
             if oldest is not None:
                 found.append(oldest + self.options.delivery_timeout_s)
         return min(found, default=None)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing to send and nothing under way."""
-        return not self.buffer.busy
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """See `Buffer`."""

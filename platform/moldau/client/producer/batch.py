@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import NO_EPOCH, TopicPartition
-from moldau.records import NO_PRODUCER, BatchBuilder, stamp_producer
+from moldau.records import NO_PRODUCER, BatchBuilder, Producer, stamp_producer
 
 NO_OFFSET: Final = -1
 NO_TIMESTAMP: Final = -1
@@ -68,67 +69,45 @@ class Trace(IntEnum):
     """It was sent without an answer: it may be stored, and may yet arrive."""
 
 
+@dataclass(slots=True, eq=False)
 class Batch:
     """Records of one partition that are sent, acknowledged or refused together."""
 
-    __slots__ = (
-        "append",
-        "attempts",
-        "awaited",
-        "base_offset",
-        "builder",
-        "count",
-        "created",
-        "data",
-        "error",
-        "last_error",
-        "leader_epoch",
-        "number",
-        "on_done",
-        "parts",
-        "place",
-        "producer",
-        "reserved_bytes",
-        "stamped",
-        "state",
-        "timestamp",
-        "trace",
-        "where",
-        "whole",
-    )
+    where: TopicPartition
+    builder: BatchBuilder | None
+    created: float
+    append: Callable[..., Any] = field(init=False)
+    place: Callable[..., Any] = field(init=False)
+    state: State = State.OPEN
+    data: bytearray | None = None
+    count: int = 0
+    number: int = NOT_SENT
+    """Its place among the batches of the partition that were sent."""
+    attempts: int = 0
+    leader_epoch: int = NO_EPOCH
+    """Of the leader that it was sent to last."""
+    producer: Producer = NO_PRODUCER
+    """The producer's id and epoch that it is sent under, and its sequence."""
+    stamped: Producer = NO_PRODUCER
+    """The same as its bytes have it."""
+    reserved_bytes: int = 0
+    trace: Trace = Trace.NONE
+    error: KafkaError | None = None
+    last_error: KafkaError | None = None
+    base_offset: int = NO_OFFSET
+    timestamp: int = NO_TIMESTAMP
+    """When the broker appended it, if the topic goes by that."""
+    on_done: list[Callable[[], None]] | None = None
+    awaited: int = 0
+    """A bit a record, by index: a caller was given its failure."""
+    parts: list[Batch] | None = None
+    """What it was split into, in order."""
+    whole: Batch | None = None
+    """The batch that it is a part of."""
 
-    def __init__(self, where: TopicPartition, builder: BatchBuilder, created: float) -> None:
-        self.where = where
-        self.state = State.OPEN
-        self.builder: BatchBuilder | None = builder
-        self.append: Callable[..., Any] = builder.append
-        self.place: Callable[..., Any] = builder.place
-        self.created = created
-        self.data: bytearray | None = None
-        self.count = 0
-        self.number = NOT_SENT
-        """Its place among the batches of the partition that were sent."""
-        self.attempts = 0
-        self.leader_epoch = NO_EPOCH
-        """Of the leader that it was sent to last."""
-        self.producer = NO_PRODUCER
-        """The producer's id and epoch that it is sent under, and its sequence."""
-        self.stamped = NO_PRODUCER
-        """The same as its bytes have it."""
-        self.reserved_bytes = 0
-        self.trace = Trace.NONE
-        self.error: KafkaError | None = None
-        self.last_error: KafkaError | None = None
-        self.base_offset = NO_OFFSET
-        self.timestamp = NO_TIMESTAMP
-        """When the broker appended it, if the topic goes by that."""
-        self.on_done: list[Callable[[], None]] | None = None
-        self.awaited = 0
-        """A bit a record, by index: a caller was given its failure."""
-        self.parts: list[Batch] | None = None
-        """What it was split into, in order."""
-        self.whole: Batch | None = None
-        """The batch that it is a part of."""
+    def __post_init__(self) -> None:
+        assert self.builder is not None
+        self.append, self.place = self.builder.append, self.builder.place
 
     def __repr__(self) -> str:
         state = self.state.name.lower()

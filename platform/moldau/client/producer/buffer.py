@@ -75,6 +75,11 @@ class Buffer:
             or self.used_bytes + self.builder_bytes <= self.options.memory_bytes
         )
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to send and nothing under way."""
+        return not self.busy
+
     def resize(self, batch: Batch, size_bytes: int) -> None:
         """The batch takes so much memory from now on."""
         self.used_bytes += size_bytes - batch.reserved_bytes

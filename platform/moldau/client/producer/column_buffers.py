@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from moldau.client.consumer.columns import PartitionColumns
-from moldau.client.producer.columns import is_arrow
+from moldau.client.producer.columns import (
+    as_binary,
+    as_milliseconds,
+    check_names,
+    is_arrow,
+    spans_of,
+)
 from moldau.client.producer.runs import content
 from moldau.client.serdes.extras import need
 from moldau.link.arguments import told
@@ -72,24 +78,25 @@ def buffers_in(given: object, now_ms: int) -> list[ColumnBuffers]:
 def _of_arrow(given: Any, now_ms: int) -> Iterator[ColumnBuffers]:
     pyarrow = need("pyarrow", "arrow")
     table = pyarrow.table(given) if not isinstance(given, pyarrow.Table) else given
-    names = table.column_names
-    if "value" not in names or len(set(names)) < len(names) or set(names) - _KNOWN:
-        raise TypeError(
-            "a table of records has a column value and maybe key, headers and timestamp, not: "
-            + ", ".join(names)
-        )
-    for batch in table.to_batches():
+    names = check_names(table, _KNOWN)
+    read = {"value": as_binary, "key": as_binary, "timestamp": as_milliseconds}
+    column = {name: read[name](pyarrow, name, table[name]) for name in names if name in read}
+    if "timestamp" in column:
+        column["timestamp"] = column["timestamp"].fill_null(now_ms)
+    if "headers" in names:
+        column["headers"] = table["headers"]
+    for batch in pyarrow.table(column).to_batches():
         count = batch.num_rows
         if not count:
             continue
-        column = dict(zip(names, batch.columns, strict=True))
+        its = dict(zip(column, batch.columns, strict=True))
         yield ColumnBuffers(
             count,
             b"",
-            _stamps(pyarrow, column.get("timestamp"), count, now_ms),
-            _nulls(count) if "key" not in names else _binary(pyarrow, "key", column["key"]),
-            _binary(pyarrow, "value", column["value"]),
-            None if "headers" not in names else _headers(pyarrow, column["headers"]),
+            _stamps(its.get("timestamp"), count, now_ms),
+            spans_of(its["key"]) if "key" in its else _nulls(count),
+            spans_of(its["value"]),
+            _headers(pyarrow, its["headers"]) if "headers" in its else None,
         )
 
 
@@ -97,41 +104,9 @@ def _nulls(count: int) -> Spans:
     return Spans(None, bytes(4 * (count + 1)), 4, _NULL_BITS * ((count + 7) >> 3), 0, count)
 
 
-def _binary(pyarrow: Any, name: str, column: Any) -> Spans:
-    kinds, kind = pyarrow.types, column.type
-    if kinds.is_null(kind):
-        return _nulls(len(column))
-    is_fixed = kinds.is_fixed_size_binary(kind)
-    if is_fixed or kinds.is_dictionary(kind) or str(kind) in ("binary_view", "string_view"):
-        column = column.cast(pyarrow.large_binary())
-    kind = column.type
-    is_wide = kinds.is_large_binary(kind) or kinds.is_large_string(kind)
-    if not (is_wide or kinds.is_binary(kind) or kinds.is_string(kind)):
-        raise TypeError(f"the column {name} must be binary or text, not {kind}")
-    validity, offsets, data = column.buffers()
-    return Spans(
-        None if data is None else memoryview(data),
-        memoryview(offsets),
-        8 if is_wide else 4,
-        None if validity is None or not column.null_count else memoryview(validity),
-        column.offset,
-        len(column),
-    )
-
-
-def _stamps(pyarrow: Any, column: Any, count: int, now_ms: int) -> Buffer:
-    if column is None or pyarrow.types.is_null(column.type):
+def _stamps(column: Any, count: int, now_ms: int) -> Buffer:
+    if column is None:
         return memoryview(array("q", [now_ms]) * count).cast("B")
-    if pyarrow.types.is_timestamp(column.type) or pyarrow.types.is_date(column.type):
-        column = column.cast(pyarrow.timestamp("ms"), safe=False)
-    elif not pyarrow.types.is_integer(column.type):
-        raise TypeError(
-            "the column timestamp must be timestamps, dates or milliseconds since 1970, not "
-            f"{column.type}"
-        )
-    column = column.cast(pyarrow.int64())
-    if column.null_count:
-        column = column.fill_null(now_ms)
     first = column.offset * 8
     return memoryview(column.buffers()[1])[first : first + count * 8]
 
@@ -146,5 +121,7 @@ def _headers(pyarrow: Any, column: Any) -> HeaderBuffers | None:
         column = pyarrow.array([each or [] for each in column.to_pylist()], kind)
     first = column.offset * 4
     ends = memoryview(column.buffers()[1])[first : first + 4 * (len(column) + 1)]
-    names = _binary(pyarrow, "headers", column.keys)
-    return HeaderBuffers(ends, names, _binary(pyarrow, "headers", column.items))
+    names, contents = (
+        spans_of(as_binary(pyarrow, "headers", each)) for each in (column.keys, column.items)
+    )
+    return HeaderBuffers(ends, names, contents)

@@ -10,56 +10,64 @@ the values are. pyarrow is imported when somebody hands in Arrow data, and not b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from importlib import import_module
-from itertools import pairwise, repeat
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from itertools import repeat
+from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from moldau.client.producer.runs import InBuffers, Rows, Run, Values
+from moldau.client.serdes.extras import need
 from moldau.client.settings.arguments import check_numbers, check_timestamp, check_timestamps
-from moldau.errors import ConfigError
 from moldau.link.arguments import told
-from moldau.records import Headers, HeadersGiven, Row, Spans
+from moldau.records import Headers, HeadersGiven, Row, Spans, span_list
 
 _KNOWN: Final = ("value", "key", "headers", "timestamp", "partition")
 _OF_ALL: Final = ("timestamps_ms", "partition")
 _NO_HEADERS: Final[Headers] = ()
+_TEXT: Final = ("string", "large_string", "string_view")
+_BINARY: Final = ("binary", "large_binary", "binary_view", "null")
 _ARROW_MARKS: Final = ("__arrow_c_stream__", "__arrow_c_array__")
 
 
 class ArrowColumn:
     """A column of binary or text, as Arrow has it."""
 
-    __slots__ = ("_chunks", "_width")
+    __slots__ = ("_chunks",)
 
-    def __init__(self, chunks: list[Any], width: int) -> None:
-        self._chunks = chunks
-        self._width = width
+    def __init__(self, chunks: list[Any]) -> None:
+        self._chunks = [chunk for chunk in chunks if len(chunk)]
 
     def __len__(self) -> int:
         return sum(map(len, self._chunks))
 
     def spans(self) -> list[Spans]:
         """Its buffers, nothing copied."""
-        return [self._spans(chunk) for chunk in self._chunks if len(chunk)]
-
-    def _spans(self, chunk: Any) -> Spans:
-        validity, offsets, data = chunk.buffers()
-        return Spans(
-            None if data is None else memoryview(data).cast("B"),
-            memoryview(offsets).cast("B"),
-            self._width,
-            None if validity is None or not chunk.null_count else memoryview(validity).cast("B"),
-            chunk.offset,
-            len(chunk),
-        )
+        return list(map(spans_of, self._chunks))
 
     def to_list(self) -> list[bytes | None]:
         """One copy of each value."""
-        found: list[bytes | None] = []
-        for spans in self.spans():
-            found += _values(spans)
-        return found
+        return [value for spans in self.spans() for value in span_list(spans)]
+
+
+def spans_of(chunk: Any) -> Spans:
+    """The buffers of an array that `as_binary` gave."""
+    validity, offsets, data = chunk.buffers()
+    return Spans(
+        None if data is None else memoryview(data).cast("B"),
+        memoryview(offsets).cast("B"),
+        8 if str(chunk.type).startswith("large_") else 4,
+        None if validity is None or not chunk.null_count else memoryview(validity).cast("B"),
+        chunk.offset,
+        len(chunk),
+    )
+
+
+class RecordColumns(TypedDict, total=False):
+    """What stands beside the values of `send_many`: each a sequence of the same length."""
+
+    keys: Any
+    headers: Sequence[HeadersGiven] | None
+    timestamps_ms: int | Sequence[int | None] | None
+    partition: int | Sequence[int | None] | None
 
 
 class Columns(NamedTuple):
@@ -119,11 +127,6 @@ class Columns(NamedTuple):
         if [each.length for each in keys] != [each.length for each in values]:
             return None
         return [InBuffers(stamp, *each) for each in zip(values, keys, strict=True)]
-
-    @property
-    def partition_max(self) -> int:
-        """The highest partition that is named; 0 where none is."""
-        return max(self.partitions, default=0)
 
     @property
     def partitions(self) -> set[int]:
@@ -189,7 +192,7 @@ def _each(given: int | Sequence[int | None] | None, count: int) -> Iterable[int 
 def from_arrow(given: Columns) -> Columns:
     """Arrow data as columns; a table says everything itself. TypeError for a column of another kind
     than its name wants."""
-    pyarrow = _pyarrow()
+    pyarrow = need("pyarrow", "arrow")
     table = _as_table(pyarrow, given.values) if is_arrow(given.values) else None
     if table is not None:
         if any(each is not None for each in given[1:]):
@@ -201,15 +204,6 @@ def from_arrow(given: Columns) -> Columns:
         if is_arrow(column)
     }
     return given._replace(**found)
-
-
-def _pyarrow() -> Any:
-    try:
-        return import_module("pyarrow")
-    except ImportError as error:
-        raise ConfigError(
-            "Arrow data needs pyarrow: pip install 'moldau-platform[arrow]'", missing="pyarrow"
-        ) from error
 
 
 def _as_table(pyarrow: Any, values: Any) -> Any:
@@ -233,13 +227,7 @@ def _as_table(pyarrow: Any, values: Any) -> Any:
 
 
 def _from_table(pyarrow: Any, table: Any) -> Columns:
-    names = table.column_names
-    unknown = [name for name in names if name not in _KNOWN]
-    if "value" not in names or unknown or len(set(names)) < len(names):
-        raise TypeError(
-            "a table of records has a column value and maybe key, headers, timestamp and "
-            f"partition, not: {', '.join(names)}"
-        )
+    names = check_names(table, _KNOWN)
     column = {name: table.column(name) for name in names}
     found = {
         field: _READ[field](pyarrow, name, column[name])
@@ -259,40 +247,34 @@ def _chunked(pyarrow: Any, name: str, column: Any) -> Any:
     return pyarrow.chunked_array(column if is_stream else [pyarrow.array(column)])
 
 
-def _binary(pyarrow: Any, name: str, column: Any) -> ArrowColumn:
-    """A column of binary or text."""
+def check_names(table: Any, known: Collection[str]) -> list[str]:
+    """The names of its columns; TypeError for those of no table of records."""
+    names: list[str] = table.column_names
+    if "value" not in names or set(names) - set(known) or len(set(names)) < len(names):
+        raise TypeError(
+            "a table of records has a column value and maybe key, headers, timestamp and "
+            f"partition, not: {', '.join(names)}"
+        )
+    return names
+
+
+def as_binary(pyarrow: Any, name: str, column: Any) -> Any:
+    """A column of binary or text, with offsets; TypeError for one of another kind."""
     kinds, kind = pyarrow.types, column.type
-    if kinds.is_string(kind) or kinds.is_binary(kind):
-        return ArrowColumn(column.chunks, 4)
-    if kinds.is_large_string(kind) or kinds.is_large_binary(kind):
-        return ArrowColumn(column.chunks, 8)
+    if str(kind) in ("string", "binary", "large_string", "large_binary"):
+        return column
     try:
         if kinds.is_integer(kind) or kinds.is_floating(kind):
             raise TypeError
         if kinds.is_dictionary(kind):
-            return _binary(pyarrow, name, column.cast(kind.value_type))
-        return ArrowColumn(column.cast(pyarrow.large_binary()).chunks, 8)
+            return as_binary(pyarrow, name, column.cast(kind.value_type))
+        return column.cast(pyarrow.large_binary())
     except (TypeError, pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
         raise TypeError(f"the column {name} must be binary or text, not {kind}") from None
 
 
-def _values(spans: Spans) -> list[bytes | None]:
-    numbers = memoryview(spans.offsets)
-    places = numbers.cast("i") if spans.width == 4 else numbers.cast("q")
-    ends = places[spans.first : spans.first + spans.length + 1].tolist()
-    # bytes of bytes: slicing them is the cheapest way to what the kernel takes.
-    first = ends[0]
-    content = b"" if spans.data is None else bytes(spans.data[first : ends[-1]])
-    if first:
-        ends = [each - first for each in ends]
-    found: list[bytes | None] = [content[low:high] for low, high in pairwise(ends)]
-    validity = spans.validity
-    if validity is not None:
-        for index in range(spans.length):
-            place = spans.first + index
-            if not validity[place >> 3] >> (place & 7) & 1:
-                found[index] = None
-    return found
+def _binary(pyarrow: Any, name: str, column: Any) -> ArrowColumn:
+    return ArrowColumn(as_binary(pyarrow, name, column).chunks)
 
 
 def _headers(pyarrow: Any, name: str, column: Any) -> list[Headers]:
@@ -309,26 +291,18 @@ def _has_headers(kinds: Any, kind: Any) -> bool:
     if kinds.is_null(kind):
         return True
     if kinds.is_map(kind):
-        return _is_text(kinds, kind.key_type) and _is_content(kinds, kind.item_type)
+        return str(kind.key_type) in _TEXT and _is_content(kind.item_type)
     is_list = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
     if not is_list or not kinds.is_struct(kind.value_type):
         return False
     fields = {each.name: each.type for each in kind.value_type}
-    return (
-        fields.keys() == {"key", "value"}
-        and _is_text(kinds, fields["key"])
-        and _is_content(kinds, fields["value"])
-    )
+    is_pair = fields.keys() == {"key", "value"}
+    return is_pair and str(fields["key"]) in _TEXT and _is_content(fields["value"])
 
 
-def _is_text(kinds: Any, kind: Any) -> bool:
-    return kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view"
-
-
-def _is_content(kinds: Any, kind: Any) -> bool:
-    is_binary = kinds.is_binary(kind) or kinds.is_large_binary(kind) or str(kind) == "binary_view"
-    is_fixed = kinds.is_fixed_size_binary(kind)
-    return is_binary or is_fixed or kinds.is_null(kind) or _is_text(kinds, kind)
+def _is_content(kind: Any) -> bool:
+    name = str(kind)
+    return name in _TEXT or name in _BINARY or name.startswith("fixed_size_binary")
 
 
 def _headers_of(given: Any) -> Headers:
@@ -345,17 +319,21 @@ def _as_bytes(value: Any) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _milliseconds(pyarrow: Any, name: str, column: Any) -> list[int | None]:
-    """A column of milliseconds, or of times or days."""
+def as_milliseconds(pyarrow: Any, name: str, column: Any) -> Any:
+    """A column of milliseconds, or of times or days, as milliseconds."""
     kinds, kind = pyarrow.types, column.type
     if kinds.is_timestamp(kind) or kinds.is_date(kind):
-        column = column.cast(pyarrow.timestamp("ms"), safe=False).cast(pyarrow.int64())
-    elif not (kinds.is_integer(kind) or kinds.is_null(kind)):
+        return column.cast(pyarrow.timestamp("ms"), safe=False).cast(pyarrow.int64())
+    if not (kinds.is_integer(kind) or kinds.is_null(kind)):
         raise TypeError(
             f"the column {name} must be milliseconds since 1970 (integers), timestamps or dates, "
             f"not {kind}"
         )
-    found: list[int | None] = column.to_pylist()
+    return column.cast(pyarrow.int64())
+
+
+def _milliseconds(pyarrow: Any, name: str, column: Any) -> list[int | None]:
+    found: list[int | None] = as_milliseconds(pyarrow, name, column).to_pylist()
     return found
 
 

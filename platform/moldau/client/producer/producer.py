@@ -30,7 +30,7 @@ from moldau.client.producer.accumulator import Accumulator, Clocks
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.buffer import Options
 from moldau.client.producer.column_buffers import Buffered, buffers_in
-from moldau.client.producer.columns import Columns, from_arrow, is_arrow
+from moldau.client.producer.columns import Columns, RecordColumns, from_arrow, is_arrow
 from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery, Sent
 from moldau.client.producer.handed_over import HandedOver, Parts
 from moldau.client.producer.metrics import ProducerMetrics
@@ -120,11 +120,10 @@ class Producer(ProducerTopics):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """What was accepted is delivered, though an exception ends the block, `sys.exit()` or the
-        end of a generator, as with Java's try-with-resources: nobody takes back what was sent. What
-        fails then is logged, so that it does not hide the block's own error. Who cancels it, or
-        ends it by Ctrl-C, does not want to wait: what is left fails, and the log says how much. But
-        a generator that the end of the program leaves cannot tell why it ends, and delivers."""
+        """What was accepted is delivered, also when an exception ends the block, `sys.exit()` or
+        the end of a generator, as with Java's try-with-resources. What fails then is logged, so
+        that it does not hide the block's own error. A cancelled block, or one ended by Ctrl-C, does
+        not wait: what is left fails, and the log says how much."""
         with not_hiding(kind, "producer"):
             try:
                 await self.aclose(abort=kind is not None and issubclass(kind, _IN_A_HURRY))
@@ -359,12 +358,9 @@ class Producer(ProducerTopics):
         self._sender.check_open()
         now = self._clock.monotonic()
         batch = self._accumulator.begin(queue, now, *first)
-        self._begun(known, queue, now)
-        return Delivery(batch, 0, first[0])
-
-    def _begun(self, known: OutgoingTopic, queue: PartitionQueue, now: float) -> None:
         known.used_at = now
         self._sender.begun(queue)
+        return Delivery(batch, 0, first[0])
 
     # Many records in
 
@@ -372,11 +368,7 @@ class Producer(ProducerTopics):
         self,
         topic: str,
         values: Any,
-        *,
-        keys: Any = None,
-        headers: Sequence[HeadersGiven] | None = None,
-        timestamps_ms: int | Sequence[int | None] | None = None,
-        partition: int | Sequence[int | None] | None = None,
+        **more: Unpack[RecordColumns],
     ) -> Deliveries:
         """As `send` for many records, several times as fast.
 
@@ -388,7 +380,7 @@ class Producer(ProducerTopics):
         """
         self._cluster.check_loop()
         name_of(topic, "topic")
-        columns = Columns(values, keys, headers, timestamps_ms, partition)
+        columns = Columns(values, **more)
         if any(map(is_arrow, columns)):
             columns = from_arrow(columns)
         columns.check()
@@ -448,7 +440,7 @@ class Producer(ProducerTopics):
 
     async def _topic_of(self, topic: str, columns: Columns) -> OutgoingTopic:
         """The topic, with all partitions that are named and that there are."""
-        wanted = columns.partition_max
+        wanted = max(columns.partitions, default=0)
         return self._taken(topic, wanted) or await self._learn(topic, wanted)
 
     def _check_partitions(self, topic: OutgoingTopic, columns: Columns) -> None:
@@ -546,7 +538,8 @@ class Producer(ProducerTopics):
             self._sender.check_open()
             now = topic.used_at = self._clock.monotonic()
         if part[1] == 0:
-            self._begun(topic, queue, now)
+            topic.used_at = now
+            self._sender.begun(queue)
         if start + part[2] < len(run):  # it is full
             self._accumulator.full(queue)
             if self._sender.filled():
@@ -569,7 +562,7 @@ class Producer(ProducerTopics):
         """What keeps records from being acknowledged at present: by partition, what its oldest
         batch was refused with and waits to be tried again after, or why its broker cannot be
         reached. Empty when all goes well."""
-        return self._sender.troubles()
+        return self._accumulator.troubles()
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """Kafka's metrics of a producer, by group and name:
@@ -582,24 +575,16 @@ class Producer(ProducerTopics):
         return self._metrics.registry
 
     def _declare_metrics(self) -> None:
-        accumulator = self._accumulator
-        gauge = self._metrics.gauge
-        memory = float(self._options.memory_bytes)
+        buffer, sender, clock = self._accumulator.buffer, self._sender, self._clock
+        memory, gauge = float(self._options.memory_bytes), self._metrics.gauge
         gauge("buffer-total-bytes", "Bytes that records may take: buffer.memory.", lambda: memory)
-        gauge(
-            "buffer-available-bytes",
-            "Bytes of them that are free.",
-            lambda: max(0.0, memory - accumulator.buffer.used_bytes),
-        )
-        sender, clock = self._sender, self._clock
+        free = "buffer-available-bytes"
+        gauge(free, "Bytes of them that are free.", lambda: max(0.0, memory - buffer.used_bytes))
         gauge("waiting-threads", "Sends that wait for memory.", lambda: sender.waiting)
         gauge("requests-in-flight", "Requests without an answer.", lambda: sender.in_flight)
         gauge("connection-count", "Brokers with a connection.", lambda: sender.connections)
-        gauge(
-            "metadata-age",
-            "Seconds since metadata came.",
-            lambda: clock.monotonic() - self._metadata_at,
-        )
+        age = "metadata-age"
+        gauge(age, "Seconds since metadata came.", lambda: clock.monotonic() - self._metadata_at)
 
     # The end
 
@@ -641,8 +626,9 @@ class Producer(ProducerTopics):
         finally:
             if cut_off_by is None or not sender.is_waited_for:
                 sender.close()
-                failure = KafkaError if sender.has_failed and not is_given_up else None
-                with not_hiding(type(cut_off_by) if cut_off_by else failure, "producer"):
+                has_failed = self._accumulator.buffer.failures.count and not is_given_up
+                kind = KafkaError if has_failed else None
+                with not_hiding(type(cut_off_by) if cut_off_by else kind, "producer"):
                     await self._end()
         if not is_given_up:
             sender.raise_failure()

@@ -33,6 +33,7 @@ A batch is built before it is numbered, so one that cannot be built leaves no ga
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.client.producer.batch import NOT_SENT, Batch, State
@@ -44,59 +45,37 @@ EPOCH_MAX: Final = 2**15 - 1
 _SEQUENCE_MASK: Final = 2**31 - 1
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionQueue:
     """A partition's batches. `open` takes records; `waiting` are complete and in order."""
 
-    __slots__ = (
-        "held",
-        "hung_number",
-        "in_flight",
-        "is_blocked",
-        "is_known",
-        "leader_epoch",
-        "leaderless",
-        "lost_number",
-        "must_restart",
-        "next_sequence",
-        "not_before",
-        "numbered",
-        "open",
-        "producer_epoch",
-        "producer_id",
-        "stored_number",
-        "topic_id",
-        "waiting",
-        "where",
-    )
-
-    def __init__(self, where: TopicPartition) -> None:
-        self.where = where
-        self.open: Batch | None = None
-        self.waiting: deque[Batch] = deque()
-        self.in_flight: list[Batch] = []
-        self.held: list[Batch] = []
-        self.stored_number = NOT_SENT
-        """The last batch of this epoch that a broker has."""
-        self.topic_id = ZERO_UUID
-        self.lost_number = NOT_SENT
-        """The last batch that has failed and may be stored all the same."""
-        self.hung_number = NOT_SENT
-        """The last that has failed and was sent without an answer."""
-        self.numbered = 0
-        self.next_sequence = 0
-        self.producer_id = NO_PRODUCER.id
-        self.producer_epoch = NO_PRODUCER.epoch
-        self.must_restart = False
-        self.is_known = False
-        """Whether the broker is known to know this producer; see `forget`."""
-        self.is_blocked = False
-        """Whether more was complete at the last turn than could be sent."""
-        self.leader_epoch = NO_EPOCH
-        """Of the leader that its batches go to."""
-        self.leaderless = 0
-        """How often in a row it had no known leader."""
-        self.not_before = 0.0
-        """Until when the first batch that waits is put off."""
+    where: TopicPartition
+    open: Batch | None = None
+    waiting: deque[Batch] = field(default_factory=deque)
+    in_flight: list[Batch] = field(default_factory=list)
+    held: list[Batch] = field(default_factory=list)
+    stored_number: int = NOT_SENT
+    """The last batch of this epoch that a broker has."""
+    lost_number: int = NOT_SENT
+    """The last batch that has failed and may be stored all the same."""
+    hung_number: int = NOT_SENT
+    """The last that has failed and was sent without an answer."""
+    topic_id: Uuid = ZERO_UUID
+    numbered: int = 0
+    next_sequence: int = 0
+    producer_id: int = NO_PRODUCER.id
+    producer_epoch: int = NO_PRODUCER.epoch
+    must_restart: bool = False
+    is_known: bool = False
+    """Whether the broker is known to know this producer; see `forget`."""
+    is_blocked: bool = False
+    """Whether more was complete at the last turn than could be sent."""
+    leader_epoch: int = NO_EPOCH
+    """Of the leader that its batches go to."""
+    leaderless: int = 0
+    """How often in a row it had no known leader."""
+    not_before: float = 0.0
+    """Until when the first batch that waits is put off."""
 
     @property
     def is_empty(self) -> bool:

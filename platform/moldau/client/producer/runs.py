@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from moldau.records import BatchBuilder, Headers, Row, Spans
+from moldau.records import BatchBuilder, Headers, Row, Spans, span_list
 
 _NO_HEADERS: Final[Headers] = ()
-_BITS: Final = 8
 
 
 class Run(Protocol):
@@ -91,14 +90,4 @@ class InBuffers(NamedTuple):
 
 def content(spans: Spans, index: int) -> bytes | None:
     """One value of a column; ValueError if its offsets lead out of the data."""
-    place = spans.first + index
-    validity = spans.validity
-    if validity is not None and not validity[place // _BITS] >> (place % _BITS) & 1:
-        return None
-    numbers = memoryview(spans.offsets).cast("B")
-    offsets = numbers.cast("i") if spans.width == 4 else numbers.cast("q")
-    low, high = offsets[place], offsets[place + 1]
-    data = b"" if spans.data is None else spans.data
-    if not 0 <= low <= high <= len(data):
-        raise ValueError("an offset leads out of the data")
-    return bytes(data[low:high])
+    return span_list(spans._replace(first=spans.first + index, length=1))[0]

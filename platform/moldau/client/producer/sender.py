@@ -120,14 +120,14 @@ class Sender:
     def begun(self, queue: PartitionQueue) -> None:
         """A batch was begun: what is complete before it goes now, it itself after the linger."""
         linger_s = self._accumulator.options.linger_s
-        if queue.waiting or linger_s <= 0 or not self._accumulator.has_room:
+        if queue.waiting or linger_s <= 0 or not self._buffer.has_room:
             self.drain_soon()
         else:
             self._wake_at(self._loop.time() + linger_s)
 
     def may_begin(self, waited: Turn | None) -> bool:
         """Whether a batch may be begun. Who has not waited yet comes after those who do."""
-        return self._accumulator.has_room and (waited is not None or not self._waking)
+        return self._buffer.has_room and (waited is not None or not self._waking)
 
     def patience(self) -> float:
         """Until when who sends now may wait, by the loop's time: for metadata and for room."""
@@ -177,23 +177,21 @@ class Sender:
             "buffer_memory": self._accumulator.options.memory_bytes,
             "used_bytes": self._buffer.used_bytes,
         }
+        for held_up, error in self._first_trouble():
+            context["held_up"] = f"{held_up}: {error}"
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT,
             "no room for a record within max.block.ms: records come faster than they leave "
             "buffer.memory",
             **context,
-            **self._held_up(),
         )
 
-    def _held_up(self) -> dict[str, object]:
-        """As `_why`, for a record that is perhaps another partition's."""
-        for where, error in self._accumulator.troubles().items():
-            return {"held_up": f"{where}: {error}"}
-        return {}
+    def _first_trouble(self) -> list[tuple[TopicPartition, KafkaError]]:
+        return list(self._accumulator.troubles().items())[:1]
 
     def _why(self) -> dict[str, object]:
         """What keeps records from leaving, if anything is known to."""
-        for where, error in self._accumulator.troubles().items():
+        for where, error in self._first_trouble():
             return {"topic": where.topic, "partition": where.partition, "why": str(error)}
         return {}
 
@@ -356,7 +354,7 @@ class Sender:
     def _go_on(self) -> None:
         """An answer has made room. Where nothing is left to do, others have the loop's next turn:
         a consumer, say, whose record came with the answer."""
-        if not self.is_closed and (self._waking or not self._accumulator.is_idle):
+        if not self.is_closed and (self._waking or not self._buffer.is_idle):
             self.drain_soon()
 
     def _all_refused(self, batches: list[Batch], error: KafkaError) -> None:
@@ -368,7 +366,7 @@ class Sender:
     def _wake_senders(self) -> None:
         """Those for whom there is room; those who come after them have their turn when these have
         had it, taken or not: no wake-up is lost, and nobody is woken in vain for long."""
-        if not self._waking or not self._accumulator.has_room:
+        if not self._waking or not self._buffer.has_room:
             return
         free_bytes = self._accumulator.options.memory_bytes - self._buffer.used_bytes
         for number in self._room.turns(free_bytes):
@@ -379,7 +377,7 @@ class Sender:
     def _consider_identity(self, now: float) -> None:
         """The producer id is asked for at the beginning; once it was refused, only when something
         is to be sent, and not at once again."""
-        if self._unidentified and self._accumulator.is_idle:
+        if self._unidentified and self._buffer.is_idle:
             return
         if now < self._identify_at:
             self._wake_at(self._loop.time() + self._identify_at - now)
@@ -419,10 +417,6 @@ class Sender:
         return answer
 
     # The end
-
-    def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """What keeps batches from being acknowledged at present, by partition."""
-        return self._accumulator.troubles()
 
     @property
     def unsettled(self) -> int:
@@ -468,11 +462,6 @@ class Sender:
         failure = self._buffer.failures.take()
         if failure is not None:
             raise failure
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether `raise_failure` would raise."""
-        return self._buffer.failures.count > 0
 
     @property
     def is_waited_for(self) -> bool:

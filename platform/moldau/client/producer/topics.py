@@ -88,12 +88,13 @@ class ProducerTopics:
         known = self._topics.get(name)
         if known is None:
             known = OutgoingTopic(found, self._accumulator)
+            minds_stuck = self.settings[own_rows.partitioner_availability_timeout_ms] > 0
             known.choose_by(
                 Partitioner(
                     found,
                     max(1, self._options.batch_bytes),
                     self._runtime.random,
-                    Loads(known.waiting, self._is_stuck if self._minds_stuck else None),
+                    Loads(known.waiting, self._is_stuck if minds_stuck else None),
                     is_adaptive=self.settings[own_rows.partitioner_adaptive],
                 )
             )
@@ -132,10 +133,6 @@ class ProducerTopics:
         known = self._topics.get(queue.where.topic)
         if known is not None:
             known.filled(queue, size_bytes)
-
-    @property
-    def _minds_stuck(self) -> bool:
-        return self.settings[own_rows.partitioner_availability_timeout_ms] > 0
 
     def _is_stuck(self, node_id: int) -> bool:
         after_ms = self.settings[own_rows.partitioner_availability_timeout_ms]

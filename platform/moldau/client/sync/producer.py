@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Unpack
 
+from moldau.client.producer.columns import RecordColumns
 from moldau.client.producer.delivery import Delivery as Place
 from moldau.client.producer.delivery import Sent
 from moldau.client.producer.options import ProducerOptions
@@ -176,11 +177,7 @@ class Producer(ProducerCalls):
         self,
         topic: str,
         values: Any,
-        *,
-        keys: Any = None,
-        headers: Sequence[HeadersGiven] | None = None,
-        timestamps_ms: int | Sequence[int | None] | None = None,
-        partition: int | Sequence[int | None] | None = None,
+        **more: Unpack[RecordColumns],
     ) -> Deliveries:
         """As `send` for many records, several times as fast.
 
@@ -188,17 +185,7 @@ class Producer(ProducerCalls):
         one Arrow table that has the columns value and maybe key, headers, timestamp and partition.
         A KafkaError says in `accepted` how many of them are on their way all the same.
         """
-        sent = self._call(
-            self._client.send_many(
-                topic,
-                values,
-                keys=keys,
-                headers=headers,
-                timestamps_ms=timestamps_ms,
-                partition=partition,
-            )
-        )
-        return Deliveries(sent, self)
+        return Deliveries(self._call(self._client.send_many(topic, values, **more)), self)
 
     def send_batch(self, partition: Partition, columns: object) -> Deliveries:
         """Sends columns in buffers to one partition, with their timestamps and headers: what

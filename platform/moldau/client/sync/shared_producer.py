@@ -145,7 +145,7 @@ class ThreadSafeSender(Sender):
     def begun(self, queue: PartitionQueue) -> None:
         """A batch was begun, by any thread."""
         linger_s = self._accumulator.options.linger_s
-        if queue.waiting or linger_s <= 0 or not self._accumulator.has_room:
+        if queue.waiting or linger_s <= 0 or not self._accumulator.buffer.has_room:
             self.drain_soon()
             return
         if not self._look_is_due:
