@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         GroupMetadata,
         GroupProgress,
         HeadersColumn,
+        K,
         KafkaError,
         ListedGroup,
         LogDir,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
         TimestampType,
         Topic,
         TopicPartition,
+        V,
         WrongLoop,
         load_settings,
     )
@@ -108,7 +110,9 @@ _HOMES = {
 
 __all__ = [
     "EARLIEST",
+    "K",
     "LATEST",
+    "V",
     "AclOperation",
     "ActiveProducer",
     "Admin",
