@@ -215,7 +215,7 @@ def names_path() -> Path:
 
 def as_ruff(name: str) -> tuple[bool, bool, str]:
     """The order of `__all__`: constants, then classes, then functions."""
-    return not name.isupper(), name.islower(), name
+    return len(name) == 1 or not name.isupper(), name.islower(), name
 
 
 def render_names() -> str:

@@ -110,9 +110,7 @@ _HOMES = {
 
 __all__ = [
     "EARLIEST",
-    "K",
     "LATEST",
-    "V",
     "AclOperation",
     "ActiveProducer",
     "Admin",
@@ -146,6 +144,7 @@ __all__ = [
     "GroupMetadata",
     "GroupProgress",
     "HeadersColumn",
+    "K",
     "KafkaError",
     "ListedGroup",
     "LogDir",
@@ -182,6 +181,7 @@ __all__ = [
     "TimestampType",
     "Topic",
     "TopicPartition",
+    "V",
     "WrongLoop",
     "WrongProcess",
     "WrongThread",
