@@ -35,6 +35,7 @@ PIPELINE = Path(__file__).parent / "pipeline.yaml"
 SINK = "shop-lake"
 START_S = 60.0
 LAG_EVERY_S = 0.5
+MINUTES_A_SECOND = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,7 +113,7 @@ class Demo:
     # The run
 
     def _follow(self, shop: Shop, admin: Admin, minutes: int, orders: int) -> None:
-        """Sells a minute a second, with bars for what has come how far."""
+        """Sells two minutes of the shop's time a second, with bars for what has come how far."""
         noise = random.Random(minutes)
         counts = [orders // 2 + noise.randrange(orders) for _ in range(minutes)]
         total = sum(counts)
@@ -132,7 +133,7 @@ class Demo:
             sold = 0
             before, moved_at = (-1, -1, -1, -1), sold_at
             while True:
-                due = int(time.monotonic() - sold_at) + 1
+                due = int((time.monotonic() - sold_at) * MINUTES_A_SECOND) + 1
                 while sold < min(due, minutes):
                     shop.sell(sold, counts[sold])
                     sold += 1

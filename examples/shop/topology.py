@@ -3,7 +3,7 @@
 `shop-sales`    each order with the name and country of its customer (a stream joined with a table)
 `shop-revenue`  the revenue of each minute, again whenever it changes (a windowed sum)
 
-Times are those of the orders, not of the machine: the demo sells a minute's orders in a second.
+Times are those of the orders, not of the machine: the demo sells two minutes' orders in a second.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from moldau.client.serdes.registry.schemas import Schema  # noqa: E402
 from moldau.client.sync import SchemaRegistry  # noqa: E402
 from moldau.errors import ConfigError  # noqa: E402
 from moldau.spark.options import parse_read  # noqa: E402
-from moldau.spark.values import value_column, value_type  # noqa: E402
+from moldau.spark.value_types import value_type  # noqa: E402
+from moldau.spark.values import value_column  # noqa: E402
 from tests.client.serdes.served_registry import ServedRegistry, served_registry  # noqa: E402
 
 PLACE = Place("orders", False)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from moldau.client.sync import Admin, TopicPartition
+from moldau.client.sync import Admin, Consumer, NewTopic, Producer, TopicPartition
 from moldau.testing import SyncEmbeddedBroker
-from tests.spark.topics import make_topic, numbers, send, stream, values_of
+from tests.connect.processes import wait_until
+from tests.spark.topics import make_topic, numbers, reader, send, stream, values_of
 
 pytestmark = pytest.mark.real
 
@@ -81,6 +82,52 @@ def test_records_that_were_deleted_end_the_query_unless_told_otherwise(
     ).load()
     _to_parquet(tolerant, tmp_path)
     assert _values(spark, tmp_path) == [*range(10), *range(15, 20)]
+
+
+COMPACTING = {
+    "log.cleaner.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
+
+
+def _offsets(broker: SyncEmbeddedBroker, topic: str) -> list[int]:
+    """Which offsets of partition 0 there still are."""
+    with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek(topic, 0, 0)
+        end = consumer.end_offsets([(topic, 0)])[TopicPartition(topic, 0)]
+        found: list[int] = []
+        while (consumer.position(topic, 0) or 0) < end:
+            found += [each.offset for part in consumer.poll(1.0) for each in part.records]
+    return found
+
+
+def test_holes_that_compaction_has_left_are_passed_over(
+    spark: Any, moldau_topic: str, tmp_path: Path
+) -> None:
+    """Batches of 30 offsets begin, end and lie in a hole of 300."""
+    with SyncEmbeddedBroker(COMPACTING) as broker:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topic(NewTopic(moldau_topic, 1, configs=COMPACTED))
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for number in range(300):
+                producer.send(moldau_topic, str(number).encode(), key=b"%d" % (number % 10))
+            for number in range(4):  # the segment that is written to is never compacted
+                filler = b"%d" % (number + 1_000) + b" " * 600_000
+                producer.send(moldau_topic, filler, key=b"filler %d" % number).result(60)
+        wait_until(lambda: len(_offsets(broker, moldau_topic)) == 14, "compaction", 120)
+        given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
+        rows = stream(spark, broker, moldau_topic, **given).load()
+
+        query = _to_parquet(rows, tmp_path)
+
+        kept = [*range(290, 300), *range(1_000, 1_004)]
+        assert _values(spark, tmp_path) == kept
+        assert query.lastProgress["batchId"] >= 9
+        batch = reader(spark, broker, moldau_topic, minPartitions="7").load()
+        assert values_of(batch) == kept
 
 
 def test_a_topic_that_was_made_again_is_noticed(

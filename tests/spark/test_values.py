@@ -11,7 +11,8 @@ pa = pytest.importorskip("pyarrow")
 
 from moldau.errors import ConfigError  # noqa: E402
 from moldau.spark.options import parse_read  # noqa: E402
-from moldau.spark.values import JsonColumn, value_column, value_type  # noqa: E402
+from moldau.spark.value_types import value_type  # noqa: E402
+from moldau.spark.values import JsonColumn, value_column  # noqa: E402
 
 
 def binary(*values: bytes | None) -> Any:

@@ -1,7 +1,8 @@
 """Reading one range of offsets in an executor. The only module of the source that fetches records.
 
 Spark keeps its Python workers between batches, so a consumer is made once for a worker and its
-settings, and its connections and what it has fetched ahead are used again (`_CONSUMERS`).
+settings, and its connections are used again (`_CONSUMERS`). It keeps the last partitions, paused,
+with what it has fetched ahead of them: the next batch of one of them goes on there.
 
 Invariants: a range gives the same records each time it is read, whatever compaction or transaction
 markers left out; it ends at `end` even if no record is there any more; an offset that is gone is an
@@ -10,6 +11,7 @@ error or a gap, as `failOnDataLoss` says.
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -23,6 +25,8 @@ from moldau.spark.ranges import Range
 _CONSUMERS: Final[dict[frozenset[tuple[str, str]], Consumer]] = {}
 _BATCH_RECORDS: Final = 50_000
 _WAIT_S: Final = 0.2
+_KEPT: Final = 4
+"""So many partitions of up to 8 MB each, of the 64 MB that a consumer keeps."""
 _DEFAULTS: Final = {
     "max.partition.fetch.bytes": "4194304",
     "fetch.max.wait.ms": "100",
@@ -43,13 +47,26 @@ def fetch(
 ) -> Iterator[Part]:
     """The records of the range, in order, as columns in buffers."""
     consumer = _placed(settings, wanted.where, wanted.start)
+    try:
+        yield from _records(settings, consumer, wanted, fails_on_loss, timeout_ms)
+    finally:
+        _rest(settings, wanted.where)
+
+
+def _records(
+    settings: Mapping[str, str],
+    consumer: Consumer,
+    wanted: Range,
+    fails_on_loss: bool,
+    timeout_ms: int,
+) -> Iterator[Part]:
     clock = RealClock()
     position, heard_at = wanted.start, clock.monotonic()
     while position < wanted.end:
         is_late = clock.monotonic() - heard_at > timeout_ms / 1000
         try:
             most = min(_BATCH_RECORDS, wanted.end - position)
-            parts = consumer.poll_batches(_WAIT_S, max_records=most)
+            parts = consumer.poll_batches(_WAIT_S, max_records=most, partitions=[wanted.where])
         except KafkaError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not is_late:
                 # The driver has heard of a partition that came after this consumer's metadata.
@@ -75,11 +92,20 @@ def fetch(
 def _placed(settings: Mapping[str, str], where: TopicPartition, position: int) -> Consumer:
     """This worker's consumer, at a place; one that stands there keeps what it has fetched ahead."""
     consumer = _consumer(settings)
-    if consumer.assignment != [where]:
-        consumer.assign([where])
+    others = [each for each in consumer.assignment if each != where]
+    if len(others) == len(consumer.assignment):
+        consumer.assign([*others[1 - _KEPT :], where])
+    consumer.resume([where])
     if consumer.position(*where) != position:
         consumer.seek(where.topic, where.partition, position)
     return consumer
+
+
+def _rest(settings: Mapping[str, str], where: TopicPartition) -> None:
+    """Nothing more is fetched of it: the next fetch must not wait for one that nobody wants."""
+    consumer = _CONSUMERS.get(frozenset(settings.items()))
+    if consumer is not None and not consumer.is_over and where in consumer.assignment:
+        consumer.pause([where])
 
 
 def _consumer(settings: Mapping[str, str]) -> Consumer:
@@ -90,6 +116,8 @@ def _consumer(settings: Mapping[str, str]) -> Consumer:
         found = Consumer({**_DEFAULTS, **own, **_OURS})
         found.start()
         _CONSUMERS[key] = found
+        # Spark collects garbage after each task, 35 ms for the modules alone.
+        gc.freeze()
     return found
 
 

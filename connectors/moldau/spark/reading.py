@@ -34,7 +34,6 @@ from moldau.client import TopicPartition
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.real import RealClock
-from moldau.spark.fetching import fetch
 from moldau.spark.lookups import Lookups
 from moldau.spark.options import ReadOptions
 from moldau.spark.ranges import (
@@ -48,8 +47,6 @@ from moldau.spark.ranges import (
     split,
     to_checkpoint,
 )
-from moldau.spark.rows import to_batch
-from moldau.spark.values import value_column
 
 LOG: Final = logging.getLogger("moldau.spark")
 
@@ -63,6 +60,10 @@ class RangePartition(InputPartition):  # type: ignore[misc]
 
 def _read(options: ReadOptions, schema: Any, partition: Any) -> Iterator[Any]:
     """In an executor: the range as Arrow batches."""
+    from moldau.spark.fetching import fetch
+    from moldau.spark.rows import to_batch
+    from moldau.spark.values import value_column
+
     wanted = partition.value
     if wanted is None:
         return

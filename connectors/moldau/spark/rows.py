@@ -18,15 +18,6 @@ from moldau.records import Buffer, Spans
 Column = Callable[[Any], Any]
 """From the values as Arrow's binary to a column of the type that the reader wants."""
 
-_AFTER_VALUE = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
-_HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-
-
-def row_schema(value_type: str, *, has_headers: bool) -> str:
-    """As DDL; Spark's own source has BINARY values."""
-    columns = f"key BINARY, value {value_type}, {_AFTER_VALUE}"
-    return f"{columns}, {_HEADERS}" if has_headers else columns
-
 
 def to_batch(part: PartitionColumns, count: int, values: Column, schema: Any) -> Any:
     """A `pyarrow.RecordBatch` of the first `count` records. Keys, binary values, offsets and

@@ -1,16 +1,21 @@
-"""The data source itself: what Spark finds under `format("moldau")`."""
+"""The data source itself: what Spark finds under `format("moldau")`.
+
+Spark starts a fresh Python for each streaming query, which imports this module and only asks where
+the logs end. So what reads or writes records is imported when it is needed.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
 from moldau.spark.options import parse_read
 from moldau.spark.reading import BatchReader, FilteringReader, StreamReader
-from moldau.spark.rows import row_schema
-from moldau.spark.values import value_type
-from moldau.spark.writing import BatchWriter, StreamWriter, parse_write
+from moldau.spark.value_types import row_schema, value_type
+
+if TYPE_CHECKING:
+    from moldau.spark.writing import BatchWriter, StreamWriter
 
 
 class TopicSource(DataSource):  # type: ignore[misc]
@@ -36,7 +41,11 @@ class TopicSource(DataSource):  # type: ignore[misc]
         return StreamReader(parse_read(self.options, is_stream=True), schema)
 
     def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
+        from moldau.spark.writing import BatchWriter, parse_write
+
         return BatchWriter(parse_write(self.options, schema, overwrite=overwrite, is_stream=False))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:
+        from moldau.spark.writing import StreamWriter, parse_write
+
         return StreamWriter(parse_write(self.options, schema, overwrite=overwrite, is_stream=True))

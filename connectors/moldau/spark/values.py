@@ -16,33 +16,14 @@ import pyarrow.json as pa_json
 
 from moldau.client.serdes.contract import DeserializationFailed
 from moldau.errors import ConfigError
-from moldau.spark.avro import avro_reader, avro_to_ddl
-from moldau.spark.options import ReadOptions, refuse
+from moldau.spark.avro import avro_reader
+from moldau.spark.options import ReadOptions
 
 Column = Callable[[Any], Any]
 """From values as Arrow's binary to a column of the type that is wanted."""
 
 _SPELLED: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
 _SHOWN: Final = 80
-
-
-def value_type(options: ReadOptions) -> str:
-    """The type of the column `value`, as DDL."""
-    kind, schema = options.value_format, options.value_schema
-    if options.value_registry is not None:
-        from moldau.spark.registry import registered_ddl
-
-        return registered_ddl(options.value_registry, options.subscription.topics[0], kind)
-    if kind == "binary":
-        return "BINARY"
-    if kind == "string":
-        return "STRING"
-    if schema is None:
-        example = "id BIGINT, at TIMESTAMP" if kind == "json" else "the Avro schema as JSON"
-        refuse("value.schema", "", f"value.format={kind} needs it: {example}")
-    if kind == "avro":
-        return avro_to_ddl(schema)
-    return f"STRUCT<{schema}>"
 
 
 def value_column(options: ReadOptions, kind: Any) -> Column:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
 
 from moldau.connectors.spark.failures import cause_of
 from moldau.connectors.spark.messages import dump, lag_of, parse, progress_of
+from moldau.connectors.spark.queries import Queries
+from moldau.connectors.spark.runner import Runner
 from moldau.errors import ConfigError
+from tests.connectors.spark.test_config import ORDERS_LAKE
+
+LATE = "[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back."
 
 IN_WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: \
 [PYTHON_EXCEPTION] An exception was thrown: \
@@ -63,3 +70,69 @@ def test_progress_tells_the_lag() -> None:
 def test_a_message_is_an_object_with_a_type() -> None:
     with pytest.raises(ValueError, match="with a type"):
         parse(b"[1]")
+
+
+class _Ended:
+    """A query that Spark has ended."""
+
+    isActive = False
+    recentProgress: ClassVar[list[dict[str, Any]]] = []
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def exception(self) -> Exception:
+        return RuntimeError(self._text)
+
+
+class _Slow:
+    """A job whose query the machine is too busy to start, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.begun = 0
+        self._times = times
+
+    def begin(self, session: Any) -> dict[str, Any]:
+        self.begun += 1
+        return {"query": "lake"}
+
+    def halt(self) -> None:
+        """Nothing runs."""
+
+    def look(self) -> None:
+        if self.begun <= self._times:
+            queries = Queries(lambda message: None)
+            queries.watch(_Ended(LATE))
+            queries.look()
+
+
+def _looked_at(monkeypatch: pytest.MonkeyPatch, job: _Slow, times: int) -> list[str]:
+    """What a runner tells of this job."""
+    told: list[str] = []
+    monkeypatch.setattr("moldau.connectors.spark.runner.job_of", lambda *_: job)
+    start = {"name": "lake", "config": ORDERS_LAKE}
+    runner = Runner(start, lambda line: told.append(parse(line)["type"]))
+    runner.begin()
+    for _ in range(times):
+        runner.look()
+    return told
+
+
+def test_a_query_that_a_busy_machine_could_not_start_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = _Slow(3)
+
+    assert _looked_at(monkeypatch, job, 6) == ["started"] * 4
+    assert job.begun == 4
+    with pytest.raises(RuntimeError, match="failed to connect back"):
+        _looked_at(monkeypatch, _Slow(100), 6)
+    assert "the machine is too busy" in cause_of(RuntimeError(LATE))
+
+
+def test_other_ends_of_a_query_are_raised_at_once() -> None:
+    queries = Queries(lambda message: None)
+    queries.watch(_Ended("No space"))
+
+    with pytest.raises(RuntimeError, match="No space"):
+        queries.look()

@@ -24,6 +24,11 @@ _HINTS: Final = {
     "CONCURRENT_STREAM_LOG_UPDATE": "another query uses this checkpoint: stop it",
 }
 _JAVA_IS_GONE: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError")
+_LATE_WORKER: Final = "Python worker failed to connect back"
+_LATE: Final = (
+    "a Python process of Spark did not start within Spark's 10 s: the machine is too busy -> leave "
+    "it more, the query goes on from its checkpoint"
+)
 _JAVA_DIED: Final = re.compile(
     r"Answer from Java side is empty|Error while sending or receiving"
     r"|\AAn error occurred while calling [\w.$]+\s*\Z"
@@ -37,11 +42,19 @@ _SERVER_GONE: Final = (
 )
 
 
+def is_late_worker(error: BaseException) -> bool:
+    """Whether a Python process of Spark took longer to start than Spark waits: 10 s, which cannot
+    be set. On a busy machine it only has to be tried again."""
+    return _LATE_WORKER in str(error)
+
+
 def cause_of(error: BaseException) -> str:
     """One line, without Java frames."""
     if isinstance(error, MoldauError):
         return str(error)
     text = str(error)
+    if is_late_worker(error):
+        return _LATE
     if type(error).__name__ in _JAVA_IS_GONE or _JAVA_DIED.search(text):
         return _DIED
     if "StatusCode.UNAVAILABLE" in text:

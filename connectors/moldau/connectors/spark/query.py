@@ -85,7 +85,10 @@ class Rows:
         if self._config.tolerates_errors:
             rows = parsed.where(~self._is_bad())
         else:
-            rows = parsed.where(f.assert_true(~self._is_bad(), self._complaint()).isNull())
+            failed = f.raise_error(self._complaint())
+            checked = f.when(self._is_bad(), failed).otherwise(f.col("_row"))
+            # The condition keeps the check where a query uses no column of the value.
+            rows = parsed.withColumn("_row", checked).where("_row IS NOT NULL")
         return rows.select("_row.*", *meta).drop(_CORRUPT)
 
     def bad(self, records: Any) -> Any:
@@ -115,11 +118,14 @@ class Rows:
         return rows.select("key", "value", f.concat(own, f.array(*headers)).alias("headers"))
 
     def _parsed(self, records: Any) -> Any:
+        """With a column `_row`. Spark would move conditions on it before the parsing, and parse
+        each value again for each of them; it leaves alone what depends on the partition."""
         f = self._functions
         text = f.col("value").cast("string")
         schema = f"{self._config.value_schema}, {_CORRUPT} STRING"
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        return records.withColumn("_row", f.from_json(text, schema, options))
+        row = f.when(f.spark_partition_id() >= 0, f.from_json(text, schema, options))
+        return records.withColumn("_row", row)
 
     def _is_bad(self) -> Any:
         f = self._functions

@@ -17,12 +17,14 @@ from moldau.connectors.spark.deployments import open_session
 from moldau.connectors.spark.failures import cause_of
 from moldau.connectors.spark.jobs import config_of, job_of
 from moldau.connectors.spark.messages import PAUSE, RESUME, START, STOP, Message, dump, parse
+from moldau.connectors.spark.queries import LateWorker
 from moldau.runtime.children import Mailbox, open_parent_pipe, open_parent_socket
 
 Send = Callable[[bytes], None]
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
 _LOOK_S: Final = 0.25
+_TRIES: Final = 5
 
 
 class Runner:
@@ -35,6 +37,7 @@ class Runner:
         self._folder = CheckpointFolder(self._config.checkpoint_location, self._name)
         self._job = job_of(start, self._folder, self._send)
         self._session: Any = None
+        self._tries_left = _TRIES
 
     def tell(self, kind: str, **facts: Any) -> None:
         """An event for the task."""
@@ -58,8 +61,17 @@ class Runner:
         self._job.halt()
 
     def look(self) -> None:
-        """Tells what is new of the job; raises what ended it."""
-        self._job.look()
+        """Tells what is new of the job; raises what ended it. One that the machine was too busy
+        to start is started again a few times."""
+        try:
+            self._job.look()
+        except LateWorker as late:
+            if self._tries_left == 0:
+                raise late.cause from None
+            self._tries_left -= 1
+            LOG.warning("%s: it is started again: %s", self._name, cause_of(late.cause))
+            self.halt()
+            self.begin()
 
     def close(self) -> None:
         """Ends the session."""
