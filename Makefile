@@ -16,6 +16,9 @@ NAMES ?=
 # Which of the deep tests: DEEP="deep and not hunt" is what .ci/run takes.
 DEEP ?= deep
 CYCLES ?= 50
+NODES ?= 1
+# Records a second of each producer, for chaos of a cluster.
+RATE ?= 300
 SECONDS ?= 60
 ROUNDS ?= 5
 
@@ -97,8 +100,8 @@ cover: venv ## tests with branch coverage, and what no test reaches
 	$(BIN)/coverage report
 
 .PHONY: chaos
-chaos: $(VENV)/.peers ## kill -9 a real broker under load, 50 times; make chaos CYCLES=5 SEED=7
-	@$(BIN)/python -m tests.chaos --cycles $(CYCLES) $(if $(SEED),--seed $(SEED))
+chaos: $(VENV)/.peers ## kill -9 a real broker under load, 50 times; make chaos CYCLES=5 SEED=7 NODES=3
+	@$(BIN)/python -m tests.chaos --nodes $(NODES) --rate $(RATE) --cycles $(CYCLES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: differential
 differential: venv ## ask Apache Kafka anew (Java, Maven), show what changed; NAMES="produce streams"

@@ -61,6 +61,8 @@ class Cluster:
         self.directory = directory or ""
         self.ports: list[int] = []
         """Of the brokers, then of the controllers."""
+        self.own_settings: dict[int, dict[str, str]] = {}
+        """Settings of single nodes, over those of all. They hold from a node's next start on."""
         self._is_temporary = directory is None
         self._port = port
         self._settings = dict(settings or {})
@@ -226,6 +228,10 @@ class Cluster:
         """Let it go on."""
         self._children[node_id].resume()
 
+    def process_id(self, node_id: int) -> int:
+        """Of its present or last process."""
+        return self._children[node_id].pid
+
     def exit_code(self, node_id: int) -> int | None:
         """None while it runs."""
         return self._children[node_id].exit_code
@@ -257,6 +263,7 @@ class Cluster:
             "share.coordinator.state.topic.replication.factor": str(replicas),
             "share.coordinator.state.topic.min.isr": str(in_sync),
             **self._settings,
+            **self.own_settings.get(node_id, {}),
         }
         if self._racks and node_id in self.broker_ids:
             settings["broker.rack"] = self._racks[(node_id - 1) % len(self._racks)]
