@@ -23,15 +23,16 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
+from threading import Event
 from typing import Final
 
 from moldau.client.sync import Admin, Consumer, NewTopic, TopicPartition
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic
 from moldau.records import walk
-from moldau.testing import Cluster
+from moldau.testing import Cluster, history
 from moldau.testing.anomalies import Anomaly, find_anomalies
-from moldau.testing.history import Copy, Event, Read, ReadAll, events_of
+from moldau.testing.history import Copy, Read, ReadAll, events_of
 from tests.chaos.proxy import HOST, Proxies
 
 TOPIC: Final = "chaos"
@@ -78,7 +79,7 @@ class Load:
                 stderr=errors,
             )
 
-    def events(self, index: int) -> Iterator[Event]:
+    def events(self, index: int) -> Iterator[history.Event]:
         path = Path(f"{self._path}-{index}.jsonl")
         with path.open() as lines:
             yield from events_of(lines)
@@ -221,6 +222,7 @@ def run_cluster_chaos(
 
 def _strike(nodes: Nodes, random: Random) -> list[str]:
     """One fault, or two at a time on two nodes, for a while; their names."""
+    waiting = Event()
     kinds = (nodes.kill, nodes.pause, nodes.cut, nodes.fill)
     victims = random.sample(NODES, random.choice((1, 1, 2)))
     names: list[str] = []
@@ -229,8 +231,8 @@ def _strike(nodes: Nodes, random: Random) -> list[str]:
         kind = random.choice(kinds)
         undos.append(kind(victim))
         names.append(f"{kind.__name__} {victim}")
-        time.sleep(random.random())
-    time.sleep(random.choice((0.5, 2.0, 12.0)) * random.random())
+        waiting.wait(random.random())
+    waiting.wait(random.choice((0.5, 2.0, 12.0)) * random.random())
     for undo in undos:
         undo()
     return names
@@ -238,14 +240,14 @@ def _strike(nodes: Nodes, random: Random) -> list[str]:
 
 def _await_whole(nodes: Nodes) -> float:
     """Until all replicas are in sync; the seconds that it took."""
-    began = time.monotonic()
+    began, waiting = time.monotonic(), Event()
     with Admin(bootstrap_servers=nodes.bootstrap_servers, request_timeout_ms=5000) as admin:
         nodes.await_up()
         while not _is_whole(admin):
             nodes.await_up()
             if time.monotonic() - began > HEAL_S:
                 raise NotHealed(f"not whole after {HEAL_S} s; logs in {nodes.cluster.directory}")
-            time.sleep(LOOK_S)
+            waiting.wait(LOOK_S)
     return time.monotonic() - began
 
 
@@ -260,23 +262,23 @@ def _is_whole(admin: Admin) -> bool:
 def _await_more(loads: list[Load]) -> None:
     """Every producer gets something acknowledged."""
     before = {load.library: load.settled_bytes() for load in loads}
-    until = time.monotonic() + HEAL_S
+    until, waiting = time.monotonic() + HEAL_S, Event()
     while stuck := [each.library for each in loads if each.settled_bytes() <= before[each.library]]:
         if time.monotonic() > until:
             raise NotHealed(f"producers get nothing done: {stuck}")
-        time.sleep(LOOK_S)
+        waiting.wait(LOOK_S)
 
 
 def _judge(nodes: Nodes, loads: list[Load], index: int, home: Path, result: Result) -> None:
     """One partition: its records take memory."""
-    sent: list[Event] = []
+    sent: list[history.Event] = []
     for load in loads:
         own = list(load.events(index))
         told = sum(1 for each in own if getattr(each, "offset", -1) >= 0)
         result.acknowledged[load.library] += told
         sent += own
     last = max((getattr(each, "offset", -1) for each in sent), default=-1)
-    read: list[Event] = []
+    read: list[history.Event] = []
     with Consumer(
         bootstrap_servers=nodes.bootstrap_servers, auto_offset_reset="earliest"
     ) as consumer:

@@ -14,6 +14,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -167,9 +168,14 @@ class Aiokafka(Sender):
                 await producer.start()
                 await self._send_all(producer)
             except KafkaError:
-                await asyncio.sleep(PAUSE_S)
+                await self._rest()
             finally:
                 await producer.stop()
+
+    async def _rest(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PAUSE_S):
+                await asyncio.Event().wait()
 
     async def _send_all(self, producer: Any) -> None:
         """Until a record fails: an application makes another producer then."""
@@ -185,7 +191,7 @@ class Aiokafka(Sender):
 
         while not failed.is_set() and not (self._is_ending and not self._queue):
             if not self._queue:
-                await asyncio.sleep(PAUSE_S)
+                await self._rest()
                 continue
             place = self._queue.popleft()
             try:

@@ -17,10 +17,10 @@ distribution moldau-broker has to be installed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
+from moldau.errors import MoldauError
 from moldau.plugins import installed_plugins
 from moldau.runtime.simulated.node import State
 from moldau.runtime.simulated.simulation import Simulation
@@ -127,7 +127,7 @@ class SimulatedCluster:
         """The nodes that stop in order now."""
         self.lines: dict[int, list[str]] = {number: [] for number in self.node_ids}
         """What each node has logged."""
-        self.failures: list[Exception] = []
+        self.failures: list[MoldauError | OSError] = []
         """Why nodes ended by themselves."""
         self._given = dict(settings or {})
         self._start_node = cast(StartNode, installed_plugins().load(GROUP, NAME))
@@ -187,7 +187,7 @@ class SimulatedCluster:
             self.up[number] = node
             try:
                 await node.wait()
-            except Exception as error:
+            except (MoldauError, OSError) as error:
                 self.failures.append(error)
                 raise
             finally:
@@ -293,7 +293,6 @@ class SimulatedCluster:
 
         async def body(runtime: Runtime) -> None:
             programs[0]._returned(await main(runtime))
-            await asyncio.Event().wait()
 
         node = self.world.add_node(name or f"program-{self._programs}", body, start=False)
         programs.append(Program(node))
