@@ -146,12 +146,15 @@ class Membership:
         while True:
             answer = await self._ask(self.lifecycle.registration(), REGISTRATION_VERSION)
             assert isinstance(answer, BrokerRegistrationResponse)
-            if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or self._is_alone:
+            code = ErrorCode(answer.error_code)
+            is_twin = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            if self._is_alone or not (is_twin or code.retriable):
                 break
-            # An earlier run of this node counts as alive until its session ends.
-            if not self._is_twin_told:
+            # A controller that lost its quorum may have registered this node all the same. It
+            # registers again, which the same incarnation may. And an earlier run of this node
+            # counts as alive until its session ends.
+            if is_twin and not self._is_twin_told:
                 self._is_twin_told = True
-                code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
                 self._log.warn(
                     f"waits to be registered: {ADVICE[code]} (an earlier life of this node counts "
                     "as alive for the rest of its session)"
