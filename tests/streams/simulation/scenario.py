@@ -90,6 +90,7 @@ class Run:
         self.largest: dict[str, str] = {}
         self.is_ready = asyncio.Event()
         self.is_ending = False
+        self.is_over = False
 
     def play(self) -> None:
         world, random = self.world, self.random
@@ -113,6 +114,7 @@ class Run:
         reader = world.add_node("reader", self._read_all)
         world.run_until(lambda: not reader.is_alive, within=LIVENESS_S)
         world.run_until(self._is_settled, within=LIVENESS_S)
+        self.is_over = True
         for member in self.members:
             member.stop()
         world.run_until(lambda: not any(each.is_alive for each in self.members), within=60)
@@ -147,7 +149,7 @@ class Run:
         )
 
     def _start(self, member: Node) -> None:
-        if not member.is_alive:
+        if not member.is_alive and not self.is_over:  # a start that was put off may come at last
             member.start()
 
     # Nodes

@@ -15,7 +15,7 @@ from tests.streams.simulation.scenario import run_app
 
 def test_nothing_is_lost_and_stores_are_their_changelogs() -> None:
     happened: Counter[str] = Counter()
-    for seed in (3, 5, 6):
+    for seed in (3, 6, 116):  # 116: a member was started when all was over
         run_app(seed, happened)
     assert {"kill", "pause", "isolate", "stop"} <= happened.keys()
 
