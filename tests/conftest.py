@@ -42,6 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     suites.mark(items)
 
 
+def pytest_collection_finish() -> None:
+    """Modules and thousands of tests stay until the end: no collection of garbage need walk them.
+    It makes one about ten times as fast, and many tests ask for one."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     suites.begins(item)

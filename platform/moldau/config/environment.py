@@ -24,7 +24,7 @@ _OF_DEVELOPMENT = frozenset(
     MOLDAU_PREFIX + name for name in ("EXAMPLES", "KAFKA_LIBS", "KAFKA_MESSAGES", "PURE", "SEEDS")
 )
 
-# What commands read that talk to a cluster: no setting of whoever runs a broker beside them.
+# What commands read that talk to a cluster: no setting of a broker.
 _OF_COMMANDS = frozenset(MOLDAU_PREFIX + name for name in ("BOOTSTRAP",))
 
 # For the JVM, its log4j or the image itself; no broker setting has these names.

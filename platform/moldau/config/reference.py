@@ -8,8 +8,8 @@ from moldau.config.table import Row, SettingTable
 
 
 def render_reference(table: SettingTable, title: str, *, in_environment: bool = True) -> str:
-    """One section a setting, in alphabetical order; `in_environment` where whoever reads the
-    settings takes them from environment variables too."""
+    """One section a setting, in alphabetical order; `in_environment` where the settings
+    are taken from environment variables too."""
     rows = sorted(table, key=lambda row: row.name)
     sections = (_section(row, in_environment=in_environment) for row in rows)
     return "\n".join((f"# {title}", "", *sections))

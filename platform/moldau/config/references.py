@@ -4,9 +4,9 @@ A reference is `${provider:key}` or `${provider:path:key}`, as Kafka's config pr
 may stand inside other text. Invariants: what was written stays with the value (`Given.reference`),
 and only that is ever shown; a provider gives nothing that its allowlist does not name. A provider
 that is made without one gives nothing at all (CVE-2024-31141: clients read any file through
-providers that were there for others): whoever wants everything says so, as Kafka's broker does for
-providers of its own file. What comes out of a provider is not searched for references again; a
-reference that cannot be resolved is a problem, never a password that begins with `${`.
+providers that were there for others): to allow everything is an explicit choice, as Kafka's broker
+makes it for providers of its own file. What comes out of a provider is not searched for references
+again; a reference that cannot be resolved is a problem, never a password that begins with `${`.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _references(text: str) -> Iterator[_Reference]:
 
 
 class EnvironmentProvider:
-    """`${env:NAME}`, for the variables whose whole names match `allowed`."""
+    """`${env:NAME}`, for the variables with names that match `allowed` as a whole."""
 
     def __init__(self, environment: Mapping[str, str], allowed: str = "") -> None:
         self._environment = environment

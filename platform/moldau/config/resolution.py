@@ -2,7 +2,7 @@
 
 Nothing stops at the first problem. Rules over several settings are asked only when every single
 value is good, so that one mistake is not told twice. Only the first few unknown names get the
-nearest known one: to look for it costs far more than all else, and who has hundreds of them has
+nearest known one: to look for it costs far more than all else, and a file with hundreds of them is
 the wrong file.
 """
 

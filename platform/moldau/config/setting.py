@@ -1,4 +1,4 @@
-"""One setting is one row: name, type, default, documentation, check, and who may change it when.
+"""One setting is one row: name, type, default, documentation, check, and when it may be changed.
 
 Everything that knows a setting reads its row: parsing, error messages, `--help`, the reference
 pages, DescribeConfigs. A row is typed by its value, so `settings[replica_lag_time_max_ms]` is an

@@ -1,8 +1,8 @@
 """The settings of a running thing: typed values that never change, each knowing its source.
 
-Made by `SettingTable.resolve` only, so whoever holds `Settings` holds checked values. A dynamic
-change gives new `Settings` (`overlaid`), and what differs between two is asked of them
-(`differences`): nobody ever sees half of a change.
+Made by `SettingTable.resolve` only, so `Settings` are checked values. A dynamic change gives new
+`Settings` (`overlaid`), and what differs between two is asked of them (`differences`): half of a
+change is never seen.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Settings:
         return self.table.resolve(*self._layers, *layers)
 
     def differences(self, other: Settings) -> tuple[Row, ...]:
-        """The settings whose values are not the same in `other`."""
+        """The settings with another value in `other`."""
         assert self.table is other.table
         return tuple(row for row in self.table if self[row] != other[row])
 

@@ -2,7 +2,7 @@
 
 A layer of moldau declares its rows in a module and makes one table of them. A name that is not in
 the table is refused, unless it begins with an open prefix: `listener.name.` holds a listener's own
-settings, `config.providers.` a plugin's, whose names no table can know.
+settings, `config.providers.` a plugin's, and no table can know these names.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class SettingTable:
         return None
 
     def is_open(self, name: str) -> bool:
-        """Whether `name` belongs to somebody whose settings this table does not list."""
+        """Whether `name` is a setting of something that this table does not list."""
         return name.startswith(self.open_prefixes)
 
     def nearest(self, name: str) -> str | None:

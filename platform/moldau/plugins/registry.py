@@ -72,7 +72,7 @@ class Plugin:
         return loaded
 
     def facts(self) -> dict[str, str]:
-        """What an error must say, for its reader to know whom to ask."""
+        """What an error says of the plugin, so that its reader knows the package to look at."""
         return {
             "plugin": self.name,
             "group": self.group,
@@ -111,7 +111,7 @@ class Plugins:
         self, entry_points: Iterable[EntryPoint], unreadable: Iterable[PluginError] = ()
     ) -> None:
         """Entry points of other people's groups are passed over. `unreadable` tells of packages
-        whose entry points nobody can read."""
+        with entry points that cannot be read."""
         self.unreadable = tuple(unreadable)
         claims: dict[tuple[str, str], list[Plugin]] = {}
         for plugin in map(_plugin, filter(_is_ours, entry_points)):

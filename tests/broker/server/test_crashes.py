@@ -22,7 +22,7 @@ from tests.broker.server.wire import Wire, wired
 pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
 PORT = 9092
-SEEDS = range(12)
+SEEDS = range(6)
 LIVES = 6
 APPENDS = 40
 

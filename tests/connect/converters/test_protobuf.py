@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,43 +21,29 @@ from moldau.connect.data import (
     BOOLEAN,
     BYTES,
     DATE,
-    FLOAT32,
     FLOAT64,
-    INT8,
-    INT16,
     INT32,
     INT64,
     STRING,
-    TIME,
     TIMESTAMP,
     Schema,
     Struct,
 )
 from moldau.connect.errors import DataError
-from tests.client.serdes.served_registry import ServedRegistry, served_registry
+from tests.client.serdes.served_registry import ServedRegistry
+from tests.connect.converters import orders
+from tests.connect.converters.orders import FIELDS, INNER
+from tests.connect.converters.orders import registry as registry
 
-INNER = Schema.struct({"a": INT8, "b": INT16.optionally()}, name="shop.Inner")
 KIND = STRING.replace(parameters={ENUM: "Kind", f"{ENUM}.NEW": "0", f"{ENUM}.OLD": "1"})
 CHOICE = Schema.struct(
     {"text": STRING.optionally(), "number": INT64.optionally()}, name=f"{UNION}choice"
 ).optionally()
 ORDER = Schema.struct(
     {
-        "id": INT64,
-        "count": INT32.replace(default=5, optional=True),
-        "price": Schema.decimal(2),
-        "ratio": FLOAT32,
-        "weight": FLOAT64.optionally(),
-        "paid": BOOLEAN,
-        "name": STRING,
-        "raw": BYTES,
+        **FIELDS,
         "day": DATE.optionally(),
-        "at": TIME.optionally(),
         "seen": TIMESTAMP.optionally(),
-        "inner": INNER.optionally(),
-        "more": Schema.array(INNER),
-        "tags": Schema.array(STRING),
-        "by_name": Schema.map(STRING, INT64),
         "inners": Schema.map(INT32, INNER),
         "by_ratio": Schema.map(FLOAT64, STRING),
         "kind": KIND,
@@ -68,18 +52,8 @@ ORDER = Schema.struct(
     name="shop.Order",
 )
 VALUES: dict[str, Any] = {
-    "id": 2**40,
-    "count": 3,
-    "price": Decimal("-12.50"),
-    "ratio": 0.5,
-    "weight": 1e100,
-    "paid": True,
-    "name": "x",
-    "raw": b"\x00\xff",
-    "day": date(2026, 2, 3),
-    "at": time(4, 5, 6, 789000),
+    **orders.VALUES,
     "seen": datetime(1969, 12, 31, 23, 59, 59, 789000, UTC),
-    "inner": Struct(INNER.optionally(), {"a": -1, "b": 2}),
     "more": [Struct(INNER, {"a": 1, "b": 0}), Struct(INNER, {"a": 2, "b": 3})],
     "tags": ["a", ""],
     "by_name": {"k": 1, "": 0},
@@ -94,17 +68,8 @@ SCALARS = Schema.struct(
 )
 
 
-@pytest.fixture
-def registry() -> Iterator[ServedRegistry]:
-    with served_registry() as served:
-        yield served
-
-
 def made(url: str, **props: str) -> ProtobufConverter:
-    converter = ProtobufConverter()
-    given = {name.replace("_", "."): text for name, text in props.items()}
-    converter.configure({"schema.registry.url": url, **given}, False)
-    return converter
+    return orders.made(ProtobufConverter, url, **props)
 
 
 def there_and_back(url: str, schema: Schema, value: Struct, **props: str) -> tuple[Schema, Struct]:

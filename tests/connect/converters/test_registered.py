@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
@@ -23,43 +22,28 @@ from moldau.connect.converters.registered_json import (
     to_json_schema,
 )
 from moldau.connect.data import (
-    BOOLEAN,
     BYTES,
-    DATE,
-    FLOAT32,
     FLOAT64,
     INT8,
     INT16,
     INT32,
     INT64,
     STRING,
-    TIME,
     TIMESTAMP,
     Schema,
     Struct,
 )
 from moldau.connect.errors import DataError, RetriableError
 from moldau.errors import ConfigError
-from tests.client.serdes.served_registry import ServedRegistry, served_registry
+from tests.client.serdes.served_registry import ServedRegistry
+from tests.connect.converters.orders import FIELDS, INNER, VALUES, made
+from tests.connect.converters.orders import registry as registry
 
-INNER = Schema.struct({"a": INT8, "b": INT16.optionally()}, name="shop.Inner")
 ORDER = Schema.struct(
     {
-        "id": INT64,
-        "count": INT32.replace(default=5, optional=True),
-        "price": Schema.decimal(2),
-        "ratio": FLOAT32,
-        "weight": FLOAT64.optionally(),
-        "paid": BOOLEAN,
+        **FIELDS,
         "name": STRING.replace(default="nobody"),
-        "raw": BYTES,
-        "day": DATE,
-        "at": TIME.optionally(),
-        "seen": TIMESTAMP,
-        "inner": INNER.optionally(),
-        "more": Schema.array(INNER),
         "tags": Schema.array(STRING.optionally()),
-        "by_name": Schema.map(STRING, INT64),
         "by_number": Schema.map(INT32, STRING),
     },
     name="shop.Order",
@@ -72,37 +56,14 @@ CONVERTERS: list[type[Converter]] = [AvroConverter, JsonSchemaConverter]
 
 def order(**changes: Any) -> Struct:
     values: dict[str, Any] = {
-        "id": 2**40,
-        "count": 3,
-        "price": Decimal("-12.50"),
-        "ratio": 0.5,
-        "weight": 1e100,
-        "paid": True,
-        "name": "x",
-        "raw": b"\x00\xff",
-        "day": date(2026, 2, 3),
-        "at": time(4, 5, 6, 789000),
+        **VALUES,
         "seen": datetime(2026, 2, 3, 4, 5, 6, 789000, UTC),
-        "inner": Struct(INNER.optionally(), {"a": -1, "b": 2}),
         "more": [Struct(INNER, {"a": 1})],
         "tags": ["a", None],
         "by_name": {"k": 1},
         "by_number": {7: "seven"},
     }
     return Struct(ORDER, {**values, **changes})
-
-
-@pytest.fixture
-def registry() -> Iterator[ServedRegistry]:
-    with served_registry() as served:
-        yield served
-
-
-def made(cls: type[Converter], url: str, **props: str) -> Converter:
-    converter = cls()
-    given = {name.replace("_", "."): text for name, text in props.items()}
-    converter.configure({"schema.registry.url": url, **given}, False)
-    return converter
 
 
 @pytest.mark.parametrize("cls", CONVERTERS)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,151 +42,165 @@ def plan_of(name: str, on_error: str = "fail") -> Plan:
     return app.plan()
 
 
-async def put(cluster: Cluster, topic: str, rows: dict[bytes, bytes | None]) -> None:
-    async with Producer(bootstrap_servers=cluster.servers, runtime=cluster.runtime) as producer:
-        for number, (key, value) in enumerate(rows.items()):
-            await producer.send(topic, value, key=key, partition=number % 2)
+@dataclass
+class Shop:
+    """Orders and countries of one test, and the worker that joins them."""
+
+    name: str
+    directory: Path
+    cluster: Cluster
+
+    async def countries(self, rows: Mapping[bytes, bytes | None]) -> None:
+        cluster = self.cluster
+        async with Producer(bootstrap_servers=cluster.servers, runtime=cluster.runtime) as producer:
+            for number, (key, value) in enumerate(rows.items()):
+                await producer.send(f"{self.name}-countries", value, key=key, partition=number % 2)
+
+    async def orders(self, *values: str) -> None:
+        await self.cluster.write(f"{self.name}-orders", *values)
+
+    async def joined(self, is_enough: Callable[[dict[str, str]], bool]) -> dict[str, str]:
+        return await self.cluster.read(f"{self.name}-out", is_enough)
+
+    def worker(
+        self, folder: str = "", on_error: str = "fail"
+    ) -> AbstractAsyncContextManager[object]:
+        directory = str(self.directory / folder)
+        return self.cluster.worker(plan_of(self.name, on_error), directory, make_task=MAKE)
 
 
-async def prepare(name: str, broker: SyncEmbeddedBroker, runtime: Runtime) -> Cluster:
-    cluster = Cluster(broker.bootstrap_servers, runtime)
-    await cluster.make(f"{name}-countries", f"{name}-orders", f"{name}-out")
-    return cluster
+Scenario = Callable[[Shop], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def play(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> Callable[[Scenario], None]:
+    """Runs a scenario with topics of its own."""
+
+    def played(scenario: Scenario) -> None:
+        async def whole(runtime: Runtime) -> None:
+            cluster = Cluster(moldau_broker.bootstrap_servers, runtime)
+            name = moldau_topic
+            await cluster.make(f"{name}-countries", f"{name}-orders", f"{name}-out")
+            await scenario(Shop(name, tmp_path, cluster))
+
+        run(whole)
+
+    return played
+
+
+def count(wanted: int) -> Callable[[dict[str, str]], bool]:
+    return lambda seen: len(seen) >= wanted
 
 
 def test_rows_of_all_partitions_are_there_before_the_first_record(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+    play: Callable[[Scenario], None],
 ) -> None:
-    name = moldau_topic
-
-    async def scenario(runtime: Runtime) -> None:
-        cluster = await prepare(name, moldau_broker, runtime)
-        rows = {b"%d" % number: b"land-%d" % number for number in range(50)}
-        await put(cluster, f"{name}-countries", dict(rows))
-        await cluster.write(f"{name}-orders", *(f"{at} order-{at}" for at in range(50)))
-        async with cluster.worker(plan_of(name), str(tmp_path), make_task=MAKE):
-            found = await cluster.read(f"{name}-out", lambda seen: len(seen) == 50)
+    async def scenario(shop: Shop) -> None:
+        await shop.countries({b"%d" % number: b"land-%d" % number for number in range(50)})
+        await shop.orders(*(f"{at} order-{at}" for at in range(50)))
+        async with shop.worker():
+            found = await shop.joined(count(50))
             assert found["order-7"] == "order-7 to land-7"
-            await put(cluster, f"{name}-countries", {b"7": b"renamed", b"new": b"newland"})
+            await shop.countries({b"7": b"renamed", b"new": b"newland"})
             # A write shows within a turn of the worker: ask until it does.
             for _ in range(100):
-                await cluster.write(f"{name}-orders", "new again")
-                found = await cluster.read(f"{name}-out", lambda seen: len(seen) >= 50)
-                if "again" in found:
+                await shop.orders("new again")
+                if "again" in await shop.joined(count(50)):
                     break
-            await cluster.write(f"{name}-orders", "7 last")
-            found = await cluster.read(f"{name}-out", lambda seen: "last" in seen)
+            await shop.orders("7 last")
+            found = await shop.joined(lambda seen: "last" in seen)
             assert found["last"] == "last to renamed"
 
-    run(scenario)
+    play(scenario)
 
 
 def test_a_restart_reads_on_where_the_table_was_stored(
-    moldau_broker: SyncEmbeddedBroker,
-    moldau_topic: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    play: Callable[[Scenario], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    name = moldau_topic
     caplog.set_level(logging.INFO, "moldau.streams")
 
-    async def scenario(runtime: Runtime) -> None:
-        cluster = await prepare(name, moldau_broker, runtime)
-        await put(cluster, f"{name}-countries", {b"de": b"Germany", b"cz": b"Bohemia"})
-        await cluster.write(f"{name}-orders", "de a", "cz b")
-        async with cluster.worker(plan_of(name), str(tmp_path), make_task=MAKE):
-            await cluster.read(f"{name}-out", lambda seen: len(seen) == 2)
+    async def scenario(shop: Shop) -> None:
+        await shop.countries({b"de": b"Germany", b"cz": b"Bohemia"})
+        await shop.orders("de a", "cz b")
+        async with shop.worker():
+            await shop.joined(count(2))
         assert any("offsets 0 to 1" in each.getMessage() for each in caplog.records)
         caplog.clear()
-        await put(cluster, f"{name}-countries", {b"fr": b"France", b"cz": b"Czechia"})
-        await cluster.write(f"{name}-orders", "de c", "cz d", "fr e")
-        async with cluster.worker(plan_of(name), str(tmp_path), make_task=MAKE):
-            found = await cluster.read(f"{name}-out", lambda seen: len(seen) == 5)
+        await shop.countries({b"fr": b"France", b"cz": b"Czechia"})
+        await shop.orders("de c", "cz d", "fr e")
+        async with shop.worker():
+            found = await shop.joined(count(5))
             assert (found["c"], found["d"]) == ("c to Germany", "d to Czechia")
         told = [each.getMessage() for each in caplog.records if "restoring" in each.getMessage()]
         assert len(told) == 2
         assert all("offsets 1 to 2" in each for each in told)
 
-    run(scenario)
+    play(scenario)
 
 
 def test_rows_of_another_topic_of_the_same_name_are_dropped(
-    moldau_broker: SyncEmbeddedBroker,
-    moldau_topic: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    play: Callable[[Scenario], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    name = moldau_topic
-
-    async def scenario(runtime: Runtime) -> None:
-        cluster = await prepare(name, moldau_broker, runtime)
-        await put(cluster, f"{name}-countries", {b"de": b"Germany", b"cz": b"Bohemia"})
-        await cluster.write(f"{name}-orders", "de a")
-        async with cluster.worker(plan_of(name), str(tmp_path), make_task=MAKE):
-            await cluster.read(f"{name}-out", lambda seen: len(seen) == 1)
-        await cluster.replace(f"{name}-countries")
-        await put(cluster, f"{name}-countries", {b"fr": b"France"})
-        await cluster.write(f"{name}-orders", "de b", "fr c")
-        async with cluster.worker(plan_of(name), str(tmp_path), make_task=MAKE):
-            found = await cluster.read(f"{name}-out", lambda seen: "c" in seen)
+    async def scenario(shop: Shop) -> None:
+        await shop.countries({b"de": b"Germany", b"cz": b"Bohemia"})
+        await shop.orders("de a")
+        async with shop.worker():
+            await shop.joined(count(1))
+        await shop.cluster.replace(f"{shop.name}-countries")
+        await shop.countries({b"fr": b"France"})
+        await shop.orders("de b", "fr c")
+        async with shop.worker():
+            found = await shop.joined(lambda seen: "c" in seen)
         assert "b" not in found
         assert "the local rows of the global table countries do not fit" in caplog.text
 
-    run(scenario)
+    play(scenario)
 
 
 def test_a_poison_record_is_named(
-    moldau_broker: SyncEmbeddedBroker,
-    moldau_topic: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    play: Callable[[Scenario], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    name = moldau_topic
-
-    async def scenario(runtime: Runtime) -> None:
-        cluster = await prepare(name, moldau_broker, runtime)
-        await put(cluster, f"{name}-countries", {b"de": b"Germany", b"xx": b"\xff\xfe"})
+    async def scenario(shop: Shop) -> None:
+        await shop.countries({b"de": b"Germany", b"xx": b"\xff\xfe"})
         with pytest.raises(RecordFailed) as failed:
-            async with cluster.worker(plan_of(name), str(tmp_path / "one"), make_task=MAKE):
-                await cluster.ended
+            async with shop.worker("one"):
+                await shop.cluster.ended
         reason = (
-            f"topic={name}-countries partition=1 offset=0 operator=countries: UnicodeDecodeError: "
-            "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte; every worker "
-            'reads it: delete the key from the topic, or set on_error="skip" on global_table(...)'
+            f"topic={shop.name}-countries partition=1 offset=0 operator=countries: "
+            "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0: invalid start "
+            "byte; every worker reads it: delete the key from the topic, or set "
+            'on_error="skip" on global_table(...)'
         )
         assert str(failed.value) == reason
-        await cluster.write(f"{name}-orders", "de a")
-        plan = plan_of(name, on_error="skip")
-        async with cluster.worker(plan, str(tmp_path / "two"), make_task=MAKE):
-            await cluster.read(f"{name}-out", lambda seen: len(seen) == 1)
+        await shop.orders("de a")
+        async with shop.worker("two", on_error="skip"):
+            await shop.joined(count(1))
         assert f"streams: skipped: {reason}" in caplog.text
 
-    run(scenario)
+    play(scenario)
 
 
 def test_damaged_rows_are_read_again(
-    moldau_broker: SyncEmbeddedBroker,
-    moldau_topic: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    play: Callable[[Scenario], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    name = moldau_topic
-
-    async def scenario(runtime: Runtime) -> None:
-        cluster = await prepare(name, moldau_broker, runtime)
-        await put(cluster, f"{name}-countries", {b"de": b"Germany"})
-        await cluster.write(f"{name}-orders", "de a")
-        async with cluster.worker(plan_of(name), str(tmp_path), make_task=MAKE):
-            await cluster.read(f"{name}-out", lambda seen: len(seen) == 1)
-        for table in (tmp_path / name / "0" / "global").glob("*.sst"):
+    async def scenario(shop: Shop) -> None:
+        await shop.countries({b"de": b"Germany"})
+        await shop.orders("de a")
+        async with shop.worker():
+            await shop.joined(count(1))
+        tables = list((tmp_path / shop.name / "0" / "global").glob("*.sst"))
+        assert tables
+        for table in tables:
             table.write_bytes(b"\0" * table.stat().st_size)
-        await cluster.write(f"{name}-orders", "de b")
-        async with cluster.worker(plan_of(name), str(tmp_path), make_task=MAKE):
-            await cluster.read(f"{name}-out", lambda seen: len(seen) == 2)
+        await shop.orders("de b")
+        async with shop.worker():
+            await shop.joined(count(2))
         [told] = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
         assert told.startswith("streams: task global: the state is damaged: ")
 
-    run(scenario)
+    play(scenario)
 
 
 def test_positions_of_partitions_are_kept_with_the_rows(tmp_path: Path) -> None:

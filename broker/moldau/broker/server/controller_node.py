@@ -29,6 +29,7 @@ from moldau.broker.server.options import network_options
 from moldau.broker.server.publishing import Publisher
 from moldau.broker.server.shell import LOGGER, Address, bind_listener
 from moldau.broker.server.storage import cluster_of, places_of
+from moldau.broker.server.waiting import until_first
 from moldau.broker.settings import node as node_settings
 from moldau.broker.settings import read_listeners, unbuilt
 from moldau.errors import ConfigError
@@ -173,15 +174,7 @@ class ControllerNode:
     async def _caught_up(self, controller: LocalController) -> None:
         """Wait until this node knows the cluster's metadata, which needs a majority of the
         voters."""
-        waiting = [
-            self._runtime.spawn(controller.caught_up(), name="controller-metadata"),
-            self._runtime.spawn(self._ended.wait(), name="controller-ended"),
-        ]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()
+        await until_first(self._runtime, metadata=controller.caught_up(), ended=self._ended.wait())
         if self.failure is not None:
             raise self.failure
 

@@ -46,6 +46,7 @@ from moldau.broker.server.options import limited_hosts, listener_options, networ
 from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.storage import cluster_of, places_of
+from moldau.broker.server.waiting import until_first
 from moldau.broker.settings import Listener, Listeners, read_listeners, unbuilt
 from moldau.broker.settings import node as node_settings
 from moldau.errors import ConfigError, MoldauError
@@ -278,15 +279,7 @@ class Broker:
         for each in listeners.of_controller:
             await bind_listener(settings, sockets, each, listeners, service)
         controller.live()
-        waiting = [
-            self._runtime.spawn(controller.caught_up(), name="broker-metadata"),
-            self._runtime.spawn(self._ended.wait(), name="broker-ended"),
-        ]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()
+        await until_first(self._runtime, metadata=controller.caught_up(), ended=self._ended.wait())
         if self.failure is not None:
             raise self.failure
 

@@ -100,7 +100,7 @@ class ConsumerOptions(RecordOptions, total=False):
     Default: true."""
 
     interceptor_classes: str | Sequence[str | ConsumerInterceptor | type[ConsumerInterceptor]]
-    """Who sees records on their way, and what became of them: plugins of the group
+    """What sees records on their way, and what became of them: plugins of the group
     moldau.interceptors, dotted names of classes, or (in Python) objects."""
 
     deserializer_encoding: str

@@ -72,7 +72,7 @@ class ProducerOptions(RecordOptions, total=False):
     sooner as a rule. Default: 2147483647."""
 
     partitioner_class: str | RecordPartitioner | type[RecordPartitioner] | None
-    """Who chooses the partition of a record: round-robin, a plugin of the group
+    """What chooses the partition of a record: round-robin, a plugin of the group
     moldau.partitioners, the dotted name of a class, or (in Python) an object with a method
     partition(record, key, value, topic). Without it: the hash of the key, and for records without
     one a partition for batch.size bytes and then another."""
@@ -81,12 +81,12 @@ class ProducerOptions(RecordOptions, total=False):
     """Whether records with a key are spread as if they had none. Default: false."""
 
     partitioner_adaptive_partitioning_enable: bool | str
-    """Whether partitions whose broker is fast get more of the records without a key: the fewer
-    batches wait for one, the more often it is chosen. Default: true."""
+    """Whether partitions of fast brokers get more of the records without a key: the fewer batches
+    wait for one, the more often it is chosen. Default: true."""
 
     partitioner_availability_timeout_ms: int | str
-    """Partitions whose broker has taken nothing for this long are passed over for records without a
-    key, while there are others; 0 passes over none. Default: 0."""
+    """Partitions of a broker that has taken nothing for this long are passed over for records
+    without a key, while there are others; 0 passes over none. Default: 0."""
 
     metadata_max_idle_ms: int | str
     """A topic that nothing was sent to for this long is asked about no more, until it is written to
@@ -100,7 +100,7 @@ class ProducerOptions(RecordOptions, total=False):
     refused. Default: false."""
 
     interceptor_classes: str | Sequence[str | ProducerInterceptor | type[ProducerInterceptor]]
-    """Who sees records on their way, and what became of them: plugins of the group
+    """What sees records on their way, and what became of them: plugins of the group
     moldau.interceptors, dotted names of classes, or (in Python) objects."""
 
     key_serializer: SerializerGiven

@@ -1,7 +1,7 @@
 """What the annotation of a type is made of: arguments, aliases, the fields of classes.
 
 Typing has many forms and no common way into them. Here each is asked one level at a time, so that
-who walks through may stop where it likes.
+the caller can stop at any level.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Which class a record of a union is read into: the one that is named after the record.
 
-What a value looks like does not tell it: two records may have the same fields, and whoever checks a
-type takes the first class that fits. So fastavro says which record of a union it has read, and that
+What a value looks like does not tell it: two records may have the same fields, and a type check
+takes the first class that fits. So fastavro says which record of a union it has read, and that
 becomes an instance of its class (a struct gets its tag) before the whole is made.
 
 The value and the type are walked together, and an instance is made only where the type has a union
 with its class. Records that no class there, or more than one, is named after stay as they are, and
-go by what they look like; so does all that somebody else looks at first: a validator that runs
+go by what they look like; so does every value that other code sees first: a validator that runs
 before, a discriminator that is a function, a type that makes its schema itself.
 """
 

@@ -4,7 +4,7 @@ A default is JSON: bytes are text there, a time is a number, and a record may le
 defaults of its own. fastavro gives out what stands there, and one list for the values of all.
 So each default is written and read once, in place of the JSON, and what can be changed is copied.
 
-Invariant: whoever gets a value may change it, and no other value changes. fastavro alone gives
+Invariant: a caller may change the value it got, and no other value changes. fastavro alone gives
 one list to all (tests/client/serdes/test_libraries.py).
 """
 

@@ -156,7 +156,7 @@ class NestedReader:
         """How many are in the next block; 0 at the end."""
         count: int = self._decoder.read_long()
         if count < 0:
-            self._decoder.read_long()  # the block's size, for those who skip it
+            self._decoder.read_long()  # the block's size, for readers that skip it
         return abs(count)
 
     def _made(self, schema: Any, value: Any) -> Any:

@@ -156,7 +156,7 @@ def fixed(size: int) -> Fit:
 
 
 def enum(symbols: Sequence[str]) -> Fit:
-    """One of the symbols, or a member of a Python Enum whose value is one."""
+    """One of the symbols, or a member of a Python Enum with such a value."""
 
     known = frozenset(symbols)
 

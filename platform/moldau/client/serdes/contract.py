@@ -83,7 +83,7 @@ class SerializationFailed(MoldauError):
 
 
 class DeserializationFailed(BadData):
-    """A record that was read, and whose key or value its deserializer could not make sense of."""
+    """A record was read, and its deserializer could not make sense of the key or value."""
 
 
 _NOT_HAD: Final[ContextVar[dict[Hashable, Exception] | None]] = ContextVar("not_had", default=None)

@@ -1,11 +1,11 @@
 """What the serdes with a Schema Registry have in common: the schema's id before the payload.
 
 A serializer asks the registry once for each place (and kind of value), a deserializer once for each
-schema; from then on both answer at once. What has to be asked for first comes as an awaitable. Who
-writes with the latest version of a subject asks again when `latest.cache.ttl.sec` is over.
+schema; from then on both answer at once. What has to be asked for first comes as an awaitable. A
+serializer that uses the latest version of a subject asks again when `latest.cache.ttl.sec` is over.
 
-Invariant: what is remembered is bounded; a codec is used with the very schema whose id is written
-before it, or read from before it.
+Invariant: what is remembered is bounded; a codec belongs to the schema of the id that is written
+or read before the payload.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class SchemaSerializer(_Registered, ABC):
         return options.use_id is None and (options.use_latest or not self.has_own(value))
 
     def _known_latest(self, value: Any, kind: Hashable, place: Place) -> Write | None:
-        """The latest version may be another one by now: it is the registry's client who knows."""
+        """The latest version may be another one by now: the registry's client knows it."""
         latest = self.registry.known_latest(self.subject_of(value, place))
         return None if latest is None else self._by_id.get((latest.id, kind))
 

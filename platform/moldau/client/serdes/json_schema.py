@@ -124,7 +124,7 @@ class JsonSchemaDeserializer(SchemaDeserializer):
             value = read_json(payload)
             if check is not None:
                 check(value)
-            # A type takes more from JSON itself, whose text for keys and times it knows.
+            # A type takes more from JSON itself: it knows the text of keys and times.
             return value if make is None else make(payload)
 
         return read

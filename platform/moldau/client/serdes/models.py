@@ -3,7 +3,7 @@
 `model_dump()` makes plain dicts of everything below, by which a union loses the class that says
 which branch is meant. So the fields are taken as they are, under the names and without the fields
 that `model_dump()` would give, and what may have a say in how it is written is left to pydantic: a
-field whose type is not plainly known to have none, and all of a model that has one as a whole.
+field, unless its type is known to have no say, and a model as a whole if the model has one.
 pydantic's dataclasses are models here; other dataclasses, and what else has fields of its own, are
 so only as a part of a model's field, which is the only place where pydantic sees them.
 
@@ -149,7 +149,7 @@ def _plan_of(kind: Any) -> _Plan | None:
 
 
 def is_model_class(part: Any) -> bool:
-    """Whether it is a class of pydantic's, whose instances are asked for themselves."""
+    """Whether it is a class of pydantic's: its instances say how they are written."""
     return isinstance(part, type) and "__pydantic_decorators__" in part.__dict__
 
 

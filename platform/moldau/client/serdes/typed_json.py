@@ -8,9 +8,8 @@ the field, and never a half-made object.
 What JSON does not have is refused: NaN and infinities, keys that are not text, bytes, sets. (Else
 Python's encoder writes `{None: 1}` as `{"null":1}`, and one key twice for `{1: 2, "1": 3}`.) Taken,
 as one text for each, are times, decimals, UUIDs and members of an Enum (its value); tuples are
-arrays.
-Within an object, whose class knows what its fields are, more is taken: whatever pydantic (msgspec
-for structs) writes and reads again, such as bytes, sets and keys of another type.
+arrays. Within an object more is taken, because its class knows what its fields are: whatever
+pydantic (msgspec for structs) writes and reads again, such as bytes, sets and keys of another type.
 
 msgspec structs are read and written by msgspec, everything else with a type by pydantic; without a
 type, Python's own `json` reads and writes.

@@ -49,7 +49,7 @@ interceptor_classes = Setting(
     "interceptor.classes",
     LIST,
     (),
-    "Who sees records on their way, and what became of them: plugins of the group "
+    "What sees records on their way, and what became of them: plugins of the group "
     "moldau.interceptors, dotted names of classes, or (in Python) objects.",
 )
 
@@ -100,7 +100,7 @@ class Given:
         of_others: Collection[str] = (),
     ) -> None:
         """`given` by Kafka's names, `options` with underscores: these win. `objects` are the
-        settings whose values need not be text, `without_meaning` the client's own of that kind.
+        settings with values that need not be text, `without_meaning` the client's own of that kind.
         `of_others` are other clients' settings: passed over in `given`, for a file may be theirs
         too, and no `options`."""
         given = settings_in(given)

@@ -1,14 +1,15 @@
 """The runtime of a client: the one it was given, or a real one of its own while it lives; what a
 client has only from its `start` on; and how it is opened and closed.
 
-Invariants: a client is opened at most once and, once it is closed, for good; one whose opening
-failed is as it was before; who opens one that another task is opening hears of it when it is open,
-or else opens it himself. One that nobody closes is missed: when its event loop ends or when it is
-collected, the log says how many records it had left, and there is a ResourceWarning, as for
-asyncio's transports. Only where the runtime is its own: who gives one ends what runs on it.
+Invariants: a client is opened at most once and, once it is closed, for good; after an opening that
+failed it is as before; a task that opens a client while another task does waits until it is open,
+or opens it if the other failed. A client that is never closed is reported: when its event loop ends
+or when it is collected, the log says how many records it had left, and there is a ResourceWarning,
+as for asyncio's transports. Only where the runtime is its own: the owner of a given runtime ends
+what runs on it.
 
 The end of a loop is heard of by an asynchronous generator, which `asyncio.run` closes then. A task
-would hear of it too, but who waits for all tasks would wait for that one for ever.
+would notice it too, but code that waits for all tasks would wait for that one for ever.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class ClientNotStarted(MoldauError):
 
 
 def comes_with_start(kind: str) -> Any:
-    """Of an attribute that `start` sets: whoever asks for it before hears ClientNotStarted. Costs
-    nothing afterwards, for the client's own attribute hides it; so no method has to check."""
+    """Of an attribute that `start` sets: reading it before raises ClientNotStarted. Costs nothing
+    afterwards, for the client's own attribute hides it; so no method has to check."""
     return _NotThereYet(kind)
 
 
@@ -101,7 +102,7 @@ class Life(World):
         self._is_half_closed = False
         """Whether closing again what could not be opened was cancelled."""
         self._opening: asyncio.Future[None] | None = None
-        """Done when the one who opens it has done so, or has closed what he could not open."""
+        """Done when the opening task is done, or has closed what could not be opened."""
         self._watch: AsyncGenerator[None, None] | None = None
         self.on_missed: Callable[[], None] = _nothing
 

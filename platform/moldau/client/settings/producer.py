@@ -38,7 +38,7 @@ partitioner_class = Setting(
     "partitioner.class",
     STRING,
     None,
-    "Who chooses the partition of a record: round-robin, a plugin of the group "
+    "What chooses the partition of a record: round-robin, a plugin of the group "
     "moldau.partitioners, the dotted name of a class, or (in Python) an object with a method "
     "partition(record, key, value, topic). Without it: the hash of the key, and for records "
     "without one a partition for batch.size bytes and then another.",
@@ -53,15 +53,15 @@ partitioner_adaptive = Setting(
     "partitioner.adaptive.partitioning.enable",
     BOOLEAN,
     True,
-    "Whether partitions whose broker is fast get more of the records without a key: the fewer "
+    "Whether partitions of fast brokers get more of the records without a key: the fewer "
     "batches wait for one, the more often it is chosen.",
 )
 partitioner_availability_timeout_ms = Setting(
     "partitioner.availability.timeout.ms",
     LONG,
     0,
-    "Partitions whose broker has taken nothing for this long are passed over for records without "
-    "a key, while there are others; 0 passes over none.",
+    "Partitions of a broker that has taken nothing for this long are passed over for records "
+    "without a key, while there are others; 0 passes over none.",
     check=at_least(0),
 )
 metadata_max_idle_ms = Setting(
@@ -108,8 +108,8 @@ OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "in
 
 
 def grown_bytes(settings: Settings, batch_size: Setting[int], *, may_be_refused: bool) -> int:
-    """How large a batch that waits may become. Who gives `batch.size` alone means just that; and so
-    it is if it `may_be_refused` only at the cost of order, or without anybody hearing of it."""
+    """How large a batch that waits may become. With `batch.size` alone it is just that, and so
+    it is if it `may_be_refused` only at the cost of order, or without an error."""
     is_asked_for = settings.is_given(batch_waiting_size)
     if not is_asked_for and (settings.is_given(batch_size) or not may_be_refused):
         return 0

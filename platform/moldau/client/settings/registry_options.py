@@ -85,9 +85,8 @@ class RegistryOptions(TypedDict, total=False):
     false."""
 
     use_latest_version: bool | str
-    """Whether values are written with the latest schema of the subject instead of their own. Who
-    sets it means it: with Java's serializers it counts only with auto.register.schemas=false.
-    Default: false."""
+    """Whether values are written with the latest schema of the subject instead of their own. With
+    Java's serializers it counts only with auto.register.schemas=false. Default: false."""
 
     use_schema_id: int | str
     """The id of the schema to write with; -1 to find it by subject. Comes before all other ways.

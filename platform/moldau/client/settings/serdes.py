@@ -232,8 +232,8 @@ use_latest_version = Setting(
     "use.latest.version",
     BOOLEAN,
     False,
-    "Whether values are written with the latest schema of the subject instead of their own. Who "
-    "sets it means it: with Java's serializers it counts only with auto.register.schemas=false.",
+    "Whether values are written with the latest schema of the subject instead of their own. "
+    "With Java's serializers it counts only with auto.register.schemas=false.",
 )
 use_schema_id = Setting(
     "use.schema.id",
@@ -310,7 +310,7 @@ SCHEMA_ROWS: Final = (
 
 
 def credentials_are_whole(settings: Settings) -> str | None:
-    """Who says where credentials are also gives them."""
+    """A source of credentials needs the credentials."""
     given = settings[basic_auth_user_info]
     if settings[basic_auth_source] == "USER_INFO" and given is None:
         return "basic.auth.credentials.source=USER_INFO needs basic.auth.user.info"

@@ -1,7 +1,7 @@
-"""Settings that Kafka's clients have and that change nothing here: rows whose text is the reason.
+"""Settings that Kafka's clients have and that change nothing here: the text of a row is the reason.
 
-They are checked all the same, as Kafka checks them: a value that it refuses is a slip of somebody
-who means something by it. Those that Kafka takes any value of the type for have no check.
+They are checked all the same, as Kafka checks them: a value that it refuses is a mistake of the
+user. Those that Kafka takes any value of the type for have no check.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 Invariant: whatever an interceptor or a callback raises is logged, and changes nothing for the
 record. A serializer or a partitioner is another matter: without its answer there is nothing to
-send, so what it raises goes to whoever sends.
+send, so `send` raises what it raises.
 
 A dotted name in a setting imports code (as Kafka's class names do). So settings that come from
-somebody else, over the network say, must not reach a client unseen.
+outside, over the network say, must not reach a client unchecked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def refuse_coroutines(interceptor: object, *methods: str) -> None:
     for name in methods:
         if inspect.iscoroutinefunction(getattr(interceptor, name)):
             raise ConfigError(
-                "interceptor.classes names one whose methods wait: they are called, not awaited",
+                "interceptor.classes names one with `async` methods: they are called, not awaited",
                 setting="interceptor.classes",
                 type=type(interceptor).__name__,
                 method=name,

@@ -110,6 +110,7 @@ class Garbage:
 
     _users = 0
     _was_enabled = False
+    _has_frozen = False
 
     def __init__(self) -> None:
         self._collections = 0
@@ -124,8 +125,13 @@ class Garbage:
         if Garbage._users == 0:
             Garbage._was_enabled = gc.isenabled()
             gc.disable()
-            # What exists already is not this run's garbage: no collection need walk it.
-            gc.freeze()
+            # What exists already is not this run's garbage: no collection need walk it. A program
+            # that has frozen its own objects keeps them so; what came since is little.
+            Garbage._has_frozen = not gc.get_freeze_count()
+            if Garbage._has_frozen:
+                gc.freeze()
+            else:
+                gc.collect()
         Garbage._users += 1
 
     def collect(self) -> None:
@@ -140,6 +146,7 @@ class Garbage:
         self._active = False
         Garbage._users -= 1
         if Garbage._users == 0:
-            gc.unfreeze()
+            if Garbage._has_frozen:
+                gc.unfreeze()
             if Garbage._was_enabled:
                 gc.enable()

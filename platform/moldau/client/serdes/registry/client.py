@@ -119,8 +119,8 @@ class SchemaRegistry:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the connections; who still waits hears of it. What never changes may be used on,
-        nothing is asked any more. May be called again."""
+        """Closes the connections; requests that wait raise RegistryError. Remembered answers can
+        still be used. May be called again."""
         await self._registry.aclose()
 
     def _close_soon(self) -> None:
@@ -417,7 +417,7 @@ def _resolved(given: Mapping[str, object]) -> Settings:
 
 
 def _with_known_names(problem: Problem) -> Problem:
-    """Who has called a setting something else is told what there is."""
+    """For a name that is like no setting: the error lists them all."""
     if problem.nearest or rows.REGISTRY_SETTINGS.find(problem.name):
         return problem
     return replace(problem, allowed=", ".join(row.name for row in rows.REGISTRY_ROWS))

@@ -5,7 +5,7 @@ time, or an answer that says "later") to the others, then again after a wait tha
 connection that was kept and turns out closed is made anew at once, and counts as no failure.
 
 `Registry` may be asked on several event loops, one after the other or at the same time in several
-threads. What belongs to a loop is its `_Branch`: connections, and who waits for what.
+threads. What belongs to a loop is its `_Branch`: connections and running requests.
 
 Invariants: every request ends, after `max.retries` rounds at most; equal requests that run at the
 same time on a loop are sent once; a request that waits while the client is closed ends with a
@@ -62,7 +62,7 @@ class Waits:
 
 
 def closed() -> RegistryError:
-    """What whoever asks a client that is closed hears, or that is being closed."""
+    """The error of requests to a client that is closed, or that is being closed."""
     return RegistryError("the client of the schema registry is closed")
 
 
@@ -79,8 +79,8 @@ class _Branch:
         self.is_over = False
 
     async def open(self) -> None:
-        """From now on it hears of the end of the loop: who closes one closes the generators before
-        that are not finished (`shutdown_asyncgens`)."""
+        """Notices the end of the loop from now on: a loop that is closed first closes the
+        asynchronous generators that are not finished (`shutdown_asyncgens`)."""
         self._life = self._until_the_loop_ends()
         await anext(self._life)
 
@@ -105,8 +105,8 @@ class _Branch:
             over.set_result(None)
 
     async def once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `make` gives; who asks for the same meanwhile gets the same. Who is cancelled leaves
-        the others their answer."""
+        """What `make` gives, also for other requests with that key meanwhile. A request that is
+        cancelled leaves the others their answer."""
         task = self._asked.get(key)
         if task is None:
             task = self.runtime.spawn(make(), name="ask the schema registry", reported=False)
@@ -128,7 +128,7 @@ class _Branch:
         )
 
     async def aclose(self) -> None:
-        """Closes the connections; who still waits hears of it. On its own loop."""
+        """Closes the connections; requests that wait raise RegistryError. On its own loop."""
         await self._end()
         life, self._life = self._life, None
         if life is not None:
@@ -138,7 +138,7 @@ class _Branch:
         self.is_over = True
         running = list(self._asking.values())
         for scope in self._asking:
-            if scope.when() is None:  # else it is told already, by who closes at the same time
+            if scope.when() is None:  # else another `aclose` has ended it
                 scope.reschedule(asyncio.get_running_loop().time())
         if running:
             await asyncio.wait(running)
@@ -175,7 +175,7 @@ class Registry:
         self._lock = new_lock()
         self.is_closed = False
         hear_of_forks(self)
-        if runtime is None:  # else it is closed by who gave it
+        if runtime is None:  # else its owner closes it
             finalize(self, _close_soon, self._branches).atexit = False
 
     async def ask(self, request: HttpRequest) -> HttpAnswer:
@@ -185,7 +185,7 @@ class Registry:
         return await branch.unless_closed(self._ask(branch, request))
 
     async def once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `make` gives, once for all who ask for it at the same time on this loop."""
+        """What `make` gives, once for all requests with that key that run at the same time here."""
         branch = await self._branch()
         return await branch.once(key, make)
 
@@ -243,8 +243,8 @@ class Registry:
         )
 
     async def aclose(self) -> None:
-        """Closes the connections; who still waits hears of it. Those of other loops are closed by
-        these, as soon as they run."""
+        """Closes the connections; requests that wait raise RegistryError. Other loops close
+        theirs as soon as they run."""
         others = self._closing()
         here = others.pop(asyncio.get_running_loop(), None)
         _close_soon(others)

@@ -1,0 +1,19 @@
+"""Waiting for the first of several things."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from moldau.runtime import Runtime
+
+
+async def until_first(runtime: Runtime, **waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of them is over, and cancel the others. Each is a task of its name."""
+    tasks = [runtime.spawn(each, name=name.replace("_", "-")) for name, each in waits.items()]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
