@@ -155,7 +155,7 @@ def test_lines_of_rolled_files_are_neither_lost_nor_doubled(scene: Scene, folder
     def found() -> list[int]:
         return [
             json.loads(line)["id"]
-            for path in sorted((target / "rows").glob("*.jsonl"))  # not drafts: these are renamed
+            for path in sorted(target.rglob("*.jsonl"))
             for line in path.read_text().splitlines()
         ]
 

@@ -178,6 +178,41 @@ def test_each_record_is_in_one_file_wherever_the_task_dies(
     assert not [name for name in files(folder) if name.startswith(DRAFTS)]
 
 
+class Watched(LocalStorage):
+    """A disk where somebody looks for files after each step."""
+
+    def __init__(self, folder: Path, pattern: str) -> None:
+        self._folder = folder
+        self._pattern = pattern
+        self.seen: list[list[str]] = []
+
+    def write(self, path: str, data: bytes) -> None:
+        super().write(path, data)
+        self._look()
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        self._look()
+
+    def _look(self) -> None:
+        self.seen.append(sorted(path.name for path in self._folder.rglob(self._pattern)))
+
+
+@pytest.mark.parametrize(
+    ("config", "ending"), [({"format": "jsonl"}, "jsonl"), ({"compression": "gz"}, "txt.gz")]
+)
+def test_a_reader_that_looks_for_an_extension_finds_no_draft(
+    tmp_path: Path, config: dict[str, str], ending: str
+) -> None:
+    task = rolled(tmp_path, **{"flush.size": "2"}, **config)
+    disk = task._storage = Watched(tmp_path, f"*.{ending}")
+
+    task.put([record("x", offset=n) for n in range(4)])
+
+    one, two = (f"orders-0-000000000{n}-000000000{n + 1}.{ending}" for n in (0, 2))
+    assert disk.seen == [[], [one], [one], [one, two]]
+
+
 def test_a_roll_that_could_not_be_written_keeps_its_name(tmp_path: Path) -> None:
     task = rolled(tmp_path, **{"flush.size": "2", "path.format": "${field:c}", "format": "jsonl"})
     records = [record({"c": n}, offset=n) for n in range(4)]

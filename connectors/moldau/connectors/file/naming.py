@@ -14,6 +14,8 @@ from typing import Any
 from moldau.connect.api import DataError, SinkRecord, Struct
 
 DRAFTS = ".moldau-drafts"
+DRAFT_SUFFIX = ".draft"
+"""So that a reader that looks for files by their extension, in all folders, finds no draft."""
 _PLACEHOLDER = re.compile(r"\$\{(topic|partition|field:[^}]+|timestamp:[^}]+)\}")
 _UNSAFE = re.compile(r"[^\w.=+@-]")
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<start>\d+)-(?P<end>\d+)\.[\w.]+")

@@ -32,7 +32,7 @@ from moldau.connectors.file.formats import (
     json_line,
     to_plain,
 )
-from moldau.connectors.file.naming import DRAFTS, Range, folder_of, range_of
+from moldau.connectors.file.naming import DRAFT_SUFFIX, DRAFTS, Range, folder_of, range_of
 from moldau.connectors.file.parquet import write_rows
 from moldau.connectors.file.rolling import Roll
 from moldau.connectors.file.settings import FileSinkConfig
@@ -141,7 +141,8 @@ class RolledFileSinkTask(SinkTask):
                 finished.add(found)
         for path, found in left:
             if found in finished:
-                self._storage.rename(path, f"{self._directory}/{path.removeprefix(drafts)}")
+                place = path.removeprefix(drafts).removesuffix(DRAFT_SUFFIX)
+                self._storage.rename(path, f"{self._directory}/{place}")
             else:
                 self._storage.remove(path)
         for partition in wanted:
@@ -223,14 +224,16 @@ class RolledFileSinkTask(SinkTask):
         places = [f"{folder}/{name.file_name(self._extension)}" for folder in roll.contents]
         try:
             for place, contents in zip(places, roll.contents.values(), strict=True):
-                self._storage.write(f"{self._directory}/{DRAFTS}/{place}", self._encoded(contents))
+                self._storage.write(self._draft_of(place), self._encoded(contents))
             for place in places:
-                draft = f"{self._directory}/{DRAFTS}/{place}"
-                self._storage.rename(draft, f"{self._directory}/{place}")
+                self._storage.rename(self._draft_of(place), f"{self._directory}/{place}")
         except OSError as error:
             raise RetriableError(f"cannot write below {self._directory}: {error}") from error
         del self._rolls[partition]
         self._written[partition] = roll.end + 1
+
+    def _draft_of(self, place: str) -> str:
+        return f"{self._directory}/{DRAFTS}/{place}{DRAFT_SUFFIX}"
 
     def _encoded(self, contents: list[Any]) -> bytes:
         if self._config.format is Format.PARQUET:
