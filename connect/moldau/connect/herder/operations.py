@@ -27,13 +27,14 @@ from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
 from moldau.connect.task.clients import refused_overrides
 from moldau.connect.task.diagnosis import HIDDEN, without
-from moldau.connect.worker.guarantee import guarantee_of
+from moldau.connect.worker.guarantee import EXACTLY_ONCE, guarantee_of
 from moldau.connect.worker.plugins import catalogue, connector_class, resolved, secret_values
 from moldau.errors import ConfigError, MoldauError
 
 Json = dict[str, Any]
 
 RESTARTABLE: Final = (State.FAILED,)
+EXACTLY_ONCE_SETTING: Final = "exactly.once.support"
 
 
 class Operations:
@@ -269,6 +270,14 @@ def validated(
     infos = validate(catalogue(), {**config, **props}, ask_connector=asks)
     for name, reason in refused_overrides(given, worker).items():
         infos.add_error(name, reason)
+    if props.get(EXACTLY_ONCE_SETTING, "").strip().lower() == "required":
+        promise = guarantee_of(props)
+        if not promise.startswith(EXACTLY_ONCE):
+            infos.add_error(
+                EXACTLY_ONCE_SETTING,
+                f"the connector cannot promise exactly-once with this config, but {promise} -> "
+                "leave the setting out, or take a connector and a config that do",
+            )
     for info in infos.configs:
         if given.get(info.name) != props.get(info.name):
             info.value = given[info.name]
