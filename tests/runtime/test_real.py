@@ -185,6 +185,7 @@ def test_without_uvloop_the_loop_is_asyncios(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_tuning_sets_the_collector_and_glibc() -> None:
     before = gc.get_threshold()
+    gc.unfreeze()
     try:
         tuned = tune_process()
         assert gc.get_threshold() == GC_THRESHOLDS
@@ -192,7 +193,6 @@ def test_tuning_sets_the_collector_and_glibc() -> None:
         assert tuned == sys.platform.startswith("linux")
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def test_a_process_may_open_as_many_files_as_the_system_allows() -> None:

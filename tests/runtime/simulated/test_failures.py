@@ -258,16 +258,24 @@ def test_leftover_tasks_at_the_end_of_a_run_fail_it() -> None:
     assert "outlive the crash" in str(failure_of(world.close))
 
 
-def test_the_collector_is_given_back() -> None:
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_the_collector_is_given_back(is_frozen: bool) -> None:
+    """Also in a program that has frozen its own objects, as the tests' own does."""
     assert gc.isenabled()
-    with Simulation(1) as first:
-        first.run_for(1)
-        assert not gc.isenabled()
-        with Simulation(2) as second:
-            second.run_for(1)
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
+    gc.unfreeze()
+    if is_frozen:
+        gc.freeze()
+    try:
+        with Simulation(1) as first:
+            first.run_for(1)
+            assert not gc.isenabled()
+            with Simulation(2) as second:
+                second.run_for(1)
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert (gc.get_freeze_count() > 0) is is_frozen
+    finally:
+        gc.freeze()
 
 
 async def serve_for_ever(runtime: Runtime) -> None:
