@@ -2,7 +2,7 @@
 
 Invariants: a child has a session of its own, so a Ctrl-C in the terminal is heard by the parent
 alone, which ends its children in its own order; what a child writes to standard error goes to a
-file, and its standard output is read line by line.
+file or to the parent's, and its standard output is read line by line.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from moldau.runtime.signals import LEASH, LEASH_ON_STDIN
@@ -33,17 +34,21 @@ class NodeProcess:
     def __init__(
         self,
         words: Sequence[str],
-        error_path: str,
+        error_path: str | None,
         environment: Mapping[str, str] | None = None,
         *,
         directory: str | None = None,
         is_leashed: bool = False,
     ) -> None:
-        """Starts it in `directory`. `error_path` is appended to. One that is leashed ends when this
+        """Starts it in `directory`. `error_path` is appended to; None: it writes where this process
+        does. One that is leashed ends when this
         process does, however it ends (see `moldau.runtime.signals`)."""
         self._pending = b""
         leash = {LEASH: LEASH_ON_STDIN} if is_leashed else {}
-        with Path(error_path).open("ab") as errors:
+        with ExitStack() as opened:
+            errors = None
+            if error_path is not None:
+                errors = opened.enter_context(Path(error_path).open("ab"))
             self._process = subprocess.Popen(  # noqa: S603 (our own command)
                 [sys.executable, "-c", MAIN, *words],
                 stdin=subprocess.PIPE if is_leashed else subprocess.DEVNULL,

@@ -232,7 +232,8 @@ def test_the_environment_gives_settings_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--shards", "2"), "--shards is not in this version"),
+        (("--shards", "2", "--listen", "0"), "--shards needs listeners with ports"),
+        (("--shards", "0"), "--shards"),
         (("--listen", "here"), "give a port, host:port or :port"),
         (("--set", "log.dir"), "an argument must be key=value"),
         (("--set", "no.such=1"), "unknown setting"),

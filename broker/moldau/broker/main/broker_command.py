@@ -5,8 +5,10 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from moldau.broker.main.given import add_arguments
-from moldau.cli.command import Context, UsageError
+from moldau.cli.command import Context
+from moldau.cli.numbers import whole
 
+SHARDS_MAX = 64
 _LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 
 
@@ -45,8 +47,14 @@ class BrokerCommand:
             help="format empty directories for that cluster, whose voters the settings name",
         )
         start.add_argument(
-            "--shards", type=int, default=1, metavar="N", help="not in this version: one process"
+            "--shards",
+            type=whole(1, SHARDS_MAX),
+            default=1,
+            metavar="N",
+            help="run N brokers of the cluster on this host, a process each, with ports and node "
+            "ids in a row (default: 1)",
         )
+        start.add_argument("--shard", type=whole(0, SHARDS_MAX), default=None, help=SUPPRESS)
         start.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
         start.add_argument("--log-json", action="store_true", help="log lines as JSON")
         start.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
@@ -57,11 +65,10 @@ class BrokerCommand:
 
             act = broker_drain.drain if arguments.action == "drain" else broker_drain.decommission
             return act(arguments, context)
-        if arguments.shards != 1:
-            raise UsageError(
-                "--shards is not in this version: a host runs one broker of a cluster, "
-                "or several with files of their own"
-            )
+        if arguments.shards > 1 and arguments.shard is None:
+            from moldau.broker.main.shard_supervisor import run_shards
+
+            return run_shards(arguments, context)
         from moldau.broker.main.process import run_broker
 
         return run_broker(arguments, context)

@@ -30,6 +30,10 @@ def run_broker(arguments: Namespace, context: Context) -> int:
     tune_allocator()
     raise_open_files()
     settings = settings_given(arguments, context.environment, RealFiles(), arguments.listen)
+    if arguments.shard is not None:
+        from moldau.broker.main.shard_supervisor import shard_settings
+
+        settings = settings.overlaid(shard_settings(arguments, settings))
 
     async def main(runtime: Runtime) -> None:
         from moldau.runtime.signals import until_signal
@@ -65,7 +69,8 @@ async def _serve(
     log = loggers.get("moldau.broker.settings")
     for notice in notices(settings):
         log.warn(notice)
-    is_new = arguments.config is None and _format_if_empty(runtime, settings, arguments.cluster_id)
+    formats = arguments.config is None or arguments.shard is not None
+    is_new = formats and _format_if_empty(runtime, settings, arguments.cluster_id)
     if "broker" in settings[process_roles]:
         await _serve_broker(runtime, settings, loggers, out, is_new=is_new)
     else:
