@@ -5,6 +5,8 @@ from __future__ import annotations
 from moldau.broker.server.cluster_node import start_cluster_node
 from moldau.errors import MoldauError
 from moldau.runtime import Runtime
+from tests.broker.cluster.faults import check
+from tests.broker.cluster.traffic import TOPIC, Traffic
 from tests.broker.cluster.world import SimulatedBrokers, new_world
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAw"
@@ -59,3 +61,23 @@ def test_two_nodes_with_one_id() -> None:
         world.run_for(5)
         assert set(brokers.running) == {1, 2}, "the one that was there stays"
         assert not brokers.failures
+
+
+def test_a_node_whose_disk_was_wiped_copies_everything_again() -> None:
+    with new_world(13) as world:
+        brokers = SimulatedBrokers(world)
+        traffic = Traffic(brokers.bootstrap_servers)
+        brokers.await_up()
+        brokers.run(traffic.create)
+        produced = brokers.start_program(traffic.produce, "producer")
+        world.run_for(2)
+        victim = brokers.leader_of(TOPIC)
+        brokers.kill(victim)
+        brokers.nodes[victim].lose_disk()
+        world.run_for(8)
+        brokers.start(victim)
+        brokers.await_up()
+        brokers.await_in_sync(TOPIC, {1, 2, 3})
+        traffic.is_ending = True
+        world.run_until(lambda: produced.is_done, within=60)
+        check(brokers, traffic)

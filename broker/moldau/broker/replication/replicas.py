@@ -332,6 +332,13 @@ class Replicas:
     ) -> PartitionLog:
         """A new log; never in place of one that may lie where we cannot look."""
         directory_id = leadership.directory_id
+        if directory_id is not None and self._is_replaced(directory_id, leadership):
+            self._log.warn(
+                "the log directory of a replica is gone; the replica is copied from its leader",
+                topic=place.topic,
+                partition=place.partition,
+            )
+            directory_id = None
         if directory_id is None and not leadership.is_new:
             for path in self._unavailable():
                 raise _out_of_service(path)
@@ -339,6 +346,15 @@ class Replicas:
         return self.directories.create(
             place, leadership.topic_id, config.log, now_ms, directory_id=directory_id
         )
+
+    def _is_replaced(self, directory_id: Uuid, leadership: Leadership) -> bool:
+        """Whether a replica may begin anew in another directory than that one: all directories of
+        the settings are there, that one is none of them, and the replicas in sync, without this
+        one, have all that is committed."""
+        known = {each.directory_id for each in self.directories.directories}
+        others = set(leadership.isr) - {self._node_id}
+        is_follower = leadership.leader in others and self._node_id not in leadership.isr
+        return is_follower and directory_id not in known and not self._unavailable()
 
     def _unavailable(self) -> list[str]:
         """Directories in which nobody can look now."""
