@@ -1,0 +1,503 @@
+"""Three moldau nodes beside three nodes of Apache Kafka: the same clients, the same work, in turns.
+
+All nodes are broker, controller and voter, with the data on the same disk; topics have three
+replicas, and a write with acks=all needs two of them in sync. Kafka has the heap and the flags of
+its own start script. librdkafka does the work, so that both clusters have the same client.
+
+After a kill or a restart every partition is in sync again before the next round begins. A record
+that is sent while its leader is away waits in the client: how long is what the last tables show.
+
+`BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import cache, partial
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final, Protocol
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.harness import Case, Goal, Table
+from bench.peer_brokers import HEAP, HOST
+from moldau.runtime.node_processes import NodeProcess, free_ports_in_row
+from moldau.testing import Cluster
+from tests.peers.apache_kafka import fetch
+from tests.peers.kafka_broker import (
+    SERVER_JVM,
+    BrokerOptions,
+    KafkaBroker,
+    ask_metadata,
+    free_ports,
+)
+
+OURS: Final = "moldau"
+THEIRS: Final = "Kafka"
+ONE_SHARD: Final = "one shard"
+TWO_SHARDS: Final = "two shards"
+SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
+NODES: Final = 3
+VICTIM: Final = 2
+PARTITIONS: Final = 6
+MANY: Final = 300
+SIZE_BYTES: Final = 1024
+RECORDS: Final = max(5_000, int(300_000 * SCALE))
+PER_SECOND: Final = 2_000
+PACED_SECONDS: Final = max(2.0, 20 * SCALE)
+STEADY_SECONDS: Final = 2.0
+EVERY_SECONDS: Final = 0.25
+"""Between two records of one of the many partitions."""
+RESTART_PER_SECOND: Final = 200
+CORES_FOR_SHARDS: Final = 4
+"""Two for the shards, two for the clients."""
+WITHIN_SECONDS: Final = 120.0
+SETTINGS: Final[Mapping[str, str]] = {
+    "default.replication.factor": str(NODES),
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": str(NODES),
+    "log.segment.delete.delay.ms": "1000",
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+class ThreeNodes(Protocol):
+    """A cluster under measurement; nodes are numbered from 1."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def ports(self) -> list[int]: ...
+    @property
+    def pids(self) -> list[int]: ...
+    def kill(self, number: int) -> None: ...
+    def stop(self, number: int) -> None: ...
+    def start(self, number: int) -> None: ...
+
+
+class MoldauNodes:
+    """As `moldau cluster up` starts them."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        cluster = Cluster(brokers=NODES, directory=str(folder), settings=SETTINGS)
+        self._cluster = stack.enter_context(cluster)
+        self.kill, self.stop, self.start = cluster.kill, cluster.stop, cluster.start
+
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap_servers
+
+    @property
+    def ports(self) -> list[int]:
+        return self._cluster.ports[:NODES]
+
+    @property
+    def pids(self) -> list[int]:
+        return [self._cluster.pid_of(each) for each in self._cluster.node_ids]
+
+
+class KafkaNodes:
+    """Three combined nodes with static voters."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        kafka = fetch()
+        numbers = range(1, NODES + 1)
+        ports = free_ports(2 * NODES)
+        voters = ",".join(f"{each}@{HOST}:{ports[NODES + each - 1]}" for each in numbers)
+        properties = {**SETTINGS, "controller.quorum.voters": voters}
+        self._nodes: dict[int, KafkaBroker] = {}
+        for number in numbers:
+            options = BrokerOptions(HEAP, SERVER_JVM, properties, node_id=number)
+            node = KafkaBroker(kafka, folder / str(number), options)
+            node.port, node.controller_port = ports[number - 1], ports[NODES + number - 1]
+            node.cluster_id = self._nodes[1].cluster_id if self._nodes else node.cluster_id
+            self._nodes[number] = node
+        for node in self._nodes.values():
+            stack.callback(node.stop)
+            node.spawn()
+        for node in self._nodes.values():
+            node.wait_until_ready()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(each.bootstrap_servers for each in self._nodes.values())
+
+    @property
+    def ports(self) -> list[int]:
+        return [each.port for each in self._nodes.values()]
+
+    @property
+    def pids(self) -> list[int]:
+        return [each.pid for each in self._nodes.values()]
+
+    def kill(self, number: int) -> None:
+        self._nodes[number].kill()
+
+    def stop(self, number: int) -> None:
+        self._nodes[number].stop()
+
+    def start(self, number: int) -> None:
+        self._nodes[number].start()
+
+
+MAKERS: Final[dict[str, Callable[[Path, ExitStack], ThreeNodes]]] = {
+    OURS: MoldauNodes,
+    THEIRS: KafkaNodes,
+}
+_stack: Final = ExitStack()
+
+
+def _folder(prefix: str) -> str:
+    """A temporary directory that is removed after everything that runs in it has ended: what was
+    registered last is called first."""
+    folder = _stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
+    atexit.unregister(_stack.close)
+    atexit.register(_stack.close)
+    return folder
+
+
+@cache
+def nodes(name: str) -> ThreeNodes:
+    """The cluster of that name, started when it is first asked for."""
+    made = MAKERS[name](Path(_folder("bench-cluster-")), _stack)
+    until(lambda: all(len(ask_metadata(port).brokers) == NODES for port in made.ports))
+    return made
+
+
+def until(reached: Callable[[], bool]) -> None:
+    """Wait for it, at most `WITHIN_SECONDS`."""
+    end = time.monotonic() + WITHIN_SECONDS
+    while not reached():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not within {WITHIN_SECONDS} s")
+        time.sleep(0.1)
+
+
+def create(cluster: ThreeNodes, topic: str, partitions: int, first: int | None = None) -> str:
+    """A topic whose replicas are all in sync. `first`: the node that leads every partition."""
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    if first is None:
+        wanted = NewTopic(topic, partitions, NODES)
+    else:
+        others = [each for each in range(1, NODES + 1) if each != first]
+        placed = [[first, *(others if index % 2 else others[::-1])] for index in range(partitions)]
+        wanted = NewTopic(topic, partitions, replica_assignment=placed)
+    for future in client.create_topics([wanted]).values():
+        future.result(60)
+    until(lambda: is_whole(cluster, topic, partitions))
+    return topic
+
+
+def is_whole(cluster: ThreeNodes, topic: str, partitions: int) -> bool:
+    """Whether every partition has a leader and all replicas in sync."""
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    found = client.list_topics(topic, timeout=30).topics[topic].partitions
+    return len(found) == partitions and all(
+        each.leader > 0 and len(each.isrs) == NODES for each in found.values()
+    )
+
+
+def producer(bootstrap: str, **more: Any) -> Any:
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 1_000_000,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+    )
+
+
+def throughput(bootstrap: str, topic: str, count: int) -> float:
+    """MB a second until all are acknowledged by all replicas in sync."""
+    client, value = producer(bootstrap, linger_ms=5, batch_size=262_144), os.urandom(SIZE_BYTES)
+    errors: list[Any] = []
+
+    def on_delivery(error: Any, message: Any) -> None:
+        if error is not None:
+            errors.append(error)
+
+    begun = time.perf_counter()
+    for number in range(count):
+        while True:
+            try:
+                client.produce(topic, value, partition=number % PARTITIONS, on_delivery=on_delivery)
+                break
+            except BufferError:
+                client.poll(0.01)
+        if not number % 1000:
+            client.poll(0)
+    left = client.flush(WITHIN_SECONDS)
+    if left or errors:
+        raise RuntimeError(f"{left} records were not acknowledged, first error: {errors[:1]}")
+    return count * SIZE_BYTES / 1e6 / (time.perf_counter() - begun)
+
+
+def produce_round(name: str) -> float:
+    cluster = nodes(name)
+    topic = create(cluster, f"t-{time.monotonic_ns()}", PARTITIONS)
+    try:
+        return throughput(cluster.bootstrap, topic, RECORDS)
+    finally:
+        delete(cluster, topic)
+
+
+def delete(cluster: ThreeNodes, topic: str) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for future in client.delete_topics([topic]).values():
+        future.result(60)
+
+
+class Paced:
+    """Records sent as they are due, a partition after the other, and when each was acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.acknowledged: list[tuple[int, float, float]] = []
+        """Partition, when it was sent, when it was acknowledged."""
+        self.errors: list[str] = []
+        self._topic = topic
+        self._partitions = partitions
+        self._producer = producer(bootstrap, linger_ms=0, message_timeout_ms=120_000)
+        self._value = os.urandom(SIZE_BYTES)
+        self._number = 0
+
+    def run(self, per_second: float, is_over: Callable[[], bool]) -> None:
+        """Send until it is over."""
+        begun, first = time.perf_counter(), self._number
+        while not is_over():
+            due = begun + (self._number - first) / per_second
+            early = due - time.perf_counter()
+            if early > 0:
+                self._producer.poll(min(early, 0.001))
+                continue
+            self._send(self._number % self._partitions)
+            self._number += 1
+            self._producer.poll(0)
+
+    def _send(self, partition: int) -> None:
+        sent = time.perf_counter()
+
+        def on_delivery(error: Any, message: Any) -> None:
+            if error is not None:
+                self.errors.append(str(error))
+            else:
+                self.acknowledged.append((partition, sent, time.perf_counter()))
+
+        self._producer.produce(
+            self._topic, self._value, partition=partition, on_delivery=on_delivery
+        )
+
+    def end(self) -> None:
+        """Wait for all acknowledgements."""
+        left = self._producer.flush(WITHIN_SECONDS)
+        if left or self.errors:
+            raise RuntimeError(f"{left} not acknowledged, errors: {self.errors[:1]}")
+
+
+def for_seconds(seconds: float) -> Callable[[], bool]:
+    end = time.perf_counter() + seconds
+    return lambda: time.perf_counter() >= end
+
+
+def p99(values: list[float]) -> float:
+    return sorted(values)[len(values) * 99 // 100]
+
+
+def latency_round(name: str) -> float:
+    """Milliseconds, at the 99th percentile."""
+    cluster = nodes(name)
+    topic = create(cluster, f"p-{time.monotonic_ns()}", PARTITIONS)
+    try:
+        paced = Paced(cluster.bootstrap, topic, PARTITIONS)
+        paced.run(PER_SECOND, for_seconds(1))
+        warm = len(paced.acknowledged)
+        paced.run(PER_SECOND, for_seconds(PACED_SECONDS))
+        paced.end()
+        return p99([done - sent for _, sent, done in paced.acknowledged[warm:]]) * 1e3
+    finally:
+        delete(cluster, topic)
+
+
+def failover_round(name: str) -> float:
+    """Seconds from the kill until 99 % of the partitions acknowledge again."""
+    cluster = nodes(name)
+    topic = create(cluster, f"k-{time.monotonic_ns()}", MANY, first=VICTIM)
+    try:
+        paced = Paced(cluster.bootstrap, topic, MANY)
+        rate = MANY / EVERY_SECONDS
+        paced.run(rate, for_seconds(STEADY_SECONDS))
+        killed = time.perf_counter()
+        cluster.kill(VICTIM)
+        again: dict[int, float] = {}
+
+        def all_work() -> bool:
+            for partition, sent, done in paced.acknowledged:
+                if sent > killed:
+                    again.setdefault(partition, done - killed)
+            paced.acknowledged.clear()
+            return len(again) == MANY or time.perf_counter() - killed > WITHIN_SECONDS
+
+        paced.run(rate, all_work)
+        paced.end()
+        if len(again) < MANY:
+            raise TimeoutError(f"{MANY - len(again)} partitions do not work again")
+        return p99(list(again.values()))
+    finally:
+        cluster.start(VICTIM)
+        until(lambda: is_whole(cluster, topic, MANY))
+        delete(cluster, topic)
+
+
+def restart_round(name: str) -> float:
+    """Milliseconds that the slowest record waited, from the stop until the node is up again."""
+    cluster = nodes(name)
+    topic = create(cluster, f"r-{time.monotonic_ns()}", PARTITIONS, first=VICTIM)
+
+    def restart() -> None:
+        cluster.stop(VICTIM)
+        cluster.start(VICTIM)
+
+    thread = Thread(target=restart)
+    try:
+        paced = Paced(cluster.bootstrap, topic, PARTITIONS)
+        paced.run(RESTART_PER_SECOND, for_seconds(STEADY_SECONDS))
+        begun = len(paced.acknowledged)
+        thread.start()
+        paced.run(RESTART_PER_SECOND, lambda: not thread.is_alive())
+        paced.run(RESTART_PER_SECOND, for_seconds(1))
+        paced.end()
+        return max(done - sent for _, sent, done in paced.acknowledged[begun:]) * 1e3
+    finally:
+        thread.join()
+        until(lambda: is_whole(cluster, topic, PARTITIONS))
+        delete(cluster, topic)
+
+
+def memory_round(name: str) -> float:
+    """MB of the three processes together; what they share is counted once."""
+    return sum(map(proportional_bytes, nodes(name).pids)) / 1e6
+
+
+def proportional_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"the system does not tell the memory of process {pid}")
+
+
+# Shards.
+
+
+@cache
+def shards(count: int) -> str:
+    """Where clients find a host with so many shards."""
+    folder = _folder("bench-shards-")
+    port = free_ports_in_row(count + 1)
+    words = ["broker", "start", "--listen", f"localhost:{port}", "--data", f"{folder}/data"]
+    if count > 1:
+        words += ["--shards", str(count)]
+    process = NodeProcess(words, f"{folder}/log")
+
+    def end() -> None:
+        process.terminate()
+        if process.wait(60) is None:
+            process.kill()
+            process.wait(60)
+
+    _stack.callback(end)
+    for _ in range(count):
+        line = process.line(WITHIN_SECONDS)
+        if line is None or " is up" not in line:
+            raise RuntimeError(Path(f"{folder}/log").read_text())
+    return f"localhost:{port}"
+
+
+def _client(work: tuple[str, str, int]) -> float:
+    return throughput(*work)
+
+
+def shards_round(count: int) -> float:
+    """MB a second of two clients in processes of their own, a topic each."""
+    servers = shards(count)
+    topics = [f"s-{time.monotonic_ns()}-{number}" for number in range(2)]
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in topics]).values():
+        future.result(60)
+    begun = time.perf_counter()
+    with get_context("spawn").Pool(2) as pool:
+        pool.map(_client, [(servers, each, RECORDS // 2) for each in topics])
+    elapsed = time.perf_counter() - begun
+    for future in admin.delete_topics(topics).values():
+        future.result(60)
+    return RECORDS // 2 * 2 * SIZE_BYTES / 1e6 / elapsed
+
+
+def both(run: Callable[[str], float]) -> list[Case]:
+    return [Case(each, partial(run, each)) for each in (THEIRS, OURS)]
+
+
+def tables() -> list[Table]:
+    cores = os.cpu_count() or 1
+    return [
+        Table(
+            "Produce, 1 KB, acks=all, three replicas",
+            "MB/s",
+            both(produce_round),
+            goals=[Goal(OURS, versus=THEIRS, ratio_at_least=1.0)],
+        ),
+        Table(
+            f"99th percentile of a produce at {PER_SECOND} records a second",
+            "ms",
+            both(latency_round),
+            goals=[Goal(OURS, versus=THEIRS, ratio_at_most=0.7)],
+            higher_is_better=False,
+        ),
+        Table(
+            f"kill -9 of the leader of {MANY} partitions, until 99 % of them work again",
+            "s",
+            both(failover_round),
+            goals=[
+                Goal(OURS, at_most=3.0),
+                Goal(OURS, versus=THEIRS, ratio_at_most=0.5),
+            ],
+            higher_is_better=False,
+        ),
+        Table(
+            "Clean restart of a leader: the longest wait of a record, none fails",
+            "ms",
+            both(restart_round),
+            goals=[Goal(OURS, at_most=500.0)],
+            higher_is_better=False,
+        ),
+        Table(
+            "Memory of the three nodes after that",
+            "MB",
+            both(memory_round),
+            goals=[Goal(OURS, versus=THEIRS, ratio_at_most=0.15)],
+            higher_is_better=False,
+        ),
+        Table(
+            "Two clients produce 1 KB to one host",
+            "MB/s",
+            [
+                Case(ONE_SHARD, lambda: shards_round(1)),
+                Case(TWO_SHARDS, lambda: shards_round(2)),
+            ],
+            goals=(
+                [Goal(TWO_SHARDS, versus=ONE_SHARD, ratio_at_least=1.5)]
+                if cores >= CORES_FOR_SHARDS
+                else []
+            ),
+            notes=[f"{cores} cores, shared by brokers and clients"],
+        ),
+    ]
