@@ -349,6 +349,9 @@ class LocalController:
             return
         if self._active is not None:
             self._active.tick()
+        leader_id = self.raft.core.leader_id
+        if self._outside is not None and leader_id != NOBODY:
+            self._outside.remote.heard_of_leader(leader_id)
         self._tell_where_this_is()
         self._snapshot_when_due()
         self._clean_when_due()

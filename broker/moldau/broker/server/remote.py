@@ -4,6 +4,10 @@ Requests that only brokers send (registration, heartbeats, ISR changes) are sent
 client's request to this node is sent in an Envelope (KIP-590), whose own error code says whether a
 controller decided it.
 
+What brokers send is repeated, so it may wait as long as the connection's options say. A client's
+request is not: it may wait as long as the clients do, in a lane of its own, since a request behind
+it would wait as long.
+
 Invariant: `on_answer` is called once. It gets `Undecided` if certainly no controller decided: there
 is no connection, or the other node answers that it is not the controller.
 """
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 LANE: Final = "controller"
+FORWARDING_LANE: Final = "forwarding"
+FORWARDING_SECONDS: Final = 30.0
 _SIZE_BYTES: Final = 4
 
 
@@ -36,11 +42,23 @@ class RemoteController:
         self._runtime = runtime
         self._peers = peers
         self._log = log
+        self._asked: int | None = None
+
+    def heard_of_leader(self, node_id: int) -> None:
+        """That node leads the quorum now. Another one that was asked may never answer: its
+        connections are closed, and so its requests end."""
+        asked = self._asked
+        if asked is not None and node_id != asked:
+            self._asked = None
+            self._peers.hang_up(asked, LANE)
+            self._peers.hang_up(asked, FORWARDING_LANE)
 
     def submit(self, node_id: int, request: Request, version: int, on_answer: OnAnswer) -> None:
         """Send a request to the controller on that node. Connect first if there is no
         connection."""
-        if self._peers.ready(node_id, LANE) is not None:
+        self.heard_of_leader(node_id)
+        self._asked = node_id
+        if self._peers.ready(node_id, _lane_of(request)) is not None:
             self._ask(node_id, request, version, on_answer)
         else:
             self._runtime.spawn(
@@ -51,7 +69,7 @@ class RemoteController:
         self, node_id: int, request: Request, version: int, on_answer: OnAnswer
     ) -> None:
         try:
-            await self._peers.connection(node_id, LANE)
+            await self._peers.connection(node_id, _lane_of(request))
         except KafkaError as error:
             self._log.debug("the controller cannot be reached", node_id=node_id, why=str(error))
             on_answer(Undecided())
@@ -59,19 +77,31 @@ class RemoteController:
         self._ask(node_id, request, version, on_answer)
 
     def _ask(self, node_id: int, request: Request, version: int, on_answer: OnAnswer) -> None:
-        connection = self._peers.ready(node_id, LANE)
+        connection = self._peers.ready(node_id, _lane_of(request))
         if connection is None:
             on_answer(Undecided())
             return
         try:
-            if "broker" in type(request).spec.listeners:
+            if _is_of_client(request):
                 wrapped = Wrapped(request, version)
-                connection.ask(wrapped.envelope, lambda answer: on_answer(wrapped.opened(answer)))
+                connection.ask(
+                    wrapped.envelope,
+                    lambda answer: on_answer(wrapped.opened(answer)),
+                    timeout_s=FORWARDING_SECONDS,
+                )
             else:
                 connection.ask(request, lambda answer: on_answer(_direct(answer)), version=version)
         except KafkaError as error:
             self._log.debug("the controller cannot be asked", node_id=node_id, why=str(error))
             on_answer(Undecided())
+
+
+def _is_of_client(request: Request) -> bool:
+    return "broker" in type(request).spec.listeners
+
+
+def _lane_of(request: Request) -> str:
+    return FORWARDING_LANE if _is_of_client(request) else LANE
 
 
 def _direct(answer: Response | KafkaError) -> Response | KafkaError:
