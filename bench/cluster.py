@@ -102,7 +102,7 @@ class MoldauNodes:
 
     @property
     def pids(self) -> list[int]:
-        return [self._cluster.pid_of(each) for each in self._cluster.node_ids]
+        return [self._cluster.process_id(each) for each in self._cluster.node_ids]
 
 
 class KafkaNodes:
@@ -271,6 +271,19 @@ class Paced:
         self._value = os.urandom(SIZE_BYTES)
         self._number = 0
 
+    def warm_up(self, per_second: float) -> None:
+        """Send until every partition has acknowledged one, then for a while."""
+        seen: set[int] = set()
+
+        def all_work() -> bool:
+            seen.update(partition for partition, _, _ in self.acknowledged)
+            self.acknowledged.clear()
+            return len(seen) == self._partitions
+
+        self.run(per_second, all_work)
+        self.run(per_second, for_seconds(STEADY_SECONDS))
+        self.acknowledged.clear()
+
     def run(self, per_second: float, is_over: Callable[[], bool]) -> None:
         """Send until it is over."""
         begun, first = time.perf_counter(), self._number
@@ -319,11 +332,10 @@ def latency_round(name: str) -> float:
     topic = create(cluster, f"p-{time.monotonic_ns()}", PARTITIONS)
     try:
         paced = Paced(cluster.bootstrap, topic, PARTITIONS)
-        paced.run(PER_SECOND, for_seconds(1))
-        warm = len(paced.acknowledged)
+        paced.warm_up(PER_SECOND)
         paced.run(PER_SECOND, for_seconds(PACED_SECONDS))
         paced.end()
-        return p99([done - sent for _, sent, done in paced.acknowledged[warm:]]) * 1e3
+        return p99([done - sent for _, sent, done in paced.acknowledged]) * 1e3
     finally:
         delete(cluster, topic)
 
@@ -335,7 +347,7 @@ def failover_round(name: str) -> float:
     try:
         paced = Paced(cluster.bootstrap, topic, MANY)
         rate = MANY / EVERY_SECONDS
-        paced.run(rate, for_seconds(STEADY_SECONDS))
+        paced.warm_up(rate)
         killed = time.perf_counter()
         cluster.kill(VICTIM)
         again: dict[int, float] = {}
@@ -370,13 +382,12 @@ def restart_round(name: str) -> float:
     thread = Thread(target=restart)
     try:
         paced = Paced(cluster.bootstrap, topic, PARTITIONS)
-        paced.run(RESTART_PER_SECOND, for_seconds(STEADY_SECONDS))
-        begun = len(paced.acknowledged)
+        paced.warm_up(RESTART_PER_SECOND)
         thread.start()
         paced.run(RESTART_PER_SECOND, lambda: not thread.is_alive())
         paced.run(RESTART_PER_SECOND, for_seconds(1))
         paced.end()
-        return max(done - sent for _, sent, done in paced.acknowledged[begun:]) * 1e3
+        return max(done - sent for _, sent, done in paced.acknowledged) * 1e3
     finally:
         thread.join()
         until(lambda: is_whole(cluster, topic, PARTITIONS))
