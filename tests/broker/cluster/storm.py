@@ -217,7 +217,7 @@ def run_cluster(seed: int) -> Outcome:
         traffic = Traffic(brokers.bootstrap_servers)
         brokers.run(traffic.create)
         Watch(brokers, TOPIC).begin()
-        traffic.pause_s = random.choice((0.02, 0.06))
+        traffic.pause_s = random.choice((0.03, 0.1))
         clients = [
             brokers.start_program(again(traffic, main), main.__name__)
             for main in (
