@@ -162,13 +162,16 @@ class RocksBacking:
             bounds.set_iterate_upper_bound(end)
         with rocks_errors(self._path):
             rows = self._rows.iter(bounds)
-            if is_reverse:
-                rows.seek_to_last()
-                yield from _walk_back(rows, first)
-            else:
-                rows.seek(first)
-                yield from _walk(rows)
-            rows.status()  # a damaged block ends a walk like the last row does
+            try:
+                if is_reverse:
+                    rows.seek_to_last()
+                    yield from _walk_back(rows, first)
+                else:
+                    rows.seek(first)
+                    yield from _walk(rows)
+                rows.status()  # a damaged block ends a walk like the last row does
+            finally:
+                del rows  # an error keeps this frame, and would keep the database open
 
 
 def _walk(rows: RdictIter) -> Iterator[tuple[bytes, bytes]]:

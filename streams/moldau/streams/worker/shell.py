@@ -490,6 +490,8 @@ class Worker:
     async def _heal(self, error: StoreCorrupted) -> None:
         """Makes the damaged task anew from its changelog; its input is read again from where it
         was committed."""
+        # Its frames hold iterators, and with them the database.
+        error.__traceback__ = error.__cause__ = error.__context__ = None
         path = str(error.context["path"])
         if self._globals.has(path):
             await self._globals.heal(error)
