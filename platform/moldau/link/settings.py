@@ -62,6 +62,13 @@ default_api_timeout_ms = Setting(
     "How long a call may take with all its retries, if it is not told otherwise.",
     check=at_least(1),
 )
+start_timeout_ms = Setting(
+    "start.timeout.ms",
+    INT,
+    30_000,
+    "How long a client's start waits for a cluster that is not up yet. 0 fails at once.",
+    check=at_least(0),
+)
 retry_backoff_ms = Setting(
     "retry.backoff.ms",
     LONG,
@@ -120,6 +127,7 @@ CONNECTION_ROWS: Final = (
     client_id,
     request_timeout_ms,
     default_api_timeout_ms,
+    start_timeout_ms,
     retry_backoff_ms,
     retry_backoff_max_ms,
     reconnect_backoff_ms,

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 BOOTSTRAP_VARIABLE: Final = "MOLDAU_BOOTSTRAP"
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
 # A person at a terminal does not wait a minute to hear that the address is wrong.
-_SETTINGS: Final = {"default.api.timeout.ms": "20000", "client.id": "moldau-cli"}
+_SETTINGS: Final = {
+    "default.api.timeout.ms": "20000",
+    "start.timeout.ms": "0",
+    "client.id": "moldau-cli",
+}
 
 
 class Client(Protocol):

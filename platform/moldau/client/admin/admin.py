@@ -29,7 +29,7 @@ from moldau.client.admin.partitions import PartitionAdmin
 from moldau.client.admin.progress import ProgressAdmin
 from moldau.client.settings import rows
 from moldau.client.settings.every_client import WITHOUT_MEANING_TO_ADMINS, Given
-from moldau.client.settings.opening import Life, comes_with_start
+from moldau.client.settings.opening import Life, comes_with_start, reach
 from moldau.link.cluster import Cluster
 from moldau.runtime import Runtime
 
@@ -72,7 +72,7 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
             if is_new:
                 self._given.tell("admin", self.settings)
                 self._cluster = Cluster(self._world.enter(), self.settings)
-                await self._cluster.refresh()
+                await reach(self._cluster, "admin")
 
     async def aclose(self) -> None:
         """Closes its connections. May be called again."""

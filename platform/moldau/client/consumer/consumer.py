@@ -31,7 +31,7 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, Generic, Self, TypeVar, Unpack
 
 from moldau.client.consumer.assigned import NO_IDS
 from moldau.client.consumer.columns import PartitionColumns
@@ -54,7 +54,7 @@ from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.member import GroupMetadata
 from moldau.client.group.missing import MissingTopics
 from moldau.client.group.subscription import Interest, Pattern, interest
-from moldau.client.serdes.contract import DeserializerGiven
+from moldau.client.serdes.contract import DeserializerTo
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.arguments import (
@@ -76,7 +76,7 @@ from moldau.client.settings.group import coordinator_decides
 from moldau.client.settings.notices import not_hiding
 from moldau.client.settings.notices import tell as tell_notices
 from moldau.client.settings.offset_reset import parse_reset
-from moldau.client.settings.opening import Life, comes_with_start
+from moldau.client.settings.opening import Life, comes_with_start, reach
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -84,7 +84,7 @@ from moldau.link.arguments import seconds, str_of, text_of
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import ClientClosed, closed
 from moldau.link.metadata import TopicPartition
-from moldau.records import ConsumerRecord
+from moldau.records import ConsumerRecord, K, V
 from moldau.runtime import Clock, Runtime
 
 P = TypeVar("P", bound=Part)
@@ -102,9 +102,13 @@ _TURNS: Final = 4
 _NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-class Consumer(ConsumerPositions):
+class Consumer(ConsumerPositions, Generic[K, V]):
     """Reads records. Belongs to the event loop that it was started in, and to one task at a time
-    that polls."""
+    that polls.
+
+    `K` and `V` are what its deserializers give: a type checker knows them from the deserializers,
+    or from `Consumer[str, Order | None]` where a name chooses them, or there are tombstones.
+    """
 
     _clock: Clock = comes_with_start("consumer")
 
@@ -114,8 +118,8 @@ class Consumer(ConsumerPositions):
         *,
         runtime: Runtime | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
-        key_deserializer: DeserializerGiven = None,
-        value_deserializer: DeserializerGiven = None,
+        key_deserializer: DeserializerTo[K] = None,
+        value_deserializer: DeserializerTo[V] = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win.
@@ -187,7 +191,7 @@ class Consumer(ConsumerPositions):
                 )
                 self._supply.interceptors = self._interceptors
                 self._supply.decoding = self._decoding
-                await self._cluster.refresh()
+                await reach(self._cluster, "consumer")
 
     def _begin(self) -> None:
         runtime = self._world.enter()
@@ -237,15 +241,10 @@ class Consumer(ConsumerPositions):
         Nothing is committed if an exception ends the `async with`, or is being handled. Records at
         hand of a task that still reads, was cancelled or has failed are not committed.
 
-        Unless it is told by `leave_group`, a static member stays in its group until its session
-        ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
-
-        A listener that takes longer than `timeout_s` is not cut short: it goes on beside the rest,
-        and who waits for it in `poll` or `unsubscribe` waits on.
-
-        While one call is at work, another returns at once; after one that was cancelled it ends
-        what is left to end, and tells the listener what is lost, if that was not told. The log says
-        if the last offsets were not committed for that.
+        Without `leave_group`, a static member stays in its group until its session ends, and any
+        other member leaves (KIP-1092). A listener that takes longer than `timeout_s` goes on beside
+        the rest. While one call is at work, another returns at once; after a cancelled one it ends
+        what is left.
         """
         timeout_s = seconds(timeout_s, "timeout_s")
         leave_group = flag_or_none(leave_group, "leave_group")
@@ -306,8 +305,8 @@ class Consumer(ConsumerPositions):
         pattern: Pattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Shares the partitions of these topics with the group, from the next poll on; replaces
-        what was subscribed to. An empty list of them is `unsubscribe`, as Java's client has it.
+        """Share the partitions of these topics with the group from the next poll on, and no others.
+        An empty list is `unsubscribe`, as in Java's client.
 
         A `pattern` matches whole names, of topics that come later too: a compiled one is Python's
         and matched here; a string is matched here with the classic protocol, and by the coordinator
@@ -367,10 +366,9 @@ class Consumer(ConsumerPositions):
         return self._interest.wanted(self._cluster.metadata).topics
 
     def assign(self, partitions: Partitions) -> None:
-        """Reads these partitions from now on and no others, without sharing them with anybody. New
-        ones begin where the group has committed, if there is a `group.id`, else where
-        `auto.offset.reset` says, unless a seek says otherwise. What was given of those that were
-        assigned before counts as done: it is committed, if that is to be done by itself."""
+        """Read these partitions and no others, without sharing them. New ones begin where the group
+        has committed, if there is a `group.id`, else where `auto.offset.reset` says. Records given
+        of those assigned before count as done: auto commit covers them."""
         self._check_open()
         if self._interest and not self._interest.is_by_hand:
             raise ValueError("topics are subscribed to: unsubscribe first")
@@ -406,7 +404,7 @@ class Consumer(ConsumerPositions):
     def _drop(self, partitions: Collection[TopicPartition]) -> None:
         self._out.drop(partitions)
         if self._group is not None:
-            self._group.forget(partitions)
+            self._group.reader.forget(partitions)
 
     def _metadata_came(self) -> None:
         self._check_topics()
@@ -438,7 +436,7 @@ class Consumer(ConsumerPositions):
         *,
         max_records: int | None = None,
         partitions: Iterable[Partition] | None = None,
-    ) -> list[PartitionRecords]:
+    ) -> list[PartitionRecords[K, V]]:
         """Return records as soon as there are some, or an empty list when the time is over. Waits
         of deserializers, for a schema say, come on top.
 
@@ -573,7 +571,7 @@ class Consumer(ConsumerPositions):
             self._turned_at = self._clock.monotonic()
             self._check_may_poll()
 
-    async def getone(self, *partitions: Partition) -> ConsumerRecord:
+    async def getone(self, *partitions: Partition) -> ConsumerRecord[K, V]:
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
         async for part in self.batches(max_records=1, partitions=partitions or None):
@@ -585,9 +583,9 @@ class Consumer(ConsumerPositions):
         *partitions: Partition,
         timeout_s: float = 0.0,
         max_records: int | None = None,
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """As `poll`, with whole records by partition."""
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         chosen = partitions or None
         for part in await self.poll(timeout_s, max_records=max_records, partitions=chosen):
             where = TopicPartition(part.topic, part.partition)
@@ -596,7 +594,7 @@ class Consumer(ConsumerPositions):
 
     def batches(
         self, *, max_records: int | None = None, partitions: Iterable[Partition] | None = None
-    ) -> PartStream:
+    ) -> PartStream[K, V]:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
         if max_records is not None:
@@ -604,7 +602,7 @@ class Consumer(ConsumerPositions):
         chosen = None if partitions is None else _chosen_in(partitions)
         return PartStream(self, partial(self._poll_on, max_records, chosen), max_records, chosen)
 
-    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
         return RecordStream(self, self._poll_on)
@@ -627,11 +625,10 @@ class Consumer(ConsumerPositions):
     async def commit(
         self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
     ) -> None:
-        """Stores where the group goes on: behind all that was given out, or at these offsets (each
+        """Store where the group goes on: behind all that was given out, or at these offsets (each
         a number or an `OffsetAndMetadata`: the offset of the next record to read).
 
-        Returns when it is stored. KafkaError names the partition, and tells when this consumer is
-        no member any more.
+        Returns when it is stored. KafkaError names the partition.
         """
         await self._require_group("commit").commit(offsets, timeout_s=timeout_s)
 

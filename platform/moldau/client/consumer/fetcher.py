@@ -1,18 +1,12 @@
 """The shell of the positions: fetches records ahead, and looks positions up.
 
 A fetch waits at the broker for something new only if it asks for every partition that is read
-there. Otherwise: 1. one partition's records lie here, the others are at their ends; 2. a fetch of
-these others waits; 3. the user takes what lies here, and nobody fetches more of it for half a
-second.
+there: otherwise a partition whose records were just taken would wait for the others.
 
-Positions are looked up broker by broker too, and what one broker says is applied when it comes: one
-that is away, or a partition that nobody leads, holds up no other.
-
-Invariants: at most one fetch a broker is under way, and one look-up of each kind; what fails and
-may work later is tried again after the backoff; what does not is the position's error, and it is
-nobody else's. What to
-fetch and what to give is decided in `positions`; this shell has the clock, the connections and the
-waiting.
+Invariants: at most one fetch a broker is under way, and one look-up of each kind; what one broker
+says is applied when it comes. What fails and may work later is tried again after the backoff; any
+other failure is the error of its position alone. `positions` decides what to fetch and to give;
+this shell has the clock, the connections and the waiting.
 """
 
 from __future__ import annotations

@@ -1,30 +1,25 @@
 """Going through what a consumer reads, with `async for` or `anext`.
 
-Invariants: a wait that is cancelled (`asyncio.wait_for(anext(records), 1.0)`) loses nothing and
-ends nothing: the next `anext` goes on from there. An asynchronous generator could not promise that,
-for whatever it lets through is its end. What was polled and not given lies in the consumer's
-`RecordsOut`, never in a stream: there commits, seeks and the next reader see it. Both end when the
-consumer is closed, and not before: what lies there then is not committed, and others read it.
-However much one poll gave, the rest of the loop has its turn between two parts, and between two
-records, if it is time for one. A look at the clock would cost more than the record, so some share
-one: the more of them, up to `_BETWEEN_LOOKS`, the faster they went by lately. So where each takes
-long, there is a turn after each; only when they become slow of a sudden, some go by without.
+Invariants: a cancelled wait (`asyncio.wait_for(anext(records), 1.0)`) loses nothing and ends
+nothing; an asynchronous generator would end there. Records that were polled and not given lie in
+the consumer's `RecordsOut`, where commits, seeks and the next reader see them. The rest of the loop
+has its turn between two parts, and between two records if it is time for one: up to
+`_BETWEEN_LOOKS` records share a look at the clock, fewer where each took long.
 
-Who asks for the next record or part is as much there as one who polls. That costs no record
-anything either: the member looks now and then whether another one was given (`given_last`). When a
-rebalance wants the user's attention, `RecordsOut.need_poll` takes the rest away from the streams:
-they run dry, and so poll, in which it is served, before they give what is left.
+Asking for the next record or part is a sign of life, as a poll is: the member looks at `given_last`
+now and then. If a rebalance waits for the user, `RecordsOut.need_poll` lets the streams run dry, so
+that they poll before they give more.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, Protocol, Self
+from typing import Final, Generic, Protocol, Self
 
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.taken import Chosen, RecordsOut
-from moldau.records import ConsumerRecord
+from moldau.records import ConsumerRecord, K, V
 
 _BETWEEN_LOOKS: Final = 64
 """At most so many records are given between two looks at the clock."""
@@ -43,10 +38,10 @@ class Reader(Protocol):
         """The present task asks for more. RuntimeError while another one does."""
 
     async def _give_way_if_due(self) -> bool:
-        """Lets the rest of the loop have its turn, if it waits for it; whether it has had one."""
+        """Whether the rest of the loop has had its turn, which it has if it is due."""
 
 
-class RecordStream:
+class RecordStream(Generic[K, V]):
     """One by one. What is left in the middle lies in `out`, for whatever reads next."""
 
     __slots__ = ("_between_looks", "_out", "_poll", "_reader", "_records")
@@ -61,12 +56,12 @@ class RecordStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> ConsumerRecord:
+    async def __anext__(self) -> ConsumerRecord[K, V]:
         for record in self._records:  # which a close takes away
             return record
         return await self._fetched()
 
-    async def _fetched(self) -> ConsumerRecord:
+    async def _fetched(self) -> ConsumerRecord[K, V]:
         if await self._reader._give_way_if_due():
             self._between_looks = max(1, self._between_looks // 2)
         else:
@@ -82,7 +77,7 @@ class RecordStream:
             await self._reader._give_way_if_due()
 
 
-class PartStream:
+class PartStream(Generic[K, V]):
     """By partition, one part at a time. The others lie in `out`, for whatever reads next."""
 
     __slots__ = ("_chosen", "_count_max", "_out", "_poll", "_reader")
@@ -100,7 +95,7 @@ class PartStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> PartitionRecords:
+    async def __anext__(self) -> PartitionRecords[K, V]:
         while True:
             await self._reader._give_way_if_due()
             if self._reader._is_closing:
@@ -111,7 +106,7 @@ class PartStream:
                 return part
             await self.fill()
 
-    def at_hand(self) -> PartitionRecords | None:
+    def at_hand(self) -> PartitionRecords[K, V] | None:
         """The next part if that needs no poll; a thread may ask, where `out` has a lock."""
         return self._out.take_part(self._count_max, self._chosen)
 

@@ -1,10 +1,9 @@
 """A consumer's part in its group: the member, when there is a subscription, and the offsets.
 
-Invariants: commits of one consumer are stored in the order in which they were begun; a commit that
-goes by itself covers only what the user is done with, and when one fails for good the next poll
-says so; partitions that go are committed before anybody hears that they went. An offset that an
-open transaction may still change is waited for, whatever is read (KIP-447): who begins at the one
-before it works on what the transaction covers once more.
+Invariants: commits are stored in the order in which they were begun. Auto commit covers only
+finished records, and the next poll raises its final failure. Partitions that go are committed
+before anybody hears that they went. An offset that an open transaction may still change is waited
+for, at every isolation level (KIP-447).
 """
 
 from __future__ import annotations
@@ -107,10 +106,10 @@ class ConsumerGroup:
         self._runtime = runtime
         self._clock = runtime.clock
         self._settings = settings
-        self._reader = reader
+        self.reader = reader
         self._coordinator = Coordinator(cluster, settings[rows.group_id] or "")
         self._session = GroupSession(
-            runtime, cluster, self._coordinator, _member(runtime, settings, assignors), self
+            runtime, cluster, self._coordinator, _member(runtime, settings, assignors), reader, self
         )
         self._offsets = GroupOffsets(
             cluster,
@@ -288,40 +287,6 @@ class ConsumerGroup:
             with not_hiding(kind):
                 await self.end_goodbye(0.0)
 
-    # What the session wants of its owner
-
-    def take_over(self, change: Change) -> None:
-        """From now on the consumer reads what the change says."""
-        self._reader.take_over(change)
-
-    def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These were sought elsewhere, or are not read any more."""
-        self._reader.forget(partitions)
-
-    def change_begins(self) -> None:
-        """Nothing is given out until a poll has run it."""
-        self._reader.change_begins()
-
-    def may_look_up(self) -> None:
-        """Where partitions are read from is not the listener's to decide any more."""
-        self._reader.may_look_up()
-
-    def wake(self) -> None:
-        """A poll has something to do."""
-        self._reader.wake()
-
-    def need_poll(self) -> None:
-        """A poll has something to run: nothing is given one by one before."""
-        self._reader.need_poll()
-
-    def has_gone_on(self) -> bool:
-        """Whether the user has asked for another record or part since this was asked last."""
-        return self._reader.has_gone_on()
-
-    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
-        """It has its share again, or is out of the group."""
-        self._reader.rebalanced(seconds, has_failed=has_failed)
-
     def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
         """Partitions go: what ends when that is committed which was given out of them, if that is
         to be done by itself. It is told and begun now, in the task of who lets them go: another one
@@ -329,7 +294,7 @@ class ConsumerGroup:
         rebalance may take. The user's own that are under way have as long as an answer may take:
         who gave up first would have them refused."""
         gone = set(change.partitions)
-        consumed = self._reader.let_go() if self._commits_by_itself else {}
+        consumed = self.reader.let_go() if self._commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
         offsets = self._without_the_gone(going)
         if not offsets:
@@ -340,7 +305,7 @@ class ConsumerGroup:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float
     ) -> Coroutine[Any, Any, None]:
         """Begins that now; what it gives ends with it, whatever comes of it."""
-        ids = self._reader.topic_ids(offsets)
+        ids = self.reader.topic_ids(offsets)
         task = self._spawn(offsets, ids, timeout_s)
 
         async def ended() -> None:
@@ -395,7 +360,7 @@ class ConsumerGroup:
         self, named: OffsetsGiven | None, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> Mapping[TopicPartition, Uuid]:
         """Told now: a topic of such a name may be another one when they are committed."""
-        ids_of = self._reader.topic_ids if named is None else self._reader.given_ids
+        ids_of = self.reader.topic_ids if named is None else self.reader.given_ids
         return ids_of(offsets)
 
     def _spawn(
@@ -413,7 +378,7 @@ class ConsumerGroup:
             reported=False,
         )
         self._under_way[task] = (offsets.keys(), self._clock.monotonic() + self._request_s)
-        self._reader.commit_begins(offsets)
+        self.reader.commit_begins(offsets)
         task.add_done_callback(partial(self._ended, offsets, left))
         self._all_committed = _both(self._all_committed, task)
         return task
@@ -427,8 +392,8 @@ class ConsumerGroup:
         del self._under_way[task]
         is_stored = not task.cancelled() and task.exception() is None
         lost = () if is_stored else left
-        self._reader.commit_ended(offsets, lost, was_cut_off=task.cancelled())
-        self._reader.may_look_up()
+        self.reader.commit_ended(offsets, lost, was_cut_off=task.cancelled())
+        self.reader.may_look_up()
 
     async def _commit(
         self,
@@ -478,7 +443,7 @@ class ConsumerGroup:
             offsets = dict(left)
             storing = self._offsets.commit(left, ids, is_given_up, timeout_s=left_s)
             await self._told_of(storing, offsets)
-            self._reader.committed_now(offsets, self._clock.monotonic() - began)
+            self.reader.committed_now(offsets, self._clock.monotonic() - began)
 
     def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
         """Tells of each of these whether it was given up since now, even if it has come back."""
@@ -490,7 +455,7 @@ class ConsumerGroup:
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a commit would store now."""
-        return self._reader.consumed()
+        return self.reader.consumed()
 
     def commit_if_due(self, now: float) -> None:
         """The user is done with what the last poll gave: commits that, when it is time to; and from
@@ -499,7 +464,7 @@ class ConsumerGroup:
         if not self._commits_by_itself:
             return
         if self._auto.is_due(now):
-            self._commit_done(self._reader.consumed())
+            self._commit_done(self.reader.consumed())
         if self._timer is None:
             self._commit_later(now)
 
@@ -507,7 +472,7 @@ class ConsumerGroup:
         """The user is done with these: commits what he was given of them, if that is to be done by
         itself."""
         if self._commits_by_itself:
-            consumed = self._reader.let_go()
+            consumed = self.reader.let_go()
             self._commit_done({where: consumed[where] for where in consumed if where in partitions})
 
     def _commit_later(self, now: float) -> None:
@@ -520,7 +485,7 @@ class ConsumerGroup:
             return
         now = self._clock.monotonic()
         if self._auto.is_due(now):
-            self._commit_done(self._reader.done())
+            self._commit_done(self.reader.done())
         self._commit_later(now)
 
     def _commit_done(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
@@ -528,7 +493,7 @@ class ConsumerGroup:
             return
         offsets = self._without_the_gone(offsets)
         if offsets:
-            ids = self._reader.topic_ids(offsets)
+            ids = self.reader.topic_ids(offsets)
             task = self._spawn(offsets, ids)
             task.add_done_callback(partial(self._auto_committed, ids))
             self._auto.begin(task)
@@ -538,7 +503,7 @@ class ConsumerGroup:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Those that are of use: not of topics of which it was told that they were deleted."""
         known = self._cluster.metadata.name_of
-        ids = self._reader.topic_ids(offsets)
+        ids = self.reader.topic_ids(offsets)
         return {
             where: each
             for where, each in offsets.items()
@@ -650,7 +615,7 @@ class ConsumerGroup:
             await asyncio.wait(list(self._under_way), timeout=left_s)
 
     async def _commit_at_last(self, timeout_s: float) -> None:
-        offsets = self._without_the_gone(self._reader.let_go())
+        offsets = self._without_the_gone(self.reader.let_go())
         if offsets:
             await self._commit_by_itself(offsets, timeout_s)
 

@@ -1,16 +1,12 @@
 """All partitions of a consumer: which positions to find, what to fetch, what to give out. No IO.
 
-What one of them can be in is `position`'s.
+`position` has the states of one partition. A topic that comes back under its old name is another
+one, by its id (`topic_life`): its partitions begin at its beginning, or wait (GONE) until the group
+gives them anew, and the user is told.
 
-A topic that comes back under its old name is another one, by its id: an offset of the old one says
-nothing of it. So its partitions begin anew, or wait (GONE) until the group gives them anew. None of
-it was there when its reader began, so it is read from its beginning, whatever auto.offset.reset
-says of a reader that is new (but for none); and the reader is told. See `topic_life`.
-
-Invariants: a partition with `fetch_bytes` or more in its buffer is not fetched, and nothing is
-while all buffers together hold `memory_bytes`, so that a consumer which is not read has a bounded
-memory. Paused partitions keep what they have, and others are fetched on. What a replica near by
-does not have yet or any more is asked of the leader before it counts as out of range.
+Invariants: a partition with `fetch_bytes` in its buffer is not fetched, and nothing is while all
+buffers hold `memory_bytes`. Paused partitions keep what they have. An offset that a replica near by
+does not have is asked of the leader before it counts as out of range.
 """
 
 from __future__ import annotations

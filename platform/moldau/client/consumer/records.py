@@ -1,15 +1,14 @@
-"""What a fetch brought of one partition, opened batch by batch when somebody wants it. No IO.
+"""What a fetch brought of one partition, opened batch by batch when it is wanted. No IO.
 
 Invariants: records come in the order of the log, none below the position that was asked for, none
-twice; control batches are never given out; with read_committed neither are records of aborted
-transactions. What is damaged is CorruptRecord that names topic, partition and offset, and nothing
-behind it is given out. `leader_epoch` is that of the last batch that was opened, `end_epoch` that
-of the last one that is there. The records of a part have one `origin`: where that changes another
-part begins, which is seldom (an election), and so it costs nothing a record.
+twice, and no control batch; with read_committed none of aborted transactions. What is damaged is
+CorruptRecord that names topic, partition and offset, and nothing behind it is given. `leader_epoch`
+is that of the last batch that was opened, `end_epoch` that of the last one there is. The records of
+a part have one `origin`: where it changes another part begins.
 
-Aborted transactions are told by the broker as (producer, first offset), in the order of their
-markers: from that offset on the producer's batches are skipped until its abort marker. One that
-begins first may end last, so they are put in the order in which they begin.
+The broker tells aborted transactions as (producer, first offset), in the order of their markers:
+from that offset on the producer's batches are skipped until its abort marker. They are put in the
+order in which they begin.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.metrics import ConsumerMetrics, Lag
@@ -53,14 +53,9 @@ class ConsumerPositions:
     _missing: MissingTopics
     _interest: Interest
 
-    def _check_open(self) -> None:
-        raise AssertionError("the consumer knows")
-
-    def _drop(self, partitions: Collection[TopicPartition]) -> None:
-        raise AssertionError("the consumer knows")
-
-    def _position_is_wanted(self, where: TopicPartition) -> None:
-        raise AssertionError("the consumer knows")
+    _check_open: Callable[[], None]
+    _drop: Callable[[Collection[TopicPartition]], None]
+    _position_is_wanted: Callable[[TopicPartition], None]
 
     async def partitions(
         self, *topics: str, timeout_s: float | None = None

@@ -1,26 +1,18 @@
-"""What a consumer has taken of its positions and its user has not worked on yet. No IO.
+"""Records that a consumer has taken of its positions, and its user has not worked on yet. No IO.
 
-`poll` gives everything at once. An `async for` gives one record or one part at a time and may be
-left in the middle: the rest lies here, is given by whatever reads next, and is not committed. So
-does what a poll is still decoding: a poll that is cancelled then has lost nothing, and the next one
-takes of it what it may give. What was given last is *at hand* until the user asks for more.
+`poll` gives everything at once. An `async for` gives one record or part at a time and may be left
+in the middle: the rest lies here, is given by whatever reads next, and is not committed. What was
+given last is *at hand* until the user asks for more.
 
-Invariants: what lies here of a partition lies in the order of its log, first what is begun, then
-the parts that wait, what is being decoded and what is not decoded yet, wherever it was put in
-between: so `consumed` of a partition is the offset behind the last record that the user was given.
-No record of a paused partition is given: its parts are kept, in their order, and so is the rest of
-one that is being read, whose reader goes on with the next part of another. What makes that so is
-that `pause` takes the rest away from the reader, as `drop` does: no record costs a look. `done` is
-the same without what is at hand.
+Invariants: the records of a partition lie here in the order of its log: the part that is begun, the
+parts that wait, what is being decoded, what is not decoded yet. So `consumed` is the offset behind
+the last record given, and `done` the same without what is at hand. Nothing is given of a paused
+partition, nothing at all while a rebalance takes partitions away (`withhold`), and nothing one by
+one from when a rebalance waits for a poll until that poll (`need_poll`). `pause`, `drop` and these
+cut the part that is being read, so no record costs a look.
 
-While a rebalance takes partitions away (`withhold`), nothing is given at all, for what was given is
-being committed; the poll that ends it, and drops what goes, lets the rest be given again. From the
-moment on when such a change waits for a poll (`need_poll`) nothing is given one by one until a
-poll came: it may be of partitions that are to go, or belong to others already.
-
-A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
-for all that touches more than the record at hand; a part and what was given of it are one object,
-so nobody sees the one with another's.
+A thread may go through `records` while the loop does the rest (the sync consumer): the lock is for
+all that touches more than the record at hand.
 """
 
 from __future__ import annotations
@@ -45,38 +37,34 @@ _CHUNK: Final = 64
 
 
 class _Begun:
-    """A part that is being read, some records at a time. `chunk` is what of them is to be given:
-    who takes one record of it is given it, and who takes them all away leaves it dry."""
+    """A part that is being read, some records at a time. `chunk` is what of them is to be given: a
+    record that is taken of it is given, and one that is drained leaves its reader dry."""
 
-    __slots__ = ("_end", "_last", "_made", "chunk", "part")
+    __slots__ = ("_end", "_is_cut", "chunk", "part")
 
     def __init__(self, part: PartitionRecords) -> None:
         self.part = part
         self.chunk: Iterator[ConsumerRecord] = iter(())
-        self._made: Sequence[ConsumerRecord] = ()
         self._end = 0
-        """Behind the last of the part's records that was made."""
-        self._last: ConsumerRecord | None = None
-        """Of the chunk before."""
+        """Behind the last record that a chunk had."""
+        self._is_cut = False
 
     def next_chunk(self, count_max: int) -> Iterator[ConsumerRecord] | None:
         """What is left of the chunk, or the next; None at the end of the part."""
         if length_hint(self.chunk):
             return self.chunk
         found = self.part.records[self._end : self._end + count_max]
-        if not found:
+        if self._is_cut or not found:
             return None
-        self._last = self.given
         self._end += len(found)
-        self._made = found
-        self.chunk = iter(self._made)
+        self.chunk = iter(found)
         return self.chunk
 
     @property
     def given(self) -> ConsumerRecord | None:
         """The last one that was."""
-        count = len(self._made) - length_hint(self.chunk)
-        return self._made[count - 1] if count else self._last
+        count = self._end - length_hint(self.chunk)
+        return self.part.records[count - 1] if count else None
 
     @property
     def offset(self) -> int:
@@ -86,11 +74,11 @@ class _Begun:
 
     def cut(self) -> Sequence[ConsumerRecord]:
         """What was not given: nothing of it is any more."""
-        left = self.part.records[self._end - length_hint(self.chunk) :]
-        last, self._end = self.given, len(self.part.records)
-        deque(self.chunk, maxlen=0)
-        self._made, self._last = (), last
-        return left
+        if self._is_cut:
+            return ()
+        self._is_cut = True
+        self._end -= len(list(self.chunk))  # in one step, as a thread may take them
+        return self.part.records[self._end :]
 
 
 class RecordsOut:

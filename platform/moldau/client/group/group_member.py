@@ -46,7 +46,7 @@ from moldau.client.settings.arguments import (
     partitions_in,
 )
 from moldau.client.settings.every_client import WITHOUT_MEANING_TO_ADMINS, Given
-from moldau.client.settings.opening import Life, comes_with_start
+from moldau.client.settings.opening import Life, comes_with_start, reach
 from moldau.client.settings.user_code import LOG
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
@@ -122,7 +122,7 @@ class GroupMember:
             if is_new:
                 self._given.tell("group member", self.settings)
                 self._begin()
-                await self._cluster.refresh()
+                await reach(self._cluster, "group member")
                 self._core.begin()
                 self._living = self._cluster.runtime.spawn(
                     self._live(), name=f"member of {self.group_id}", reported=False

@@ -42,20 +42,16 @@ class Protocols(Protocol):
     def metadata(self) -> Metadata | Awaitable[Metadata]:
         """The protocols that this member speaks, best first, each with what it tells the leader.
         Called before each join."""
-        ...
 
     def assign(
         self, protocol: str, leader_id: str, members: Mapping[str, bytes]
     ) -> Assignments | Awaitable[Assignments]:
         """The share of each member, by member id, from the metadata of all. Called at the leader.
         A member that is left out gets b""."""
-        ...
 
     def on_assigned(self, assigned: Assigned) -> Awaitable[None] | None:
         """A generation has begun, and this is the member's share in it."""
-        ...
 
     def on_revoked(self) -> Awaitable[None] | None:
         """The group is about to share anew, or this member to leave: the last moment to commit.
         What the protocol lets a member keep until it knows its new share, it may keep."""
-        ...

@@ -1,24 +1,18 @@
 """The shell of a member: its requests, its timers, and the user's part in a rebalance.
 
 One task does what the core says (`ready`), so the member lives on while the user works on records.
-Changes of what is owned are run by `on_poll`, in a task of their own: a poll that is cancelled does
-not cut a listener short, and the next poll waits for it. What is committed before, and what the
-listener has begun to commit, is the client's own doing: it goes on when the poll's time is over,
-and the rest of the change waits for a later poll, as no listener is called between two of them.
-While the user goes through what a poll gave, one record or part at a time, each that he asks for is
-a sign of life as a poll is, seen at the member's next step. A change that waits has him poll before
-he is given another one.
+`on_poll` runs changes of what is owned, in a task of their own: a cancelled poll does not cut a
+listener short, and the next poll waits for it. A record or part that the user asks for is a sign of
+life as a poll is.
 
-Invariants: one request of the member is under way at a time; a change commits, if offsets are
-committed by themselves, then tells the listener, then moves the positions, and is ended whatever
-the listener raises. That is kept until one hears it: who waits for a change, or closes, or else the
-next who polls or unsubscribes. He raises the first; what no call raises is logged. While a change
-is under way nothing is given out, by polls or to who goes through what they gave before.
+Invariants: one request of the member is under way at a time. A change commits (with auto commit),
+tells the listener, moves the positions, and is ended whatever the listener raises. The first call
+that waits for a change, closes, polls or unsubscribes raises that; what no call raises is logged.
+While a change is under way nothing is given out.
 
 A listener may unsubscribe and close: the change that it is told of is ended then, and what follows
-is run inside its call. It could not wait for the change, which waits for it. What it calls is known
-by the context, which its tasks have from it, and threads that work for it. A poll inside it would
-wait for the change too, and have nothing to give: it is an error.
+runs inside its call, since it could not wait for itself. Its calls are known by the context. A poll
+inside a listener is an error.
 """
 
 from __future__ import annotations
@@ -63,45 +57,39 @@ _INSIDE: Final[ContextVar[Change | None]] = ContextVar("told of a change", defau
 """The change of which a listener is told here."""
 
 
-class Owner(Protocol):
-    """Whose member this is: the consumer."""
+class Reader(Protocol):
+    """The consumer whose member this is."""
 
     def take_over(self, change: Change) -> None:
         """From now on it reads what the change says."""
-        ...
 
     def change_begins(self) -> None:
         """Nothing is given out until a poll has run it."""
-        ...
-
-    def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
-        """Partitions go: what commits what was given out of them until now, if that is to be done
-        by itself."""
-        ...
-
-    async def commits_ended(self, change: Change, until: float = math.inf) -> None:
-        """Partitions go: returns when nothing is being committed of them, or that takes long."""
-        ...
 
     def may_look_up(self) -> None:
         """Where partitions are read from is not the listener's to decide any more."""
-        ...
 
     def wake(self) -> None:
         """A poll has something to do."""
-        ...
 
     def need_poll(self) -> None:
         """A poll has something to run: nothing is given one by one before."""
-        ...
 
     def has_gone_on(self) -> bool:
         """Whether the user has asked for another record or part since this was asked last."""
-        ...
 
     def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
         """It has its share again, or is out of the group."""
-        ...
+
+
+class Commits(Protocol):
+    """What is committed of partitions that go."""
+
+    def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
+        """What commits what was given out of them until now, if that is to be done by itself."""
+
+    async def commits_ended(self, change: Change, until: float = math.inf) -> None:
+        """Return when nothing is being committed of them, or that takes long."""
 
 
 class _Running(NamedTuple):
@@ -120,7 +108,8 @@ class GroupSession:
         cluster: Cluster,
         coordinator: Coordinator,
         member: Member,
-        owner: Owner,
+        reader: Reader,
+        commits: Commits,
     ) -> None:
         self.member = member
         self.coordinator = coordinator
@@ -128,7 +117,8 @@ class GroupSession:
         self._runtime = runtime
         self._clock = runtime.clock
         self._cluster = cluster
-        self._owner = owner
+        self._reader = reader
+        self._commits = commits
         self._has_happened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._begun: tuple[Change, asyncio.Task[None] | None] | None = None
@@ -261,11 +251,11 @@ class GroupSession:
     def _begin_change(self) -> tuple[Change, asyncio.Task[None] | None]:
         change = self.member.begin_change()
         assert change is not None
-        self._owner.change_begins()
+        self._reader.change_begins()
         if change.kind is not Kind.REVOKED:
             return change, None
         commit = self._runtime.spawn(
-            self._owner.commit_before(change), name="commit what goes", reported=False
+            self._commits.commit_before(change), name="commit what goes", reported=False
         )
         return change, commit
 
@@ -288,13 +278,13 @@ class GroupSession:
         try:
             if change.kind is Kind.ASSIGNED:
                 self._deciding = set(change.partitions)
-                self._owner.take_over(change)
+                self._reader.take_over(change)
             if commit is not None and not commit.cancelled():
                 commit.result()
             await self._tell(change)
             has_told.set()
             if change.kind is Kind.REVOKED:
-                await self._owner.commits_ended(change)  # that the listener has begun
+                await self._commits.commits_ended(change)  # that the listener has begun
         finally:
             self._settle(change)
 
@@ -309,7 +299,7 @@ class GroupSession:
         self._unsettled = self._changing = None
         self._decided(tuple(self._deciding))
         if change.kind is not Kind.ASSIGNED:
-            self._owner.take_over(change)
+            self._reader.take_over(change)
         self.member.end_change(self._clock.monotonic())
         self.poke()
 
@@ -327,7 +317,7 @@ class GroupSession:
     def _decided(self, partitions: Collection[TopicPartition]) -> None:
         self._deciding.difference_update(partitions)
         if partitions:
-            self._owner.may_look_up()
+            self._reader.may_look_up()
 
     async def _settle_from_inside(self, until: float = math.inf) -> None:
         """If this is called by the listener, which may have begun to commit what goes."""
@@ -335,7 +325,7 @@ class GroupSession:
         if change is None or _INSIDE.get() is not change:
             return
         if change.kind is Kind.REVOKED:
-            await self._owner.commits_ended(change, until)
+            await self._commits.commits_ended(change, until)
         self._settle(change)
 
     # What listeners raise
@@ -397,7 +387,7 @@ class GroupSession:
         while not (self._is_closing and self.member.is_out):
             self._has_happened.clear()
             now = self._clock.monotonic()
-            if self._owner.has_gone_on():
+            if self._reader.has_gone_on():
                 self.member.is_there(now)
             ready = self.member.ready(now)
             self._look_at_member()
@@ -421,11 +411,11 @@ class GroupSession:
                 self._rebalancing_since = now
         elif self._rebalancing_since is not None:
             began, self._rebalancing_since = self._rebalancing_since, None
-            self._owner.rebalanced(now - began, has_failed=self.member.is_out)
+            self._reader.rebalanced(now - began, has_failed=self.member.is_out)
 
     def _look_for_change(self) -> None:
         if self.member.has_change():
-            self._owner.need_poll()
+            self._reader.need_poll()
 
     async def _wait(self, wake: float | None) -> None:
         delay = None
@@ -451,7 +441,7 @@ class GroupSession:
         finally:
             self._asking = None
         self.member.on_answer(answer, self._clock.monotonic())
-        self._owner.wake()
+        self._reader.wake()
 
     def _note_unreached(self, error: KafkaError) -> None:
         """Told when it lasts, and then again only after an answer came."""

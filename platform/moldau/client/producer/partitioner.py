@@ -135,7 +135,6 @@ class RecordPartitioner(Protocol):
         self, record: ProducerRecord, key: bytes | None, value: bytes | None, topic: Topic, /
     ) -> int:
         """The number of one of the topic's partitions; `key` and `value` as they are sent."""
-        ...
 
 
 class RoundRobin:

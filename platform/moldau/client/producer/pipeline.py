@@ -183,16 +183,16 @@ class Pipeline:
         if prepared.on_delivery is not None:
             batch.when_done(partial(_deliver, prepared.on_delivery, delivery))
         if self.interceptors:
-            batch.when_done(partial(self._acknowledge, delivery))
+            batch.when_done(partial(self._acknowledge, delivery, prepared.record))
 
-    def _acknowledge(self, delivery: Delivery) -> None:
+    def _acknowledge(self, delivery: Delivery, record: ProducerRecord) -> None:
         batch, index = delivery.batch, delivery.index
         where = batch.where
         sent = Sent(where.topic, where.partition, NO_OFFSET, NO_TIMESTAMP)
         error = error_of(batch, index)
         if error is None:
             sent = sent_of(batch, index, delivery.timestamp)
-        self._tell(sent, error)
+        self._tell(record, sent, error)
 
     def failed(self, record: ProducerRecord, error: BaseException) -> None:
         """A record could not be sent at all."""
@@ -201,12 +201,15 @@ class Pipeline:
         if not isinstance(error, MoldauError):
             error = MoldauError("the record was not sent", error=repr(error))
         partition = NO_PARTITION if record.partition is None else record.partition
-        self._tell(Sent(record.topic, partition, NO_OFFSET, NO_TIMESTAMP), error)
+        self._tell(record, Sent(record.topic, partition, NO_OFFSET, NO_TIMESTAMP), error)
 
-    def _tell(self, sent: Sent, error: MoldauError | None) -> None:
+    def _tell(self, record: ProducerRecord, sent: Sent, error: MoldauError | None) -> None:
         for each in self.interceptors:
             what = f"{type(each).__name__}.on_acknowledgement"
             guarded(what, each.on_acknowledgement, sent, error)
+            on_outcome = getattr(each, "on_outcome", None)
+            if on_outcome is not None:
+                guarded(f"{type(each).__name__}.on_outcome", on_outcome, record, sent, error)
 
     def close(self, *, is_for_good: bool = True) -> None:
         """Ends the interceptors, each once; if it is not for good, without those that are lent."""

@@ -58,7 +58,7 @@ from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.arguments import Partition, flag, name_of, partition_of
 from moldau.client.settings.every_client import Given
 from moldau.client.settings.notices import not_hiding
-from moldau.client.settings.opening import Life, comes_with_start
+from moldau.client.settings.opening import Life, comes_with_start, reach
 from moldau.client.settings.user_code import LOG
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -142,7 +142,7 @@ class Producer(ProducerTopics):
                 self._tell()
                 self._begin()
                 self._load()
-                await self._cluster.refresh()
+                await reach(self._cluster, "producer")
 
     def _tell(self) -> None:
         """What of the settings is not as it looks."""

@@ -20,11 +20,9 @@ class Run(Protocol):
 
     def fill(self, builder: BatchBuilder, start: int, /) -> int:
         """Appends those from `start` on, as many as fit; how many."""
-        ...
 
     def row(self, index: int, /) -> Row:
         """One of them by itself."""
-        ...
 
 
 class Rows:

@@ -19,10 +19,13 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from moldau.errors import BadData, MoldauError
 from moldau.records import Headers
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,12 @@ class Deserializer(Protocol):
     def __call__(self, data: bytes, place: Place, /) -> Any | Awaitable[Any]: ...
 
 
+class Gives(Protocol[T_co]):
+    """A deserializer, by what it gives."""
+
+    def __call__(self, data: bytes, place: Place, /) -> T_co | Awaitable[T_co]: ...
+
+
 @runtime_checkable
 class BatchSerializer(Protocol):
     """A serializer that takes many values at once; None among them stays None."""
@@ -75,6 +84,7 @@ class BatchDeserializer(Protocol):
 
 SerializerGiven = Serializer | Callable[[Any], bytes | None] | str | None
 DeserializerGiven = Deserializer | Callable[[bytes], Any] | str | None
+DeserializerTo = Gives[T] | Callable[[bytes], T] | str | None
 """What a client may be told: a serde, a function of the value alone, a name, or nothing."""
 
 

@@ -33,7 +33,6 @@ class ByPartition(Protocol[V_co]):
 
     def items(self) -> ItemsView[Partition, V_co]:
         """As a Mapping's."""
-        ...
 
 
 class OffsetAndMetadata(NamedTuple):

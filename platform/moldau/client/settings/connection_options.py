@@ -24,6 +24,10 @@ class ConnectionOptions(TypedDict, total=False):
     """How long a call may take with all its retries, if it is not told otherwise. Default:
     60000."""
 
+    start_timeout_ms: int | str
+    """How long a client's start waits for a cluster that is not up yet. 0 fails at once. Default:
+    30000."""
+
     retry_backoff_ms: int | str
     """How long to wait before the first retry; each further one waits twice as long. Default:
     100."""

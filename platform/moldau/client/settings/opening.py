@@ -1,15 +1,10 @@
-"""The runtime of a client: the one it was given, or a real one of its own while it lives; what a
-client has only from its `start` on; and how it is opened and closed.
+"""How a client is opened and closed: its runtime, and what it has only from its `start` on.
 
-Invariants: a client is opened at most once and, once it is closed, for good; after an opening that
-failed it is as before; a task that opens a client while another task does waits until it is open,
-or opens it if the other failed. A client that is never closed is reported: when its event loop ends
-or when it is collected, the log says how many records it had left, and there is a ResourceWarning,
-as for asyncio's transports. Only where the runtime is its own: the owner of a given runtime ends
-what runs on it.
-
-The end of a loop is heard of by an asynchronous generator, which `asyncio.run` closes then. A task
-would notice it too, but code that waits for all tasks would wait for that one for ever.
+Invariants: a client is opened at most once and, once closed, for good; one whose opening failed is
+as it was before; a `start` waits for another one that is under way. If a client with a runtime of
+its own is not closed when its event loop ends, or when it is collected, the log says how many
+records it had left, and there is a ResourceWarning. The end of a loop is heard of by an
+asynchronous generator, which `asyncio.run` closes then.
 """
 
 from __future__ import annotations
@@ -24,7 +19,11 @@ from typing import Any, Self
 from moldau.client.settings.notices import not_hiding
 from moldau.client.settings.user_code import LOG
 from moldau.errors import MoldauError
+from moldau.errors.codes import KafkaError
+from moldau.link.backoff import may_work_later
+from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
+from moldau.link.settings import start_timeout_ms
 from moldau.runtime import Runtime
 
 
@@ -55,6 +54,30 @@ def not_started(kind: str, *, is_blocking: bool) -> ClientNotStarted:
     if not is_blocking:
         helps = "an `async with` block, or await start()"
     return ClientNotStarted(f"the {kind} is not started: use it in {helps}")
+
+
+async def reach(cluster: Cluster, kind: str) -> None:
+    """Wait for a cluster that is not up yet, at most `start.timeout.ms`; the log says so once, and
+    when the cluster is there. KafkaError if it is not there by then."""
+    clock, limit_s = cluster.runtime.clock, cluster.settings[start_timeout_ms] / 1000
+    began, is_told = clock.monotonic(), False
+    while True:
+        try:
+            await cluster.refresh()
+        except KafkaError as error:
+            waited_s = clock.monotonic() - began
+            if waited_s >= limit_s or not may_work_later(error):
+                if is_told:
+                    facts = {"seconds": round(waited_s, 3), "setting": start_timeout_ms.name}
+                    error.context = {**error.context, **facts}
+                raise
+            if not is_told:
+                LOG.warning("%s: waits up to %g s for its cluster: %s", kind, limit_s, error)
+            is_told = True
+        else:
+            break
+    if is_told:
+        LOG.warning("%s: reached its cluster in %.1f s", kind, clock.monotonic() - began)
 
 
 class World:

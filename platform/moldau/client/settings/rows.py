@@ -24,49 +24,23 @@ from moldau.client.settings.every_client import (
     refuse_bytes,
     text_of,
 )
-from moldau.client.settings.group import (
-    GROUP_ROWS as GROUP_ROWS,
-)
-from moldau.client.settings.group import (
-    auto_commit_interval_ms as auto_commit_interval_ms,
-)
+from moldau.client.settings.group import GROUP_ROWS as GROUP_ROWS
+from moldau.client.settings.group import auto_commit_interval_ms as auto_commit_interval_ms
 from moldau.client.settings.group import beats_often_enough, fits_protocol, group_is_whole
-from moldau.client.settings.group import (
-    commits_by_itself as commits_by_itself,
-)
-from moldau.client.settings.group import (
-    enable_auto_commit as enable_auto_commit,
-)
-from moldau.client.settings.group import (
-    exclude_internal_topics as exclude_internal_topics,
-)
-from moldau.client.settings.group import (
-    group_id as group_id,
-)
-from moldau.client.settings.group import (
-    group_instance_id as group_instance_id,
-)
-from moldau.client.settings.group import (
-    group_protocol as group_protocol,
-)
-from moldau.client.settings.group import (
-    group_remote_assignor as group_remote_assignor,
-)
-from moldau.client.settings.group import (
-    heartbeat_interval_ms as heartbeat_interval_ms,
-)
-from moldau.client.settings.group import (
-    max_poll_interval_ms as max_poll_interval_ms,
-)
+from moldau.client.settings.group import commits_by_itself as commits_by_itself
+from moldau.client.settings.group import enable_auto_commit as enable_auto_commit
+from moldau.client.settings.group import exclude_internal_topics as exclude_internal_topics
+from moldau.client.settings.group import group_id as group_id
+from moldau.client.settings.group import group_instance_id as group_instance_id
+from moldau.client.settings.group import group_protocol as group_protocol
+from moldau.client.settings.group import group_remote_assignor as group_remote_assignor
+from moldau.client.settings.group import heartbeat_interval_ms as heartbeat_interval_ms
+from moldau.client.settings.group import max_poll_interval_ms as max_poll_interval_ms
 from moldau.client.settings.group import (
     partition_assignment_strategy as partition_assignment_strategy,
 )
-from moldau.client.settings.group import (
-    rebalance_timeout_ms as rebalance_timeout_ms,
-)
-from moldau.client.settings.group import (
-    session_timeout_ms as session_timeout_ms,
-)
+from moldau.client.settings.group import rebalance_timeout_ms as rebalance_timeout_ms
+from moldau.client.settings.group import session_timeout_ms as session_timeout_ms
 from moldau.client.settings.offset_reset import parse_reset
 from moldau.client.settings.producer import (
     OWN_ROWS,

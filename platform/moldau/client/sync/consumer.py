@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.consumer import Consumer as AsyncConsumer
@@ -33,7 +33,7 @@ from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.subscription import Pattern
-from moldau.client.serdes.contract import DeserializerGiven
+from moldau.client.serdes.contract import DeserializerTo
 from moldau.client.settings.arguments import Partition, flag_or_none
 from moldau.client.settings.notices import not_hiding
 from moldau.client.sync.client import State
@@ -41,7 +41,7 @@ from moldau.client.sync.consumer_calls import ConsumerCalls
 from moldau.link.arguments import seconds
 from moldau.link.lifetime import ClientClosed, closed
 from moldau.link.metadata import TopicPartition
-from moldau.records import ConsumerRecord
+from moldau.records import ConsumerRecord, K, V
 from moldau.runtime import Runtime
 from moldau.runtime.loop_thread import (
     Errands,
@@ -133,7 +133,7 @@ class _InThread(RebalanceListener):
             self._listening.remove(thread)
 
 
-class Consumer(ConsumerCalls):
+class Consumer(ConsumerCalls, Generic[K, V]):
     """Reads records. Belongs to one thread at a time."""
 
     kind = "consumer"
@@ -145,8 +145,8 @@ class Consumer(ConsumerCalls):
         settings: Mapping[str, object] | None = None,
         *,
         interceptors: Sequence[ConsumerInterceptor] = (),
-        key_deserializer: DeserializerGiven = None,
-        value_deserializer: DeserializerGiven = None,
+        key_deserializer: DeserializerTo[K] = None,
+        value_deserializer: DeserializerTo[V] = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win.
@@ -251,7 +251,7 @@ class Consumer(ConsumerCalls):
         *,
         max_records: int | None = None,
         partitions: Iterable[Partition] | None = None,
-    ) -> list[PartitionRecords]:
+    ) -> list[PartitionRecords[K, V]]:
         """Records as soon as there are some, an empty list when the time is over before. What
         deserializers wait for, a schema say, is waited for beside that: a registry that is away
         costs what its own time-outs and retries allow.
@@ -283,7 +283,7 @@ class Consumer(ConsumerCalls):
         found = self._client.poll_batches(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back_columns)
 
-    def getone(self, *partitions: Partition) -> ConsumerRecord:
+    def getone(self, *partitions: Partition) -> ConsumerRecord[K, V]:
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
         for part in self.batches(max_records=1, partitions=partitions or None):
@@ -295,14 +295,14 @@ class Consumer(ConsumerCalls):
         *partitions: Partition,
         timeout_s: float = 0.0,
         max_records: int | None = None,
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """As `poll`, with whole records by partition."""
         found = self._client.getmany(*partitions, timeout_s=timeout_s, max_records=max_records)
         return self._read(found)
 
     def batches(
         self, *, max_records: int | None = None, partitions: Iterable[Partition] | None = None
-    ) -> Iterator[PartitionRecords]:
+    ) -> Iterator[PartitionRecords[K, V]]:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
         parts = self._client.batches(max_records=max_records, partitions=partitions)
@@ -315,7 +315,7 @@ class Consumer(ConsumerCalls):
                 else:
                     yield part
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
         is_open = State.OPEN  # looked up once, not with every record

@@ -128,10 +128,9 @@ class ConsumerCalls(BlockingClient):
         return self._run(lambda: self._client.subscription)
 
     def assign(self, partitions: Partitions) -> None:
-        """Reads these partitions from now on and no others, without sharing them with anybody. New
-        ones begin where the group has committed, if there is a `group.id`, else where
-        `auto.offset.reset` says, unless a seek says otherwise. What was given of those that were
-        assigned before counts as done: it is committed, if that is to be done by itself."""
+        """Read these partitions and no others, without sharing them. New ones begin where the group
+        has committed, if there is a `group.id`, else where `auto.offset.reset` says. Records given
+        of those assigned before count as done: auto commit covers them."""
         self._run(lambda: self._client.assign(partitions))
 
     def committed(

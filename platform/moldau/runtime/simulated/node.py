@@ -19,6 +19,7 @@ from moldau.runtime.simulated.clock import NodeClock
 from moldau.runtime.simulated.disk import SimulatedDisk
 from moldau.runtime.simulated.gate import Pace
 from moldau.runtime.simulated.incarnation import CURRENT, Incarnation
+from moldau.runtime.simulated.log import new_log
 from moldau.runtime.simulated.node_runtime import SimulatedRuntime
 from moldau.runtime.simulated.pipe import world_context
 from moldau.runtime.simulated.reaper import reap
@@ -51,6 +52,8 @@ class Node:
         self.clock = NodeClock(world.loop)
         self.disk = SimulatedDisk(world.random(f"disk/{name}"), now_ms=self.clock.wall_ms)
         self.disk.tell_busy(self._be_busy)
+        self.log = new_log()
+        """What its clients have logged lately, whatever became of the process."""
         self.incarnation: Incarnation | None = None
         self.runtime: SimulatedRuntime | None = None
         self.starts = 0

@@ -22,6 +22,7 @@ from moldau.runtime.simulated.blocking import BlockingWork
 from moldau.runtime.simulated.buggify import ACTIVE_SHARE, Buggify, Coverage
 from moldau.runtime.simulated.fabric import Fabric
 from moldau.runtime.simulated.link import SECOND_NS, LinkOptions
+from moldau.runtime.simulated.log import NodeLogs
 from moldau.runtime.simulated.loop import EVENTS_MAX, FOREVER_NS, SimulatedLoop
 from moldau.runtime.simulated.node import Main, Node
 from moldau.runtime.simulated.pipe import world_context
@@ -65,6 +66,7 @@ class Simulation:
         self.buggify = Buggify(str(seed), active_share=options.buggify_share)
         self.coverage = Coverage()
         self.nodes: dict[str, Node] = {}
+        self._logs = NodeLogs(self)
         self._failure: tuple[str, BaseException | None] | None = None
         self._closed = False
 
@@ -171,7 +173,8 @@ class Simulation:
 
     def _drive(self, until_ns: int) -> None:
         try:
-            self.loop.drive(until_ns)
+            with self._logs.listening():
+                self.loop.drive(until_ns)
         except (KeyboardInterrupt, SystemExit):
             raise
         except Exception as error:

@@ -66,21 +66,17 @@ class Assignor(Protocol):
     @property
     def name(self) -> str:
         """What members agree on."""
-        ...
 
     @property
     def rebalances(self) -> frozenset[Rebalance]:
         """The ways in which its results may be brought about."""
-        ...
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
         """What the member tells the leader's assignor when it joins."""
-        ...
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         """Shares partitions; called at the leader. Every member is in the answer, with a `Share`
         where its assignor is to get user data."""
-        ...
 
     def on_assignment(
         self,
@@ -89,7 +85,6 @@ class Assignor(Protocol):
         user_data: bytes | None = None,
     ) -> None:
         """The member got these partitions in this generation, and this from the leader."""
-        ...
 
 
 class Forgetful:
