@@ -91,7 +91,7 @@ class Life(Caller, RebalanceListener):
     def reader(self) -> object:
         """What tells its group how far it is."""
         group = self.consumer._group
-        return None if group is None else group._reader
+        return None if group is None else group.reader
 
     def soil(self) -> None:
         """What it was given may be given to others once more."""
