@@ -30,7 +30,6 @@ from moldau.broker.coordinator.parked import give
 from moldau.broker.coordinator.shell import ShardShell
 from moldau.client import TopicPartition
 from moldau.client.consumer.consumer import Consumer
-from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.reader import GroupsReader
@@ -176,13 +175,13 @@ def watches_no_topics_when_it_is_back() -> Iterator[None]:
 @contextmanager
 def reads_on_what_was_revoked() -> Iterator[None]:
     """The listener is told, and the positions stay."""
-    original = ConsumerGroup.take_over
+    original = GroupsReader.take_over
 
-    def take_over(self: ConsumerGroup, change: Change) -> None:
+    def take_over(self: GroupsReader, change: Change) -> None:
         if change.kind is not Kind.REVOKED:
             original(self, change)
 
-    with patch.object(ConsumerGroup, "take_over", take_over):
+    with patch.object(GroupsReader, "take_over", take_over):
         yield
 
 
