@@ -57,8 +57,8 @@ def serves_every_epoch() -> Iterator[None]:
     """KIP-320: a leader does not look at the leader epoch of a fetch."""
     check = Partition.check_epoch
 
-    def check_leader(self: Partition, current_leader_epoch: int) -> None:
-        check(self, -1)
+    def check_leader(self: Partition, current_leader_epoch: int, **how: bool) -> None:
+        check(self, -1, **how)
 
     with patch.object(Partition, "check_epoch", check_leader):
         yield
