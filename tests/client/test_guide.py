@@ -15,7 +15,7 @@ ADDRESS = "localhost:9092"
 
 
 def test_the_guide_has_programs_that_name_the_address() -> None:
-    assert len(programs(GUIDE)) == 12
+    assert len(programs(GUIDE)) == 13
     assert all(ADDRESS in program for program in programs(GUIDE))
 
 
