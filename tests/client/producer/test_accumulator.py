@@ -13,7 +13,7 @@ from moldau.client.producer.buffer import Options
 from moldau.client.producer.partitioner import Partitioner
 from moldau.client.producer.queue import EPOCH_MAX, PartitionQueue
 from moldau.client.producer.runs import Rows
-from moldau.client.producer.topic import OutgoingTopic
+from moldau.client.producer.topics import OutgoingTopic
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
 from moldau.link.metadata import Metadata, TopicPartition

@@ -213,7 +213,7 @@ def test_a_topic_that_somebody_waits_to_write_to_is_not_forgotten(many: bool) ->
             await asyncio.sleep(8)
             free(sender, used)
             delivery = await task
-            assert "t" in sender._topics
+            assert sender._topics.find("t") is not None
             await delivery
 
     with ClientWorld() as world:

@@ -5,7 +5,7 @@ As `mutants`: each is a context in which the code has the bug.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,11 +23,11 @@ from moldau.client.producer import outcome as outcomes
 from moldau.client.producer.accumulator import Accumulator, Clocks
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.delivery import SentRange
+from moldau.client.producer.many import Many
 from moldau.client.producer.partitioner import Partitioner
-from moldau.client.producer.producer import Producer
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.runs import Run
-from moldau.client.producer.topic import OutgoingTopic
+from moldau.client.producer.topics import OutgoingTopic, Topics
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Buffer, Rules, open_batch
 from moldau.records.record import BATCH_BYTES_MAX
@@ -47,14 +47,14 @@ def hashes_keys_in_its_own_way() -> Mutation:
 @contextmanager
 def takes_a_key_for_more_than_a_partition() -> Iterator[None]:
     """That was named beside it."""
-    original = Producer._choose
+    original = Topics.choose
 
     def choose(
-        self: Producer, known: OutgoingTopic, key: bytes | None, partition: int | None
+        self: Topics, known: OutgoingTopic, key: bytes | None, partition: int | None
     ) -> PartitionQueue:
         return original(self, known, key, partition if key is None else None)
 
-    with patch.object(Producer, "_choose", choose):
+    with patch.object(Topics, "choose", choose):
         yield
 
 
@@ -162,16 +162,19 @@ def refuses_what_it_keeps() -> Iterator[None]:
 @contextmanager
 def counts_what_has_gone_out_whole() -> Iterator[None]:
     """`accepted` lacks the records of a run that ended in the midst."""
-    original = Producer._send_run
+    original = Many.send_runs
 
-    async def send_run(
-        self: Producer, topic: OutgoingTopic, queue: PartitionQueue | None, run: Run, parts: Any
+    async def send_runs(
+        self: Many, topic: OutgoingTopic, queue: PartitionQueue | None, runs: Iterable[Run]
     ) -> None:
-        mine: Any = []
-        await original(self, topic, queue, run, mine)
-        parts += mine
+        before = list(self.parts)
+        try:
+            await original(self, topic, queue, runs)
+        except BaseException:
+            self.parts = before
+            raise
 
-    with patch.object(Producer, "_send_run", send_run):
+    with patch.object(Many, "send_runs", send_runs):
         yield
 
 

@@ -111,7 +111,8 @@ class AwaitedBatch(Batch):
 
     async def outcome(self, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
         """Where a record is, as soon as that is decided; the KafkaError that it failed with."""
-        await decided(self)
+        if not self.is_done:
+            await decided(self)
         if self.error is not None:
             error = error_of(self, index)
             if error is not None:

@@ -27,12 +27,11 @@ from functools import partial
 from typing import Any, Final, Self, SupportsIndex, Unpack, cast
 
 from moldau.client.producer.accumulator import Accumulator, Clocks
-from moldau.client.producer.batch import Batch
 from moldau.client.producer.buffer import Options
 from moldau.client.producer.column_buffers import Buffered, buffers_in
 from moldau.client.producer.columns import Columns, RecordColumns, from_arrow, is_arrow
 from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery, Sent
-from moldau.client.producer.handed_over import HandedOver, Parts
+from moldau.client.producer.many import Many
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.options import ProducerOptions
 from moldau.client.producer.partitioner import RecordPartitioner, load_partitioner
@@ -47,10 +46,8 @@ from moldau.client.producer.record import (
     checked,
     no_record,
 )
-from moldau.client.producer.runs import Rows, Run
 from moldau.client.producer.sender import Sender, Turn
-from moldau.client.producer.topic import OutgoingTopic
-from moldau.client.producer.topics import ProducerTopics
+from moldau.client.producer.topics import OutgoingTopic, Topics
 from moldau.client.settings import every_client as common_rows
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings import rows
@@ -70,12 +67,11 @@ from moldau.records import Codec, HeadersGiven, Row
 from moldau.runtime import Runtime
 
 _NO_HEADERS: Final[HeadersGiven] = ()
-_MIXED: Final = 500
 _IN_A_HURRY: Final = (asyncio.CancelledError, KeyboardInterrupt)
 """What ends a block without waiting for what was sent in it."""
 
 
-class Producer(ProducerTopics):
+class Producer:
     """Writes records to topics. Belongs to the event loop that it was started in."""
 
     _accumulator_type: type[Accumulator] = Accumulator
@@ -105,15 +101,12 @@ class Producer(ProducerTopics):
         self._given_interceptors = tuple(interceptors)
         self._world = Life("producer", runtime, lambda: self._sender.unsettled)
         self._options = _accumulator_options(self.settings)
-        self._sought: dict[str, float] = {}
-        self._topics: dict[str, OutgoingTopic] = {}
-        self._usual: dict[str, OutgoingTopic] = {}  # the same while records go the short way
-        self._world.on_missed = self._usual.clear  # the long way tells that the loop has ended
+        self._usual: dict[str, OutgoingTopic] = {}
+        self._world.on_missed = self._end_short_way
         self._pipeline = Pipeline()
         self._partitioner: RecordPartitioner | None = None
         self._serdes: list[tuple[object, object]] = []
         self._is_given_up = False
-        self._ignores_keys = self.settings[own_rows.partitioner_ignore_keys]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -159,25 +152,31 @@ class Producer(ProducerTopics):
         settings = self.settings
         self._runtime = runtime
         self._clock = runtime.clock
-        self._metadata_at = runtime.clock.monotonic()
         self._metrics = ProducerMetrics(
             runtime.clock,
             settings[common_rows.metrics_sample_window_ms] / 1000,
             settings[common_rows.metrics_num_samples],
         )
         self._cluster = Cluster(runtime, settings, creates_topics=True)
-        self._cluster.on_update = self._metadata_came
         self._accumulator = self._accumulator_type(
             self._options, self._cluster.backoff, runtime.random
         )
         self._accumulator.batch_type = partial(AwaitedBatch, asyncio.get_running_loop())
-        self._accumulator.on_filled = self._filled
         self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
         self._sender = self._sender_type(
             runtime, self._cluster, self._accumulator, self._metrics, settings
         )
+        self._topics = Topics(
+            settings, runtime, self._cluster, self._accumulator, self._sender, self._metrics
+        )
+        self._cluster.on_update = self._topics.on_metadata
+        self._usual = self._topics.usual
         self._declare_metrics()
         self._is_given_up = False
+
+    def _end_short_way(self) -> None:
+        """The long way tells that the producer takes no records any more."""
+        self._usual = {}
 
     def _load(self) -> None:
         """What settings name: partitioner, interceptors, serializers."""
@@ -200,6 +199,8 @@ class Producer(ProducerTopics):
                 self._serdes.append((chosen, serializer))
             serializers.append(serializer)
         self._pipeline = Pipeline(load_interceptors(interceptors), *serializers, lent=interceptors)
+        is_plain = self._pipeline.is_empty and self._partitioner is None
+        self._topics.has_short_way = is_plain and not self._topics.ignores_keys
 
     # Records in
 
@@ -285,14 +286,14 @@ class Producer(ProducerTopics):
             if self._sender.presses:
                 await asyncio.sleep(0)
             while True:
-                known = self._taken(record.topic, prepared.partition)
+                known = self._topics.find(record.topic, prepared.partition)
                 if known is None:
-                    known = await self._learn(record.topic, prepared.partition, until)
+                    known = await self._topics.learn(record.topic, prepared.partition, until)
                 prepared = self._assigned(known, prepared)
                 delivery = self._place(known, prepared, waited)
                 if delivery is not None:
                     return delivery
-                where = self._choose(known, prepared.key, prepared.partition).where
+                where = self._topics.choose(known, prepared.key, prepared.partition).where
                 size_bytes = prepared.size_bytes
                 waited = await self._sender.wait_for_room(where, waited, until, size_bytes)
 
@@ -335,7 +336,7 @@ class Producer(ProducerTopics):
         row = (stamp, key, prepared.value, prepared.headers)
         try:
             while True:
-                queue = self._choose(known, key, prepared.partition)
+                queue = self._topics.choose(known, key, prepared.partition)
                 batch = queue.open
                 if batch is None:
                     if not self._sender.may_begin(waited):
@@ -384,15 +385,15 @@ class Producer(ProducerTopics):
         if any(map(is_arrow, columns)):
             columns = from_arrow(columns)
         columns.check()
-        sent = HandedOver(len(columns.values))
-        with sent.told_in_errors():
+        many = self._many(len(columns.values))
+        with many.named_in_errors():
             if self._partitioner is not None or self._pipeline.interceptors:
-                await self._send_each(topic, columns, sent.parts)
+                await self._send_each(topic, columns, many)
             else:
                 if not self._pipeline.is_empty:
                     columns = await self._serialized(topic, columns)
-                await self._send_columns(topic, columns, sent)
-        return Deliveries(sent.parts)
+                await many.send_columns(await self._topic_of(topic, columns), columns)
+        return Deliveries(many.parts)
 
     async def send_batch(self, partition: Partition, columns: object) -> Deliveries:
         """Sends columns in buffers to one partition, with their timestamps and headers: what
@@ -407,27 +408,23 @@ class Producer(ProducerTopics):
         if self._pipeline.interceptors:
             raise ValueError("interceptors look at records, and send_batch has none: use send_many")
         runs = list(map(Buffered, buffers_in(columns, self._clock.wall_ms())))
-        sent = HandedOver(sum(map(len, runs)))
-        with sent.told_in_errors():
-            topic = self._taken(*where) or await self._learn(*where)
-            queue = self._choose(topic, None, where.partition)
-            for run in runs:
-                await self._send_run(topic, queue, run, sent.parts)
-        return Deliveries(sent.parts)
+        many = self._many(sum(map(len, runs)))
+        with many.named_in_errors():
+            topic = self._topics.find(*where) or await self._topics.learn(*where)
+            await many.send_runs(topic, self._topics.choose(topic, None, where.partition), runs)
+        return Deliveries(many.parts)
 
-    async def _send_each(self, topic: str, columns: Columns, parts: Parts) -> None:
-        """For interceptors and partitioners, which want to see every record. A partition that
-        there is not is told before the first, unless interceptors have a say in it."""
+    def _many(self, count: int) -> Many:
+        return Many(count, self._topics, self._accumulator, self._sender, self._clock)
+
+    async def _send_each(self, topic: str, columns: Columns, many: Many) -> None:
+        """For interceptors and partitioners, which want to see every record. A partition that does
+        not exist is refused before the first, unless interceptors have a say in it."""
         if columns.partition is not None and not self._pipeline.interceptors:
-            self._check_partitions(await self._topic_of(topic, columns), columns)
+            many.check_partitions(await self._topic_of(topic, columns), columns)
         for stamp, key, value, its_headers, partition in columns.as_lists().each():
             record = ProducerRecord(topic, value, key, its_headers, stamp, partition)
-            delivery = await self._send(record, None)
-            batch, index = delivery.batch, delivery.index
-            if parts and parts[-1][0] is batch and sum(parts[-1][1:]) == index:
-                parts[-1] = (batch, parts[-1][1], parts[-1][2] + 1)
-            else:
-                parts.append((batch, index, 1))
+            many.add(await self._send(record, None))
 
     async def _serialized(self, topic: str, columns: Columns) -> Columns:
         serialize = partial(self._pipeline.serialize_many, turn=partial(asyncio.sleep, 0))
@@ -441,122 +438,22 @@ class Producer(ProducerTopics):
     async def _topic_of(self, topic: str, columns: Columns) -> OutgoingTopic:
         """The topic, with all partitions that are named and that there are."""
         wanted = max(columns.partitions, default=0)
-        return self._taken(topic, wanted) or await self._learn(topic, wanted)
-
-    def _check_partitions(self, topic: OutgoingTopic, columns: Columns) -> None:
-        for index in columns.partitions:
-            self._choose(topic, None, index)
-
-    async def _send_columns(self, topic: str, columns: Columns, sent: HandedOver) -> None:
-        partition = columns.partition
-        known = await self._topic_of(topic, columns)
-        now_ms = self._clock.wall_ms()
-        if isinstance(partition, int) or (
-            partition is None
-            and (columns.keys is None or self._ignores_keys or known.partitioner.count == 1)
-        ):
-            queue = None if partition is None else self._choose(known, None, partition)
-            for run in columns.runs(now_ms):
-                await self._send_run(known, queue, run, sent.parts)
-            return
-        records = columns.as_lists().rows(now_ms)
-        if partition is None:
-            await self._send_keyed(known, records, sent)
-        else:
-            self._check_partitions(known, columns)  # before the first of them is used
-            await self._send_placed(known, records, partition, sent)
-
-    async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], sent: HandedOver) -> None:
-        of_key = topic.partitioner.of_key
-        by_partition: list[list[Row]] = [[] for _ in range(topic.partitioner.count)]
-        try:
-            for row in records:
-                key = row[1]
-                if key is None:
-                    nowhere = [None] * len(records)
-                    await self._send_placed(topic, records, nowhere, sent)
-                    return
-                by_partition[of_key(key)].append(row)
-        except TypeError as error:
-            raise no_record(error, topic.name, row) from None
-        sent.take_turns(records, by_partition)
-        for queue, chosen in zip(topic.queues, by_partition, strict=False):
-            await self._send_run(topic, queue, Rows(chosen), sent.parts)
-
-    async def _send_placed(
-        self,
-        topic: OutgoingTopic,
-        records: list[Row],
-        partitions: Sequence[int | None],
-        sent: HandedOver,
-    ) -> None:
-        """By partition, in the order of each. Those without partition and key go where such records
-        go at the time; so that they keep their order among others, that is asked once for some of
-        them and not for each."""
-        at_once = _MIXED if None in partitions else max(1, len(records))
-        for start in range(0, len(records), at_once):
-            chosen = partitions[start : start + at_once]
-            by_partition = self._by_partition(topic, records[start : start + at_once], chosen)
-            sent.take_turns(records, by_partition.values())
-            for index, its_records in by_partition.items():
-                await self._send_run(topic, topic.queues[index], Rows(its_records), sent.parts)
-
-    def _by_partition(
-        self, topic: OutgoingTopic, records: list[Row], partitions: Sequence[int | None]
-    ) -> dict[int, list[Row]]:
-        of_key, sticky = topic.partitioner.of_key, topic.sticky.where.partition
-        found: dict[int, list[Row]] = {}
-        try:
-            for row, partition in zip(records, partitions, strict=True):
-                key = row[1]
-                if partition is None:
-                    partition = sticky if key is None or self._ignores_keys else of_key(key)
-                found.setdefault(partition, []).append(row)
-        except TypeError as error:
-            raise no_record(error, topic.name, row) from None
-        return found
-
-    async def _send_run(
-        self, topic: OutgoingTopic, queue: PartitionQueue | None, run: Run, parts: Parts
-    ) -> None:
-        """Into one partition's batches; without one, into those where records without key go."""
-        start = 0
-        while start < len(run):
-            part = await self._extend(topic, queue or topic.sticky, run, start)
-            parts.append(part)
-            start += part[2]
-
-    async def _extend(
-        self, topic: OutgoingTopic, queue: PartitionQueue, run: Run, start: int
-    ) -> tuple[Batch, int, int]:
-        """Appends what one batch takes: the batch, the index of the first, how many."""
-        self._sender.check_open()
-        now = self._clock.monotonic()
-        waited: Turn | None = None
-        while (part := self._fill(queue, now, run, start, waited)) is None:
-            waited = await self._sender.wait_for_room(queue.where, waited)
-            self._sender.check_open()
-            now = topic.used_at = self._clock.monotonic()
-        if part[1] == 0:
-            topic.used_at = now
-            self._sender.begun(queue)
-        if start + part[2] < len(run):  # it is full
-            self._accumulator.full(queue)
-            if self._sender.filled():
-                await asyncio.sleep(0)
-        return part
-
-    def _fill(
-        self, queue: PartitionQueue, now: float, run: Run, start: int, waited: Turn | None
-    ) -> tuple[Batch, int, int] | None:
-        if queue.open is None and not self._sender.may_begin(waited):
-            return None
-        try:
-            return self._accumulator.extend(queue, now, run, start)
-        except NO_RECORD as error:
-            raise no_record(error, queue.where.topic, run.row(start)) from None
+        return self._topics.find(topic, wanted) or await self._topics.learn(topic, wanted)
 
     # What is going on
+
+    async def partitions(self, topic: str) -> list[TopicPartition]:
+        """The partitions that the topic has now; KafkaError if there is no such topic within
+        `max.block.ms`."""
+        self._cluster.check_loop()
+        known = await self._topics.learn(topic)
+        return [queue.where for queue in known.queues[: known.count]]
+
+    @property
+    def blind_for(self) -> KafkaError | None:
+        """Why nothing is heard of topics at present: what asking a broker failed with last. None
+        when one has answered."""
+        return self._cluster.blind_for
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """What keeps records from being acknowledged at present: by partition, what its oldest
@@ -576,6 +473,7 @@ class Producer(ProducerTopics):
 
     def _declare_metrics(self) -> None:
         buffer, sender, clock = self._accumulator.buffer, self._sender, self._clock
+        topics = self._topics
         memory, gauge = float(self._options.memory_bytes), self._metrics.gauge
         gauge("buffer-total-bytes", "Bytes that records may take: buffer.memory.", lambda: memory)
         free = "buffer-available-bytes"
@@ -584,7 +482,7 @@ class Producer(ProducerTopics):
         gauge("requests-in-flight", "Requests without an answer.", lambda: sender.in_flight)
         gauge("connection-count", "Brokers with a connection.", lambda: sender.connections)
         age = "metadata-age"
-        gauge(age, "Seconds since metadata came.", lambda: clock.monotonic() - self._metadata_at)
+        gauge(age, "Seconds since metadata came.", lambda: clock.monotonic() - topics.metadata_at)
 
     # The end
 

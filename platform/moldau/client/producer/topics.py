@@ -1,21 +1,18 @@
 """The topics that a producer writes to: learned when something is first sent there, kept up to
-date, forgotten when idle. A part of `Producer`.
+date, forgotten when idle.
 
-Invariants: a topic in `_usual` is in `_topics` too; records go the short way there. Metadata is
-asked for no topic that nobody has named for `metadata.max.idle.ms`, whether it was ever found or
-not: to ask for it may make it.
+Invariants: a topic in `usual` is known, and its records go the short way. Metadata is asked for no
+topic that was not named for `metadata.max.idle.ms`, whether it was ever found or not: to ask for it
+may make it.
 """
 
 from __future__ import annotations
 
 from moldau.client.producer.accumulator import Accumulator
-from moldau.client.producer.buffer import Options
 from moldau.client.producer.metrics import METADATA_WAIT, ProducerMetrics
-from moldau.client.producer.partitioner import Loads, Partitioner, RecordPartitioner
-from moldau.client.producer.pipeline import Pipeline
+from moldau.client.producer.partitioner import Loads, Partitioner
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.sender import Sender
-from moldau.client.producer.topic import OutgoingTopic
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings.arguments import name_of
 from moldau.config import Settings
@@ -23,44 +20,109 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import may_work_later
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import ClientClosed
-from moldau.link.metadata import TopicPartition
-from moldau.runtime import Clock, Runtime
+from moldau.link.metadata import Topic, TopicPartition
+from moldau.runtime import Runtime
 
 
-class ProducerTopics:
-    """What a producer knows of topics."""
+class OutgoingTopic:
+    """A topic: its queues, and where records without a key go now."""
 
-    settings: Settings
-    _accumulator: Accumulator
-    _clock: Clock
-    _cluster: Cluster
-    _ignores_keys: bool
-    _metadata_at: float
-    _metrics: ProducerMetrics
-    _options: Options
-    _partitioner: RecordPartitioner | None
-    _pipeline: Pipeline
-    _runtime: Runtime
-    _sender: Sender
-    _sought: dict[str, float]
-    """What was asked for in vain, and when last."""
-    _topics: dict[str, OutgoingTopic]
-    _usual: dict[str, OutgoingTopic]
+    __slots__ = ("_accumulator", "name", "partitioner", "queues", "sticky", "topic", "used_at")
 
-    async def partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions that the topic has now; KafkaError if there is no such topic within
-        `max.block.ms`."""
-        self._cluster.check_loop()
-        known = await self._learn(topic)
-        return [queue.where for queue in known.queues[: known.count]]
+    def __init__(self, topic: Topic, accumulator: Accumulator) -> None:
+        self.name = topic.name
+        self.topic = topic
+        """As metadata had it when they last had it."""
+        self.queues: list[PartitionQueue] = []
+        """At least one a partition; more, if it was made again with fewer partitions."""
+        self.partitioner: Partitioner
+        self.sticky: PartitionQueue
+        """Where records without a key go; the partitioner's choice."""
+        self.used_at = 0.0
+        self._accumulator = accumulator
+        self._keep(topic)
+
+    def choose_by(self, partitioner: Partitioner) -> None:
+        """From now on. Its queues are there: it may have asked `waiting` while it was made."""
+        self.partitioner = partitioner
+        self.sticky = self.queues[partitioner.sticky]
 
     @property
-    def blind_for(self) -> KafkaError | None:
-        """Why nothing is heard of topics at present: what asking a broker failed with last. None
-        when one has answered."""
-        return self._cluster.blind_for
+    def count(self) -> int:
+        """How many partitions it has."""
+        return len(self.topic.partitions)
 
-    async def _learn(
+    def update(self, topic: Topic) -> None:
+        """The topic's partitions or their leaders have changed. Queues come before the partitioner
+        can choose them: another thread may be choosing."""
+        self._keep(topic)
+        self.partitioner.update(topic)
+        self.sticky = self.queues[self.partitioner.sticky]
+
+    def _keep(self, topic: Topic) -> None:
+        for index in range(len(self.queues), len(topic.partitions)):
+            self.queues.append(self._accumulator.queue(TopicPartition(self.name, index)))
+        for queue in self.queues:
+            queue.belongs_to(topic.topic_id)
+        self.topic = topic
+
+    def forget(self) -> None:
+        """Nothing was sent there for long."""
+        for queue in self.queues:
+            queue.forget()
+
+    def filled(self, queue: PartitionQueue, size_bytes: int) -> None:
+        """A partition got so many bytes: records without a key may go elsewhere now."""
+        if queue is self.sticky:
+            self.partitioner.filled(size_bytes)
+            self.sticky = self.queues[self.partitioner.sticky]
+
+    def waiting(self, partition: int) -> int:
+        """How many batches wait to be sent there."""
+        return self._accumulator.waiting(self.queues[partition])
+
+
+class Topics:
+    """The topics of one producer."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        runtime: Runtime,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        sender: Sender,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self.ignores_keys = settings[own_rows.partitioner_ignore_keys]
+        self.has_short_way = False
+        """Whether records of bytes go straight into their batches."""
+        self.usual: dict[str, OutgoingTopic] = {}
+        self.metadata_at = runtime.clock.monotonic()
+        self._known: dict[str, OutgoingTopic] = {}
+        self._sought: dict[str, float] = {}
+        """What was asked for in vain, and when last."""
+        self._settings = settings
+        self._random = runtime.random
+        self._clock = runtime.clock
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._sender = sender
+        self._metrics = metrics
+        self._stuck_s = settings[own_rows.partitioner_availability_timeout_ms] / 1000
+        self._idle_s = settings[own_rows.metadata_max_idle_ms] / 1000
+        accumulator.on_filled = self._filled
+
+    def find(self, name: str, partition: int | None = None) -> OutgoingTopic | None:
+        """The topic if it is known, with that partition. To be asked for again after each wait: an
+        idle one is forgotten."""
+        known = self._known.get(name)
+        if known is None or (partition or 0) >= known.count:
+            return None
+        known.used_at = self._clock.monotonic()
+        return known
+
+    async def learn(
         self, name: str, partition: int | None = None, until: float | None = None
     ) -> OutgoingTopic:
         """The topic, with that partition if it has come into being lately. `until` is the time of
@@ -85,41 +147,30 @@ class ProducerTopics:
             self._sought[name] = self._clock.monotonic()
         del self._sought[name]
         self._cluster.watch([name])
-        known = self._topics.get(name)
+        known = self._known.get(name)
         if known is None:
-            known = OutgoingTopic(found, self._accumulator)
-            minds_stuck = self.settings[own_rows.partitioner_availability_timeout_ms] > 0
-            known.choose_by(
-                Partitioner(
-                    found,
-                    max(1, self._options.batch_bytes),
-                    self._runtime.random,
-                    Loads(known.waiting, self._is_stuck if minds_stuck else None),
-                    is_adaptive=self.settings[own_rows.partitioner_adaptive],
-                )
-            )
-            self._topics[name] = known
-            if self._pipeline.is_empty and self._partitioner is None and not self._ignores_keys:
-                self._usual[name] = known
+            known = self._known[name] = self._made(found)
+            if self.has_short_way:
+                self.usual[name] = known
         elif known.count != len(found.partitions):
             known.update(found)
         known.used_at = self._clock.monotonic()
         return known
 
-    def _taken(self, topic: str, partition: int | None) -> OutgoingTopic | None:
-        """The topic if it is known, with that partition. To be asked for again after each wait: an
-        idle one is forgotten."""
-        known = self._topics.get(topic)
-        if known is None or (partition or 0) >= known.count:
-            return None
-        known.used_at = self._clock.monotonic()
-        return known
+    def _made(self, topic: Topic) -> OutgoingTopic:
+        made = OutgoingTopic(topic, self._accumulator)
+        loads = Loads(made.waiting, self._is_stuck if self._stuck_s > 0 else None)
+        size_bytes = max(1, self._accumulator.options.batch_bytes)
+        is_adaptive = self._settings[own_rows.partitioner_adaptive]
+        made.choose_by(Partitioner(topic, size_bytes, self._random, loads, is_adaptive=is_adaptive))
+        return made
 
-    def _choose(
+    def choose(
         self, known: OutgoingTopic, key: bytes | None, partition: int | None
     ) -> PartitionQueue:
+        """The queue of a record; KafkaError if its partition does not exist."""
         if partition is None:
-            if key is None or self._ignores_keys:
+            if key is None or self.ignores_keys:
                 return known.sticky
             partition = known.partitioner.of_key(key)
         elif not 0 <= partition < known.count:
@@ -130,30 +181,29 @@ class ProducerTopics:
         return known.queues[partition]
 
     def _filled(self, queue: PartitionQueue, size_bytes: int) -> None:
-        known = self._topics.get(queue.where.topic)
+        known = self._known.get(queue.where.topic)
         if known is not None:
             known.filled(queue, size_bytes)
 
     def _is_stuck(self, node_id: int) -> bool:
-        after_ms = self.settings[own_rows.partitioner_availability_timeout_ms]
-        now = self._clock.monotonic()
-        return self._accumulator.is_stuck(node_id, now, after_ms / 1000)
+        return self._accumulator.is_stuck(node_id, self._clock.monotonic(), self._stuck_s)
 
-    def _metadata_came(self) -> None:
-        self._metadata_at = self._clock.monotonic()
-        idle_since = self._metadata_at - self.settings[own_rows.metadata_max_idle_ms] / 1000
-        for known in list(self._topics.values()):
+    def on_metadata(self) -> None:
+        """New metadata came: topics change, and idle ones are forgotten."""
+        self.metadata_at = self._clock.monotonic()
+        idle_since = self.metadata_at - self._idle_s
+        for known in list(self._known.values()):
             found = self._cluster.metadata.topics.get(known.name)
             is_idle = known.used_at < idle_since and not self._sender.waiting
             if is_idle and all(queue.is_empty for queue in known.queues):
                 known.forget()
-                del self._topics[known.name]
-                self._usual.pop(known.name, None)
+                del self._known[known.name]
+                self.usual.pop(known.name, None)
                 self._cluster.unwatch([known.name])
             elif found is not None:
                 known.update(found)
         for name, sought_at in list(self._sought.items()):
             if sought_at < idle_since:
                 del self._sought[name]
-                self._cluster.unwatch({name} - self._topics.keys())
+                self._cluster.unwatch({name} - self._known.keys())
         self._sender.drain_soon()

@@ -30,7 +30,7 @@ from moldau.client.producer.producer import Producer
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import NO_RECORD, OnDelivery, ProducerRecord
 from moldau.client.producer.sender import Sender, Turn
-from moldau.client.producer.topic import OutgoingTopic
+from moldau.client.producer.topics import OutgoingTopic
 from moldau.config import Settings
 from moldau.link.backoff import Backoff
 from moldau.link.cluster import Cluster
@@ -203,14 +203,14 @@ class SharedProducer(Producer):
         until = self._sender.patience()
         with Telling(self._pipeline, record):
             while True:
-                known = self._taken(record.topic, prepared.partition)
+                known = self._topics.find(record.topic, prepared.partition)
                 if known is None:
-                    known = wait(self._learn(record.topic, prepared.partition, until))
+                    known = wait(self._topics.learn(record.topic, prepared.partition, until))
                 prepared = self._assigned(known, prepared)
                 placed = self._place(known, prepared, waited)
                 if placed is not None:
                     return placed
-                where = self._choose(known, prepared.key, prepared.partition).where
+                where = self._topics.choose(known, prepared.key, prepared.partition).where
                 size_bytes = prepared.size_bytes
                 waited = wait(self._sender.wait_for_room(where, waited, until, size_bytes))
 
@@ -224,16 +224,20 @@ class SharedProducer(Producer):
         """What was accepted before is in a batch now, and a flush sees it; more is refused."""
         with self._lock:
             self._sender.is_closing = True
-            self._usual = {}
+            self._end_short_way()
 
     async def drop(self) -> None:
         """Ends it without a flush."""
         self._sender.close()
         await self._end()
 
-    def _metadata_came(self) -> None:
+    def _begin(self) -> None:
+        super()._begin()
+        self._cluster.on_update = self._on_metadata
+
+    def _on_metadata(self) -> None:
         with self._lock:
-            super()._metadata_came()
+            self._topics.on_metadata()
 
 
 async def _awaited(preparing: Preparing) -> Prepared:
