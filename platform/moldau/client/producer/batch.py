@@ -45,6 +45,8 @@ class State(IntEnum):
     FAILED = 7
 
 
+_FIRST_DECIDED: Final = int(State.LATE)
+
 TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
     State.OPEN: frozenset((State.READY,)),
     State.READY: frozenset((State.SENT, State.SPLIT, State.FAILED)),
@@ -116,7 +118,7 @@ class Batch:
     @property
     def is_done(self) -> bool:
         """Whether the outcome of its records is decided."""
-        return self.state >= State.LATE
+        return self.state >= _FIRST_DECIDED
 
     @property
     def was_sent(self) -> bool:
