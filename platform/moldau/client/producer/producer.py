@@ -77,6 +77,7 @@ class Producer:
     _accumulator_type: type[Accumulator] = Accumulator
     _sender_type: type[Sender] = Sender
 
+    _accumulator: Accumulator = comes_with_start("producer")
     _cluster: Cluster = comes_with_start("producer")
     _metrics: ProducerMetrics = comes_with_start("producer")
     _sender: Sender = comes_with_start("producer")
