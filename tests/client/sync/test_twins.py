@@ -27,7 +27,7 @@ SYNC: dict[str, type[Any]] = {
 
 # What waits without await has another type than the coroutine's.
 RETURNS = {
-    ("Consumer", "batches"): "Iterator[PartitionRecords]",
+    ("Consumer", "batches"): "Iterator[PartitionRecords[K, V]]",
     ("Consumer", "commit_soon"): "Future[None]",
     ("SchemaRegistry", "asynchronous"): "AsyncSchemaRegistry",
 }
