@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Generator, Iterator
+from itertools import count
 
 import pytest
 from hypothesis import settings
 
 from tests import suites
+
+TESTS_BETWEEN_FREEZES = 400
 
 settings.register_profile("without-deadline", settings(), deadline=None)
 settings.load_profile("without-deadline")
@@ -49,6 +52,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_ran = count(1)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     suites.begins(item)
@@ -56,3 +62,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         suites.begins(None)
+        if next(_ran) % TESTS_BETWEEN_FREEZES == 0:
+            # A simulation freezes what it finds, also the garbage of tests before it.
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()

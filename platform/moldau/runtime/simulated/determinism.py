@@ -110,7 +110,7 @@ class Garbage:
 
     _users = 0
     _was_enabled = False
-    _has_frozen = False
+    _are_others_frozen = False
 
     def __init__(self) -> None:
         self._collections = 0
@@ -126,12 +126,9 @@ class Garbage:
             Garbage._was_enabled = gc.isenabled()
             gc.disable()
             # What exists already is not this run's garbage: no collection need walk it. A program
-            # that has frozen its own objects keeps them so; what came since is little.
-            Garbage._has_frozen = not gc.get_freeze_count()
-            if Garbage._has_frozen:
-                gc.freeze()
-            else:
-                gc.collect()
+            # that has frozen its own objects does not want them thawed at the end.
+            Garbage._are_others_frozen = gc.get_freeze_count() > 0
+            gc.freeze()
         Garbage._users += 1
 
     def collect(self) -> None:
@@ -146,7 +143,7 @@ class Garbage:
         self._active = False
         Garbage._users -= 1
         if Garbage._users == 0:
-            if Garbage._has_frozen:
+            if not Garbage._are_others_frozen:
                 gc.unfreeze()
             if Garbage._was_enabled:
                 gc.enable()
