@@ -71,7 +71,7 @@ def test_a_start_ends_with_what_is_wrong_with_the_answer(
 ) -> None:
     async def main(runtime: Runtime) -> KafkaError:
         world.cluster.cut_answers[request_type] = asked
-        error = await failure(producer(runtime).start())
+        error = await failure(producer(runtime, start_timeout_ms=0).start())
         async with producer(runtime):
             return error
 
