@@ -178,6 +178,12 @@ class SinkTask(Task):
         self.flush(offsets)
         return offsets
 
+    def on_log_began_anew(self, partition: TopicPartition, offset: int, expected: int) -> None:
+        """The next record of a partition has a lower offset than expected: its topic was deleted
+        and made anew, or lost its end. A task that keeps offsets beside its data raises
+        ConnectError, because it would take the new records for old ones."""
+        return
+
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """These partitions were taken away; nothing may be written for them any more."""
         return

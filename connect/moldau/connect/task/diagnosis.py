@@ -28,8 +28,8 @@ _HINTS_BY_CODE: Final = {
 
 _HINTS_BY_TYPE: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (ConfigError, "correct the config and post it again"),
-    (DataError, "correct the data or its converter, or set errors.tolerance=all and a dead letter "
-     "queue to pass over such records"),
+    (DataError, "correct the data or its converter; a sink passes over such records with "
+     "errors.tolerance=all and a dead letter queue"),
     (RetriableError, "it is tried again; if it lasts, look at the system it names"),
     (KafkaError, "look at the cluster; the task tries again"),
     (MemoryError, "give the worker more memory, or the task smaller batches"),
@@ -69,8 +69,9 @@ def chain(error: BaseException) -> Iterable[BaseException]:
 def trace_of(error: BaseException, secrets: Collection[str] = ()) -> str:
     """The text of a FAILED status."""
     cause = " ".join(told(error).split())
-    whole = f"{cause} -> {hint_of(error)}\n{''.join(format_exception(error))}"
-    return without(whole, secrets)
+    if " -> " not in cause:  # else it says itself what to do
+        cause = f"{cause} -> {hint_of(error)}"
+    return without(f"{cause}\n{''.join(format_exception(error))}", secrets)
 
 
 def without(text: str, secrets: Collection[str]) -> str:

@@ -115,6 +115,8 @@ class SinkRunner(TaskRunner):
         """Behind the last record that was put."""
         self._committed: dict[TopicPartition, int] = {}
         self._began: dict[TopicPartition, int] = {}
+        self._expected: dict[TopicPartition, int] = {}
+        """The lowest offset that the next record can have, unless the log begins anew."""
         self._originals = Originals()
         self._again_ms = 0
         self._counts = {"read": 0, "send": 0, "put_batches": 0, "commits": 0, "commit_failures": 0}
@@ -233,6 +235,7 @@ class SinkRunner(TaskRunner):
             self.link.tell("topics", topics=[part.topic])
         kind = part.timestamp_type
         made = self._parts.chain.sink_record
+        self._check_goes_on(where, part.records[0].offset)
         self._began.setdefault(where, part.records[0].offset)
         keeps = self.reports_errants
         for raw in part.records:
@@ -245,7 +248,17 @@ class SinkRunner(TaskRunner):
                 if keeps:
                     self._originals.keep(record, raw)
         self._counts["read"] += len(part.records)
-        self._reached[where] = part.next_offset
+        self._reached[where] = self._expected[where] = part.next_offset
+
+    def _check_goes_on(self, where: TopicPartition, offset: int) -> None:
+        """Offsets only grow, unless this runner seeks. Else the consumer was reset, because the log
+        of the partition is another one."""
+        expected = self._expected.get(where, 0)
+        if offset < expected:
+            self.log.warn(
+                "the log begins anew", partition=str(where), offset=offset, expected=expected
+            )
+            self._task.on_log_began_anew(where, offset, expected)
 
     def _put(self) -> None:
         """Hand the records over. After RetriableError they stay, and no others are read."""
@@ -331,6 +344,7 @@ class SinkRunner(TaskRunner):
         self._pending = [each for each in self._pending if _origin_of(each) != where]
         self._reached.pop(where, None)
         self._done[where] = self._committed[where] = self._began[where] = offset
+        self._expected[where] = offset
 
     def _commit_if_due(self) -> None:
         if self.now_ms() >= self._commit_ms or self._context.wants_commit:
@@ -400,7 +414,9 @@ class SinkRunner(TaskRunner):
         self.assigned -= gone
         self._context.paused -= gone
         self._pending = [each for each in self._pending if _origin_of(each) not in gone]
-        for offsets in (self._reached, self._done, self._committed, self._began):
+        for offsets in (
+            self._reached, self._done, self._committed, self._began, self._expected
+        ):  # fmt: skip
             for where in gone:
                 offsets.pop(where, None)
         if gone:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.connect.api import (
+    ConnectError,
     DataError,
     RetriableError,
     SinkConnector,
@@ -160,6 +161,14 @@ class RolledFileSinkTask(SinkTask):
         for partition in partitions:
             self._rolls.pop(partition, None)
             self._written.pop(partition, None)
+
+    def on_log_began_anew(self, partition: TopicPartition, offset: int, expected: int) -> None:
+        raise ConnectError(
+            f"{partition.topic}-{partition.partition} begins anew at offset {offset}, the files "
+            f"and the records before end at {expected}: the topic was deleted and made again, or "
+            "lost its end -> move the topic's files out of the directory, or give another one, "
+            "and restart the connector"
+        )
 
     def put(self, records: list[SinkRecord]) -> None:
         now_ms = int(self._pace.monotonic() * 1000)

@@ -20,6 +20,8 @@ from urllib.parse import parse_qsl, unquote
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+_WITHOUT_USERS = ("sqlite", "duckdb")
+
 
 class AddressError(ValueError):
     """A connection.url that cannot be read: one line that says what to write instead."""
@@ -45,6 +47,11 @@ class Address:
     def with_login(self, user: str | None, password: str | None) -> Address:
         """The same address with connection.user and connection.password, which win."""
         url = self.url
+        if self.dialect in _WITHOUT_USERS and (user is not None or password is not None):
+            note = (
+                f"{self.dialect} has no users: connection.user and connection.password are unused"
+            )
+            return replace(self, notes=(*self.notes, note))
         if user is not None:
             url = url.set(username=user)
         if password is not None:

@@ -190,6 +190,8 @@ class Database:
             raise ConnectError(
                 f"no driver for {self._address.dialect} is installed -> {hint}"
             ) from error
+        except (sa.exc.ArgumentError, TypeError, ValueError) as error:
+            raise ConnectError(f"connection.url cannot be used: {error}") from error
         sa.event.listen(engine, "connect", self._on_connect)
         self.errors = (*_ERRORS, engine.dialect.loaded_dbapi.Error)
         return engine

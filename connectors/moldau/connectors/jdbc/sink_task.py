@@ -90,6 +90,15 @@ class JdbcSinkTask(SinkTask):
                 committed[partition] = OffsetAndMetadata(min(stored, offset.offset))
         return committed
 
+    def on_log_began_anew(self, partition: TopicPartition, offset: int, expected: int) -> None:
+        if self._offsets is not None:
+            raise ConnectError(
+                f"{partition.topic}-{partition.partition} begins anew at offset {offset}, the "
+                f"database expects {expected}: the topic was deleted and made again, or lost its "
+                "end -> to write all its records, delete the topic's rows from __connect_offsets "
+                "and restart the connector"
+            )
+
     def put(self, records: list[SinkRecord]) -> None:
         if not records:
             return
