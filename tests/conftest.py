@@ -13,6 +13,7 @@ from itertools import count
 import pytest
 from hypothesis import settings
 
+from moldau.runtime.simulated.determinism import Garbage
 from tests import suites
 
 TESTS_BETWEEN_FREEZES = 400
@@ -50,6 +51,7 @@ def pytest_collection_finish() -> None:
     It makes one about ten times as fast, and many tests ask for one."""
     gc.collect()
     gc.freeze()
+    Garbage.unfreezes = False
 
 
 _ran = count(1)

@@ -110,7 +110,9 @@ class Garbage:
 
     _users = 0
     _was_enabled = False
-    _are_others_frozen = False
+    unfreezes = True
+    """Whether the end thaws what was frozen. A program that has frozen objects of its own sets this
+    to False: to ask `gc.get_freeze_count` each time takes milliseconds."""
 
     def __init__(self) -> None:
         self._collections = 0
@@ -125,9 +127,7 @@ class Garbage:
         if Garbage._users == 0:
             Garbage._was_enabled = gc.isenabled()
             gc.disable()
-            # What exists already is not this run's garbage: no collection need walk it. A program
-            # that has frozen its own objects does not want them thawed at the end.
-            Garbage._are_others_frozen = gc.get_freeze_count() > 0
+            # What exists already is not this run's garbage: no collection need walk it.
             gc.freeze()
         Garbage._users += 1
 
@@ -143,7 +143,7 @@ class Garbage:
         self._active = False
         Garbage._users -= 1
         if Garbage._users == 0:
-            if not Garbage._are_others_frozen:
+            if Garbage.unfreezes:
                 gc.unfreeze()
             if Garbage._was_enabled:
                 gc.enable()
