@@ -54,10 +54,10 @@ def test_members_have_ids_and_leave_with_their_tasks(
 
     worker.ask("PUT", f"/connectors/{name}/config", {**config, "tasks.max": "1"})
     first = f"connect-sink-groups-{name}-0"
-    wait_until(lambda: set(members(admin, group)) == {first}, "the second has left", 20)
+    wait_until(lambda: set(members(admin, group)) == {first}, "the second has left", 40)
 
     assert worker.ask("DELETE", f"/connectors/{name}")[0] == 204
-    wait_until(lambda: members(admin, group) == {}, "the first has left", 20)
+    wait_until(lambda: members(admin, group) == {}, "the first has left", 40)
 
 
 def test_a_fenced_task_ends_with_one_line_and_does_not_fence_in_turn(
@@ -98,4 +98,4 @@ def test_an_id_of_the_users_is_used(
 
     wait_until(lambda: set(members(admin, f"connect-{name}")) == {"mine", "mine-1"}, "they join")
     worker.ask("DELETE", f"/connectors/{name}")
-    wait_until(lambda: members(admin, f"connect-{name}") == {}, "they leave for good", 20)
+    wait_until(lambda: members(admin, f"connect-{name}") == {}, "they leave for good", 40)
