@@ -21,7 +21,19 @@ KAFKA_PREFIX = "KAFKA_"
 
 # For moldau's tests and its build: CONTRIBUTING.md says what each does.
 _OF_DEVELOPMENT = frozenset(
-    MOLDAU_PREFIX + name for name in ("EXAMPLES", "KAFKA_LIBS", "KAFKA_MESSAGES", "PURE", "SEEDS")
+    MOLDAU_PREFIX + name
+    for name in (
+        "CHAOS_CYCLES",
+        "CONNECT_KILLS",
+        "EXAMPLES",
+        "KAFKA_LIBS",
+        "KAFKA_MESSAGES",
+        "PURE",
+        "SEEDS",
+        "SPARK_KILLS",
+        "STORM_CYCLES",
+        "STREAMS_KILLS",
+    )
 )
 
 # What commands read that talk to a cluster: no setting of a broker.

@@ -12,8 +12,9 @@ import pytest
 
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.following import wires_of
-from moldau.connectors.spark.messages import START, STOP
+from moldau.connectors.spark.messages import SOURCE, START, STOP
 from moldau.connectors.spark.process import RunnerProcess
+from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealClock
 from moldau.spark.java import find_java
@@ -118,7 +119,8 @@ def running(
     broker: HasAddress, name: str, config: Mapping[str, str], **more: object
 ) -> Iterator[Events]:
     """A runner with this config, until the block ends."""
-    process = RunnerProcess(wires_of(SparkSinkConfig.of(config), name))
+    model = SparkSourceConfig if more.get("kind") == SOURCE else SparkSinkConfig
+    process = RunnerProcess(wires_of(model.of(config), name))
     events = Events(process)
     try:
         process.send(
