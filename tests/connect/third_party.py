@@ -120,6 +120,7 @@ class LinesConfig(ConfigModel):
     refuse: str = key("refuse", "", doc="A value that cannot be written.")
     busy_file: str = key("busy.file", "", doc="While it exists, nothing can be written.")
     hang_file: str = key("hang.file", "", doc="While it exists, a put does not return.")
+    start_file: str = key("start.file", "", doc="Start waits for it.")
 
 
 class Lines(SinkConnector):
@@ -135,6 +136,10 @@ class Lines(SinkConnector):
 class LinesTask(SinkTask):
     def start(self, props):
         self.config = LinesConfig.of(props)
+        if self.config.start_file:
+            open(self.config.start_file + ".waits", "w").close()
+            while not os.path.exists(self.config.start_file):
+                time.sleep(0.05)
 
     def put(self, records):
         if self.config.busy_file and os.path.exists(self.config.busy_file):

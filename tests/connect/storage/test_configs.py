@@ -53,6 +53,21 @@ def test_a_commit_without_all_of_its_tasks_makes_the_connector_inconsistent() ->
     assert len(image.tasks("a-b")) == 2
 
 
+def test_a_stopped_connector_has_no_tasks_even_if_some_are_published_late() -> None:
+    image = fold(
+        CONNECTOR,
+        ("target-state-a-b", {"state": "PAUSED", "state.v2": "STOPPED"}),
+        ("commit-a-b", {"tasks": 0}),
+        ("task-a-b-0", config()),
+        ("commit-a-b", {"tasks": 1}),
+    )
+    assert image.tasks("a-b") == []
+
+    image.apply(b"target-state-a-b", b'{"state":"STARTED","state.v2":"STARTED"}')
+
+    assert image.tasks("a-b") == [TaskId("a-b", 0)]
+
+
 def test_tasks_keep_the_connector_config_of_their_commit() -> None:
     image = fold(
         CONNECTOR,

@@ -99,3 +99,30 @@ def test_an_id_of_the_users_is_used(
     wait_until(lambda: set(members(admin, f"connect-{name}")) == {"mine", "mine-1"}, "they join")
     worker.ask("DELETE", f"/connectors/{name}")
     wait_until(lambda: members(admin, f"connect-{name}") == {}, "they leave for good", 40)
+
+
+def test_a_task_that_is_deleted_before_it_joins_gives_its_place_up(
+    worker: Worker, admin: Admin, moldau_broker: SyncEmbeddedBroker, moldau_topic: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """A place of an earlier run: else it is kept until the session ends."""
+    name = moldau_topic
+    group, mine = f"connect-{name}", f"connect-sink-groups-{name}-0"
+    settings = {
+        "bootstrap.servers": moldau_broker.bootstrap_servers,
+        "group.id": group,
+        "group.instance.id": mine,
+        "session.timeout.ms": "300000",
+    }
+    with Consumer(settings) as earlier:
+        earlier.subscribe([name])
+        wait_until(lambda: not earlier.poll(0.1) and bool(earlier.assignment), "it has a place")
+        earlier.close(leave_group=False)
+    assert set(members(admin, group)) == {mine}
+
+    gate = tmp_path / "gate"
+    worker.create(name, {**lines(name, tmp_path / "out"), "start.file": str(gate)})
+    wait_until(lambda: Path(f"{gate}.waits").exists(), "the task is about to start")
+    assert worker.ask("DELETE", f"/connectors/{name}")[0] == 204
+    gate.touch()
+    wait_until(lambda: members(admin, group) == {}, "its place is given up")

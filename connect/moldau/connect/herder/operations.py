@@ -190,7 +190,8 @@ class Operations:
     async def take_tasks(self, name: str, configs: list[dict[str, str | None]]) -> None:
         """From the worker that runs the connector."""
         await self.check_leader()
-        self.entry(name)
+        if self.entry(name).target is TargetState.STOPPED:
+            return  # they were on their way as the connector was stopped
         kept = [{key: value for key, value in each.items() if value is not None}
                 for each in configs]  # fmt: skip
         await self.herder.configs.put_tasks(name, kept)

@@ -421,7 +421,9 @@ class Herder:
                 except MoldauError as error:
                     self.log.warn("the leader took no task configs, trying on", error=str(error))
             await asyncio.sleep(RETRY_S)
-        await self.configs.put_tasks(name, configs)
+        entry = self.configs.image.get(name)
+        if entry is not None and entry.target is not TargetState.STOPPED:
+            await self.configs.put_tasks(name, configs)
 
     # What connectors and tasks tell
 

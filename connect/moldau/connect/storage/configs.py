@@ -80,9 +80,12 @@ class ConfigImage:
         return entry if entry is not None and entry.config is not None else None
 
     def tasks(self, name: str) -> list[TaskId]:
-        """The tasks that are committed; none where they are inconsistent."""
+        """The tasks that are committed; none where they are inconsistent.
+
+        A stopped connector has none, even if its worker published some just as it was stopped.
+        """
         entry = self.get(name)
-        if entry is None or entry.is_inconsistent:
+        if entry is None or entry.is_inconsistent or entry.target is TargetState.STOPPED:
             return []
         return [TaskId(name, number) for number in range(entry.task_count)]
 

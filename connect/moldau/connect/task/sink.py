@@ -104,6 +104,7 @@ class SinkRunner(TaskRunner):
     def open(self) -> None:
         self._is_started = False
         self._is_subscribed = False
+        self._has_joined = False
         self._has_left = False
         self.is_held = False
         self._is_flush_failing = False
@@ -192,7 +193,10 @@ class SinkRunner(TaskRunner):
         self.consumer.start()
 
         def close() -> None:
-            self.consumer.close(leave_group=membership.leaves(self._ending()))
+            leaves = membership.leaves(self._ending())
+            self.consumer.close(leave_group=leaves)
+            if leaves and self._has_joined:
+                self.link.tell("left")
 
         self._opened.append(("consumer", close))
 
@@ -398,6 +402,7 @@ class SinkRunner(TaskRunner):
     # Partitions come and go: inside `poll`, on the task's thread
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self._has_joined = True
         self.assigned.update(partitions)
         if partitions:
             self._task.open(list(partitions))

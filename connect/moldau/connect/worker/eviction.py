@@ -1,8 +1,10 @@
-"""Take a task that had to be killed out of its consumer group.
+"""Take a task that did not leave its consumer group itself out of it.
 
-A task that ends in order leaves its group itself. One that was killed because it did not stop would
-keep its partitions until its session ends. The member is named by its instance id: should another
-process have taken its place meanwhile, that one is told that it is out and joins again.
+A task that ends in order leaves its group. Two cannot: one that was killed because it did not stop,
+and one that was stopped before it joined, while its place of an earlier run is still kept for it.
+Their partitions would be kept until the session ends. The member is named by its instance id:
+should another process have taken its place meanwhile, that one is told that it is out and joins
+again.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ async def evict(
             await admin.remove_members(
                 membership.group_id,
                 instance_ids=[membership.instance_id],
-                reason="the task did not stop in time and was killed",
+                reason="the task has ended",
             )
         except KafkaError as error:
             if error.code not in _HAS_LEFT:

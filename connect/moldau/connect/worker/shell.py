@@ -65,6 +65,8 @@ class _Task:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     state: State = State.UNASSIGNED
     is_stopping: bool = False
+    has_left: bool = False
+    """Whether it told that it has left its consumer group."""
     metrics: dict[str, float] = field(default_factory=dict)
     told_at: float = 0.0
     rate: float | None = None
@@ -233,6 +235,8 @@ class Worker:
                 self._on_metrics(run, message["values"])
             case "waiting":
                 run.waits_for = message["cause"]
+            case "left":
+                run.has_left = True
             case "topics":
                 self._listener.on_topics(task, message["topics"])
             case "ask":
@@ -294,6 +298,9 @@ class Worker:
             with suppress(TimeoutError):
                 await asyncio.wait_for(run.ended.wait(), KILL_S)
             await self._evict(run.spec, why)
+        else:
+            if why is StopFor.END and not run.has_left:
+                await self._evict(run.spec, why)
         self._tasks.pop(task, None)
 
     async def _evict(self, spec: TaskSpec, why: StopFor) -> None:
@@ -302,7 +309,7 @@ class Worker:
                 await evict(spec, why, self._settings, self._runtime)
         except (MoldauError, OSError, TimeoutError) as error:
             self._log.warn(
-                "a killed task keeps its partitions until its session ends",
+                "a task keeps its place in its group until its session ends",
                 task=str(spec.id),
                 error=str(error),
             )
