@@ -1,4 +1,4 @@
-"""Who votes: known from the settings (kraft.version 0) or from the log itself (1, KIP-853).
+"""The voters: known from the settings (kraft.version 0) or from the log itself (1, KIP-853).
 
 Invariants: voter ids are unique in a set; a set in the log counts from the moment it is appended,
 committed or not, and the newest one counts. A snapshot carries the set of its offset.
@@ -88,7 +88,7 @@ class Voters:
         ]
 
     def leader_change(self, leader_id: int, granting: Iterable[int]) -> tuple[ControlType, bytes]:
-        """The first record of an epoch: who leads, who votes, who voted for the leader.
+        """The first record of an epoch: the leader, the voters, and the votes for the leader.
 
         Always in version 0, without the voters' directories: Kafka 4.3 knows version 1 and reads
         every such record of a log as version 0 all the same.

@@ -1,8 +1,8 @@
 """One replica that this node hosts, and what handlers do with it.
 
 Invariants:
-* While it leads, the log's high watermark is the one of its `Leader`, and who waits for the
-  partition hears of every move: high watermark, log start, role, failure, deletion.
+* While it leads, the log's high watermark is the one of its `Leader`, and requests that wait for
+  the partition are told of every move: high watermark, log start, role, failure, deletion.
 * Records become visible when they are as safe as the topic asks for: where `flush.messages` makes
   a flush due, an append is acknowledged and readable only after it, as in Kafka, where the flush is
   a part of the append. Here many appends share one (`GroupCommit`), and nobody blocks.
@@ -361,7 +361,7 @@ class Partition:
             self._take_over_mark(self._leader)
 
     def stop(self, reason: ErrorCode, leader_epoch: int | None = None) -> None:
-        """Not lead any more; all who wait hear `reason`. `leader_epoch` is that of who leads."""
+        """Lead no more. Waiting requests fail with `reason`; `leader_epoch` is the new leader's."""
         self._leader = None
         self.leader_id = NOBODY
         self._refusal = reason

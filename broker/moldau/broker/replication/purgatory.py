@@ -4,13 +4,13 @@ Invariants:
 * An operation is answered once at most: by `try_complete` when something moved, or by `on_timeout`
   when its time was over, whichever comes first; never after `cancel`.
 * `on_timeout` is never early, and less than a millisecond late if the event loop is free.
-* Who is done stands nowhere any more: neither under a key nor in the wheel.
+* An operation that is done is removed from every key and from the wheel.
 * Order is a function of the calls: keys in the order in which they moved, operations of a key in
   the order in which they began to wait, timeouts by millisecond and then likewise.
 
-What moved is noted by `moved`, and looked at once in the next turn of the event loop. So whoever
-appends never runs somebody else's answer in the middle of his own work, ten appends of one turn
-wake a fetch once, and an operation that fails harms nobody: its error is the event loop's to
+What moved is noted by `moved`, and looked at once in the next turn of the event loop. So an append
+never runs the answer of another request in the middle of its work, ten appends of one turn
+wake a fetch once, and an operation that fails harms no other: its error is the event loop's to
 report, and the others go on.
 
 Deadlines are a wheel of milliseconds with one timer for the earliest: 100,000 produces a second
@@ -147,10 +147,10 @@ class Purgatory:
             self._remove(operation)
 
     def close(self) -> None:
-        """Answer all who wait as if their time were over, and let nobody wait again."""
+        """Answer all waiting operations as if their time were over. None can wait after that."""
         self._is_closed = True
         try:
-            self._take_turn()  # who can be completed shall not hear of a timeout
+            self._take_turn()  # what can be completed must not end by a timeout
         finally:
             self._end_all()
 
@@ -170,8 +170,8 @@ class Purgatory:
         self._turns.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Try all who wait for what moved. One that fails is done with; the rest get another turn,
-        and the event loop hears of the error."""
+        """Try all operations that wait for what moved. One that fails is removed; the rest get
+        another turn, and the event loop reports the error."""
         self._is_turn_asked = False
         moved, self._moved = self._moved, {}
         left = list(moved)

@@ -1,7 +1,7 @@
 """The small languages inside values: endpoints, voters, maps, selectors, and the checks of them.
 
 Each parser answers None for text that is not of its language, so a check is the same function and
-whoever uses a setting's value never finds a bad one. What several settings say together is not
+code that uses a setting's value never finds a bad one. What several settings say together is not
 decided here but in `moldau.broker.settings.listener`.
 """
 
