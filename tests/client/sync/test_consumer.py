@@ -632,7 +632,8 @@ def test_an_error_of_the_cluster_is_raised_as_it_is(bootstrap: str) -> None:
     ):
         consumer.commit()
     assert caught.value.context["setting"] == "group.id"
-    with pytest.raises(KafkaError), Consumer(bootstrap_servers="localhost:1"):
+    away = {"bootstrap.servers": "localhost:1", "start.timeout.ms": "100"}
+    with pytest.raises(KafkaError), Consumer(away):
         pass
 
 
