@@ -35,6 +35,7 @@ DEEP_FILES: Final = (
     "tests/client/consumer/test_real_racks.py",
     "tests/conformance/test_between_clients.py",
     "tests/conformance/test_directories.py",
+    "tests/conformance/test_faust.py",
     "tests/conformance/test_groups_on_disk.py",
     "tests/conformance/test_java_",
     "tests/conformance/test_kcat.py",

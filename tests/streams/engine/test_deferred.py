@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from moldau.streams import RecordFailed, Streams, TopologyError, dead_letter, retry, tumbling
+from moldau.streams import (
+    Context,
+    Record,
+    RecordFailed,
+    Streams,
+    StreamsError,
+    TopologyError,
+    dead_letter,
+    retry,
+    tumbling,
+)
 from moldau.streams.testing.driver import Driver
 
 
@@ -84,7 +94,7 @@ def test_an_async_failure_may_be_sent_to_a_dead_letter_topic() -> None:
     assert values(driver, "dead") == [0]
 
 
-def test_an_async_call_is_retried() -> None:
+def test_an_async_call_is_retried_after_its_pause() -> None:
     attempts = []
 
     async def flaky(value: int) -> int:
@@ -94,12 +104,77 @@ def test_an_async_call_is_retried() -> None:
         return value
 
     app = Streams("app")
-    app.stream("in", int).map_values(flaky, on_error=retry(2)).to("out")
+    app.stream("in", int).map_values(flaky, on_error=retry(2, backoff="1s")).to("out")
     driver = app.test()
 
     driver.pipe("in", 5)
+    driver.advance(999)
+    assert attempts == [5]
+    driver.advance(1)
+    assert attempts == [5, 5]
+    assert values(driver) == []
+    driver.advance(2000)
 
     assert values(driver) == [5]
+
+
+def test_the_other_async_calls_of_a_batch_are_made_once() -> None:
+    attempts = []
+
+    async def flaky(value: int) -> int:
+        attempts.append(value)
+        if value == 2 and attempts.count(2) < 2:
+            raise ConnectionError("not yet")
+        return value
+
+    app = Streams("app")
+    app.stream("in", int).map_values(flaky, on_error=retry(3, backoff="1s")).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [(None, value, 0) for value in (1, 2, 3)])
+    driver.advance(1000)
+
+    assert attempts == [1, 2, 3, 2]
+    assert values(driver) == [1, 2, 3]
+
+
+def test_a_batch_is_retried_after_its_pause() -> None:
+    attempts = []
+
+    def flaky(batch: list[int]) -> list[int]:
+        attempts.append(list(batch))
+        if len(attempts) < 3:
+            raise ConnectionError("not yet")
+        return batch
+
+    app = Streams("app")
+    policy = retry(2, backoff="1s", then="skip")
+    app.stream("in", int).map_batch(flaky, on_error=policy).to("out")
+    driver = app.test()
+
+    driver.pipe("in", 5)
+    assert attempts == [[5]]
+    driver.advance(1000)
+    driver.advance(1999)
+    assert attempts == [[5], [5]]
+    driver.advance(1)
+
+    assert values(driver) == [5]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_after_its_retries_a_batch_goes_by_the_rest_of_its_policy(times: int) -> None:
+    app = Streams("app", on_error=retry(times, backoff="1s", then=dead_letter("dead")))
+    app.stream("in", int).map_batch(lambda batch: [6 // value for value in batch]).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [(None, value, 0) for value in (1, 0, 2)])
+    for _ in range(times):
+        assert values(driver) == values(driver, "dead") == []
+        driver.advance(10_000)
+
+    assert values(driver) == [6, 3]
+    assert values(driver, "dead") == [0]
 
 
 @pytest.mark.parametrize("batch", [1, 7, 500])
@@ -166,3 +241,45 @@ def test_what_emits_by_the_clock_does_not_stand_before_an_async_step() -> None:
 
     with pytest.raises(TopologyError, match=r"put \.repartition"):
         app.plan()
+
+
+async def awaited(*_: Any) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda stream, table: stream.branch(awaited),
+        lambda stream, table: stream.flat_map_pairs(awaited),
+        lambda stream, table: stream.map_batch(awaited),
+        lambda stream, table: stream.join(table, awaited),
+        lambda stream, table: stream.group_by_key().reduce(awaited, name="n"),
+        lambda stream, table: stream.group_by_key().aggregate(0, awaited, name="n"),
+        lambda stream, table: stream.group_by_key().sum(awaited, name="n"),
+        lambda stream, table: stream.group_by_key().top_k(3, by=awaited, name="n"),
+        lambda stream, table: stream.group_by_key().cogroup(awaited).aggregate(0, name="n"),
+        lambda stream, table: table.map_values(awaited),
+        lambda stream, table: table.filter(awaited),
+        lambda stream, table: table.group_by(awaited),
+        lambda stream, table: stream.to(awaited),
+    ],
+)
+def test_an_async_function_is_rejected_where_nothing_awaits_it(build: Any) -> None:
+    app = Streams("app")
+
+    with pytest.raises(TopologyError, match="awaited is an async function"):
+        build(app.stream("in", int, key=str), app.table("rows", int, key=str))
+
+
+def test_an_operator_with_an_async_process_is_rejected() -> None:
+    class Waits:
+        def __init__(self, context: Context) -> None: ...
+
+        async def process(self, record: Record) -> None: ...
+
+    app = Streams("app")
+    app.stream("in", int).process(Waits, name="waits").to("out")
+
+    with pytest.raises(StreamsError, match="operator=waits: its process is an async function"):
+        app.test().pipe("in", 1)

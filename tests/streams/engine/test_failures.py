@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from moldau.streams import RecordFailed, Streams, dead_letter, retry, tumbling
+from moldau.streams import (
+    Context,
+    Record,
+    RecordFailed,
+    Stream,
+    Streams,
+    TopologyError,
+    dead_letter,
+    retry,
+    session,
+    sliding,
+    tumbling,
+)
 from moldau.streams.problems import OperatorFailed
 from moldau.streams.testing.driver import Driver
 
@@ -132,3 +147,108 @@ def test_late_and_skipped_records_are_counted() -> None:
     driver.pipe_bytes("in", b"poison", key=b"a", timestamp=60)
 
     assert driver.counters() == {"skipped": 1, "dead-lettered": 0, "late n": 1}
+
+
+class Strict:
+    """An operator that takes positive numbers only."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def process(self, record: Record) -> None:
+        positive(record.value)
+        self._context.forward(record)
+
+
+def positive(value: int, *_: object) -> int:
+    if value < 0:
+        raise ValueError("below 0")
+    return value
+
+
+Build = Callable[[Streams, "Stream[str, int]"], "Stream[Any, Any]"]
+
+
+def _cogroup(app: Streams, numbers: Stream[str, int]) -> Stream[Any, Any]:
+    grouped = numbers.group_by_key().cogroup(lambda total, value: total + positive(value))
+    return grouped.aggregate(0, name="n", on_error="skip").changes()
+
+
+def _global(app: Streams, numbers: Stream[str, int]) -> Stream[Any, Any]:
+    rows = app.global_table("rows", int, key=str)
+    return numbers.left_join(rows, lambda left, right: positive(left), on_error="skip")
+
+
+def _foreign_key(app: Streams, numbers: Stream[str, int]) -> Stream[Any, Any]:
+    rows = app.table("rows", int, key=str)
+    table = numbers.to_table(name="t")
+    on = {"on": lambda value: str(positive(value))}
+    return table.left_join(rows, lambda left, _: left, **on, name="j", on_error="skip").changes()
+
+
+FAILING: dict[str, Build] = {
+    "process": lambda app, numbers: numbers.process(Strict, name="strict", on_error="skip"),
+    "branch": lambda app, numbers: numbers.branch(
+        lambda value: positive(value) >= 0, on_error="skip"
+    )[0],
+    "aggregate": lambda app, numbers: (
+        numbers.group_by_key()
+        .aggregate(0, lambda total, value: total + positive(value), name="n", on_error="skip")
+        .changes()
+    ),
+    "windowed": lambda app, numbers: (
+        numbers.group_by_key()
+        .window(session("1m"))
+        .sum(positive, name="n", on_error="skip")
+        .changes()
+    ),
+    "cogroup": _cogroup,
+    "of a table": lambda app, numbers: (
+        numbers.to_table(name="t")
+        .group_by(lambda key, value: ("all", value))
+        .sum(positive, name="n", on_error="skip")
+        .changes()
+    ),
+    "stream-stream": lambda app, numbers: numbers.join(
+        numbers, positive, within="1s", name="j", on_error="skip"
+    ),
+    "outer": lambda app, numbers: numbers.outer_join(
+        numbers, positive, within="1s", name="j", on_error="skip"
+    ),
+    "stream-table": lambda app, numbers: numbers.left_join(
+        app.table("rows", int, key=str), positive, on_error="skip"
+    ),
+    "stream-global": _global,
+    "table-table": lambda app, numbers: (
+        numbers.to_table(name="t")
+        .left_join(app.table("rows", int, key=str), positive, on_error="skip")
+        .changes()
+    ),
+    "foreign key": _foreign_key,
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_each_operator_has_a_policy_of_its_own(name: str) -> None:
+    app = Streams("app", emit="every")
+    FAILING[name](app, app.stream("in", int, key=str)).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [("a", 1, 0), ("b", -1, 0), ("c", 2, 0)])
+
+    assert [record.value for record in driver.read("out")][-1] in (2, 3)
+    assert driver.counters()["skipped"] >= 1
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda stream: stream.group_by_key().count(name="n", retian="1h"),
+        lambda stream: stream.group_by_key().window(sliding("1s")).count(name="n", emits="close"),
+        lambda stream: stream.to_table(name="n", version="1h"),
+        lambda stream: stream.join(stream, withn="1s"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_rejected(build: Any) -> None:
+    with pytest.raises(TopologyError, match=r"it takes no \w+=\.\.\.; it takes "):
+        build(Streams("app").stream("in", int, key=str))

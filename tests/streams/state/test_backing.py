@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.streams.state.backing import MemoryBacking
+from moldau.streams.state.backing import MemoryBacking, first_numbers
 
 keys = st.binary(max_size=2)
 rows = st.lists(st.tuples(keys, st.none() | st.binary(max_size=2)))
@@ -41,3 +41,14 @@ def test_a_range_is_deleted_and_nothing_else(
     expected = {key: value for key, value in kept.items() if not first <= key < end}
     assert dict(backing.scan(b"", None)) == expected
     assert all(backing.get(key) == expected.get(key) for key in kept)
+
+
+@given(st.sets(st.integers(0, 2**62)))
+def test_the_first_numbers_of_rows_are_found(numbers: set[int]) -> None:
+    backing = MemoryBacking()
+    for number in numbers:
+        start = number.to_bytes(8, "big")
+        backing.write([(start + b"a", b""), (start + b"\xff\xff", b"")])
+    backing.write([(b"\xff", b"")])
+
+    assert first_numbers(backing, b"\xff") == numbers

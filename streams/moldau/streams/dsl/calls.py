@@ -7,14 +7,17 @@ from typing import Any
 
 from moldau.streams.dsl.inference import required_parameters
 from moldau.streams.plan import operations as op
-from moldau.streams.plan.functions import Call
+from moldau.streams.plan.functions import Call, name_of
 from moldau.streams.problems import TopologyError
 
 NO_TYPE: Any = object()
 
 
-def call_of(function: Callable[..., Any], operator: str) -> Call:
-    """A function of the value, or of key and value if it requires two arguments."""
+def call_of(function: Callable[..., Any], operator: str, *, awaits: bool = False) -> Call:
+    """A function of the value, or of key and value if it requires two arguments.
+
+    TopologyError for an async function, unless the operator `awaits` it.
+    """
     if not callable(function):
         raise TopologyError(f"{operator}: expected a function, got {function!r:.80}")
     required = required_parameters(function)
@@ -23,14 +26,29 @@ def call_of(function: Callable[..., Any], operator: str) -> Call:
             f"{operator}: {function!r:.80} requires {required} arguments; "
             "it is called with the value, or with key and value"
         )
+    if not awaits:
+        check_sync(operator, function)
     return Call(function, takes_key=required == 2)
 
 
-def pair_call_of(function: Callable[..., Any], operator: str) -> Call:
-    """A function of key and value."""
+def pair_call_of(function: Callable[..., Any], operator: str, *, awaits: bool = False) -> Call:
+    """A function of key and value. TopologyError as `call_of`."""
     if not callable(function):
         raise TopologyError(f"{operator}: expected a function, got {function!r:.80}")
+    if not awaits:
+        check_sync(operator, function)
     return Call(function, takes_key=True)
+
+
+def check_sync(operator: str, *functions: Callable[..., Any] | None) -> None:
+    """TopologyError if one of them is async: nothing would await it."""
+    for function in functions:
+        if function is not None and Call(function).is_async:
+            raise TopologyError(
+                f"{operator}: {name_of(function)} is an async function, which {operator} does not "
+                "await; await it before, in map, map_values, flat_map, filter, filter_not, peek or "
+                "select_key"
+            )
 
 
 def stateless(what: str, call: Call, operation: op.Operation) -> op.Operation:

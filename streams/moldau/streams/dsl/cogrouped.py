@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack
 
 from moldau.streams.dsl import foldings
+from moldau.streams.dsl.calls import check_sync
 from moldau.streams.dsl.inference import required_parameters
 from moldau.streams.dsl.joins import settle_key, unified_key
 from moldau.streams.dsl.node import Node
@@ -115,6 +116,7 @@ def _without_nulls(graph: Graph, step: Step) -> Step:
 
 
 def _dispatch(adders: list[Adder]) -> Adder:
+    check_sync("cogroup", *adders)
     calls = [adder if required_parameters(adder) > 2 else _without_key(adder) for adder in adders]
 
     def add(so_far: Any, key: Any, tagged: tuple[int, Any]) -> Any:

@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
+from moldau.streams.dsl.calls import check_sync
 from moldau.streams.dsl.inference import required_parameters, result_type
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.problems import TopologyError
@@ -67,6 +68,7 @@ def mean(of: Call | None) -> Folding:
 
 
 def reduce(function: Callable[..., Any], remove: Callable[..., Any] | None = None) -> Folding:
+    check_sync("reduce", function, remove)
     functions = [("fold", function)]
     if remove is not None:
         functions.append(("unfold", remove))
@@ -86,6 +88,7 @@ def aggregate(
     remove: Callable[..., Any] | None,
     merge: Callable[..., Any] | None,
 ) -> Folding:
+    check_sync("aggregate", add, remove, merge, initial if callable(initial) else None)
     functions: list[tuple[str, Callable[..., Any]]] = [
         ("initial", _factory(initial)),
         ("fold", add),
@@ -143,6 +146,7 @@ def top_k(k: int, by: Callable[[Any], Any] | None) -> Folding:
     """The `k` largest values, largest first; of equal ones the earlier."""
     if k < 1:
         raise TopologyError(f"top_k: k={k} must be at least 1")
+    check_sync("top_k", by)
 
     def added(old: list[Any], item: Any) -> list[Any]:
         return heapq.nlargest(k, [*old, item], key=by)

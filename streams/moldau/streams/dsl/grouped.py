@@ -199,7 +199,14 @@ class Grouped(Node, Generic[K, V]):
             store = store_of(claimed, StoreKind.KEY_VALUE, types, options)
             operation = op.Aggregate(store, folding, emit_of(self._graph, options, folding.name))
             key = types[0]
-        added = parent._added(claimed, operation, key=key, value=types[1], is_table=True)
+        added = parent._added(
+            claimed,
+            operation,
+            key=key,
+            value=types[1],
+            is_table=True,
+            on_error=options.get("on_error"),
+        )
         return Table(self._graph, added)
 
 

@@ -86,4 +86,7 @@ class GroupedTable(Node):
         types = (parent._step.key_type, options.get("type", kind))
         store = store_of(claimed, StoreKind.KEY_VALUE, types, options)
         operation = op.TableAggregate(store, folding, emit_of(self._graph, options, folding.name))
-        return Table(self._graph, parent._added(claimed, operation, value=types[1], is_table=True))
+        added = parent._added(
+            claimed, operation, value=types[1], is_table=True, on_error=options.get("on_error")
+        )
+        return Table(self._graph, added)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from moldau.streams.dsl.calls import call_of
+from moldau.streams.dsl.calls import call_of, check_sync
 from moldau.streams.dsl.inference import required_parameters, result_type
 from moldau.streams.dsl.node import Node
 from moldau.streams.durations import Duration, milliseconds
@@ -24,6 +24,7 @@ from moldau.streams.plan.operations import (
     ToTable,
 )
 from moldau.streams.plan.plan import GlobalTable
+from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.compound import held_codec, list_codec, waiting_key_codec
@@ -58,6 +59,7 @@ def join_call(function: Joiner | None, operator: str) -> Call:
         raise TopologyError(
             f"{operator}: {function!r:.80} requires {required} arguments, not 2 or 3"
         )
+    check_sync(operator, function)
     return Call(function, takes_key=required == 3)
 
 
@@ -282,6 +284,14 @@ def settle_key(graph: Graph, step: Step, key: Any) -> Step:
         step = replace(step, key_type=key)
         graph.steps[step.name] = step
     return step
+
+
+def failing(graph: Graph, step: Step, on_error: Policy | str | None) -> Step:
+    """The step with a policy of its own, if one is given."""
+    if on_error is None:
+        return step
+    graph.steps[step.name] = replace(step, on_error=policy(on_error))
+    return graph.steps[step.name]
 
 
 def _twin(graph: Graph, step: Step) -> Step:

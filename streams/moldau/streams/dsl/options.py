@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.operations import Emit
+from moldau.streams.plan.policies import Policy
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import key_codec, stored_codec
 from moldau.streams.state.spec import StoreKind, StoreSpec
@@ -16,7 +18,8 @@ class TableOptions(TypedDict, total=False):
     """`emit`: "commit" (the last update of each key at a commit), "every", and for windows "close".
     `logged` False keeps no changelog: the state is lost with the machine. `retain` keeps windows
     for queries. `config` has settings of the changelog topic. `versioned` keeps the
-    history of each key for so long (to_table). `type` is that of the values."""
+    history of each key for so long (to_table). `type` is that of the values. `on_error` is the
+    policy for records that fail in the aggregate."""
 
     emit: Literal["commit", "every", "close"]
     logged: bool
@@ -24,6 +27,25 @@ class TableOptions(TypedDict, total=False):
     config: dict[str, str]
     type: Any
     versioned: Duration
+    on_error: Policy | str | None
+
+
+class JoinOptions(TypedDict, total=False):
+    """`key` chooses the row of a global table, `grace` waits for late rows of a versioned table,
+    `name` names the join's stores and topics, `on_error` is the policy for records that fail."""
+
+    key: Callable[..., Any] | None
+    grace: Duration | None
+    name: str | None
+    on_error: Policy | str | None
+
+
+def check_options(operator: str, given: Mapping[str, Any], known: type) -> None:
+    """TopologyError for an option that does not exist: a misspelt one must not be left out."""
+    unknown = sorted(set(given) - set(known.__annotations__))
+    if unknown:
+        names = ", ".join(sorted(known.__annotations__))
+        raise TopologyError(f"{operator}: it takes no {unknown[0]}=...; it takes {names}")
 
 
 def store_of(
@@ -37,6 +59,7 @@ def store_of(
 ) -> StoreSpec:
     """The store of a table. Windows are retained at least as long as they accept records."""
     key, value = types
+    check_options(name, options, TableOptions)
     if "versioned" in options:
         if kind is not StoreKind.KEY_VALUE:
             raise TopologyError(f"{name}: versioned=... is for tables without windows")

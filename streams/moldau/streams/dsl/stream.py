@@ -7,12 +7,18 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar, Unpack
 
 from moldau.streams.dsl import joins
-from moldau.streams.dsl.calls import NO_TYPE, call_of, pair_call_of, stateless
+from moldau.streams.dsl.calls import NO_TYPE, call_of, check_sync, pair_call_of, stateless
 from moldau.streams.dsl.grouped import Grouped
 from moldau.streams.dsl.inference import element_type, pair_types, result_type
 from moldau.streams.dsl.joins import GlobalRows, Joiner
 from moldau.streams.dsl.node import Node
-from moldau.streams.dsl.options import TableOptions, emit_of, store_of
+from moldau.streams.dsl.options import (
+    JoinOptions,
+    TableOptions,
+    check_options,
+    emit_of,
+    store_of,
+)
 from moldau.streams.dsl.stores import StateStore
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration
@@ -48,7 +54,7 @@ class Stream(Node, Generic[K, V]):
         on_error: ErrorPolicy = None,
     ) -> Stream[K2, V2]:
         """Make another key and value: function(key, value) -> (key, value)."""
-        call = pair_call_of(function, "map")
+        call = pair_call_of(function, "map", awaits=True)
         kinds = pair_types(result_type(call, self._step.key_type, self._step.value_type))
         return Stream(
             self._graph,
@@ -69,7 +75,7 @@ class Stream(Node, Generic[K, V]):
         on_error: ErrorPolicy = None,
     ) -> Stream[K, V2]:
         """Make another value of each; the key stays."""
-        call = call_of(function, "map_values")
+        call = call_of(function, "map_values", awaits=True)
         kind = self._result(call) if type is None else type
         name = f"map_values({call})"
         return Stream(
@@ -90,7 +96,7 @@ class Stream(Node, Generic[K, V]):
         on_error: ErrorPolicy = None,
     ) -> Stream[K, V2]:
         """Make any number of values of each, under the same key."""
-        call = call_of(function, "flat_map")
+        call = call_of(function, "flat_map", awaits=True)
         kind = element_type(self._result(call)) if type is None else type
         name = f"flat_map({call})"
         return Stream(
@@ -133,6 +139,7 @@ class Stream(Node, Generic[K, V]):
         list or an array. The result must not depend on how records are cut into batches."""
         if not callable(function):
             raise TopologyError(f"map_batch: expected a function, got {function!r:.80}")
+        check_sync("map_batch", function)
         call = Call(function)
         kind = element_type(self._result(call)) if type is None else type
         name = f"map_batch({call})"
@@ -144,7 +151,7 @@ class Stream(Node, Generic[K, V]):
         self, predicate: Mapper[V, object, K], *, on_error: ErrorPolicy = None
     ) -> Stream[K, V]:
         """Keep the records for which the predicate holds."""
-        call = call_of(predicate, "filter")
+        call = call_of(predicate, "filter", awaits=True)
         step = self._added(
             f"filter({call})", stateless("filter", call, op.Filter(call)), on_error=on_error
         )
@@ -154,25 +161,27 @@ class Stream(Node, Generic[K, V]):
         self, predicate: Mapper[V, object, K], *, on_error: ErrorPolicy = None
     ) -> Stream[K, V]:
         """Keep the records for which the predicate does not hold."""
-        call = call_of(predicate, "filter_not")
+        call = call_of(predicate, "filter_not", awaits=True)
         operation = stateless("filter_not", call, op.Filter(call, is_negated=True))
         return Stream(self._graph, self._added(f"filter_not({call})", operation, on_error=on_error))
 
     def peek(self, function: Mapper[V, object, K], *, on_error: ErrorPolicy = None) -> Stream[K, V]:
         """Call a function on each record, and pass the record on."""
-        call = call_of(function, "peek")
+        call = call_of(function, "peek", awaits=True)
         step = self._added(
             f"peek({call})", stateless("peek", call, op.Peek(call)), on_error=on_error
         )
         return Stream(self._graph, step)
 
-    def branch(self, *predicates: Mapper[V, object, K]) -> list[Stream[K, V]]:
+    def branch(
+        self, *predicates: Mapper[V, object, K], on_error: ErrorPolicy = None
+    ) -> list[Stream[K, V]]:
         """Send each record to the stream of the first predicate that holds. The last stream has the
         rest."""
         calls = tuple(call_of(each, "branch") for each in predicates)
         if not calls:
             raise TopologyError("branch: give at least one predicate")
-        step = self._added("branch", op.Branch(calls))
+        step = self._added("branch", op.Branch(calls), on_error=on_error)
         node = Node(self._graph, step)
         return [
             Stream(self._graph, node._added(f"{step.name}[{index}]", op.Arm(index)))
@@ -198,7 +207,7 @@ class Stream(Node, Generic[K, V]):
         self, function: Mapper[V, K2, K], *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Stream[K2, V]:
         """Give each record another key. State that follows is in the partition of the new key."""
-        call = call_of(function, "select_key")
+        call = call_of(function, "select_key", awaits=True)
         kind = self._result(call) if type is None else type
         name = f"select_key({call})"
         return Stream(
@@ -216,6 +225,7 @@ class Stream(Node, Generic[K, V]):
         stores: Sequence[StateStore] = (),
         key: Any = NO_TYPE,
         type: Any = Any,
+        on_error: ErrorPolicy = None,
     ) -> Stream[Any, Any]:
         """Pass records to an operator of your own: make(context) has process(record).
 
@@ -232,7 +242,7 @@ class Stream(Node, Generic[K, V]):
         parent = Node(self._graph, self._partitioned(name)) if stores and name else self
         operation = op.Process(make, claimed)
         label = name or f"process({name_of(make)})"
-        step = parent._added(label, operation, key=key, value=type)
+        step = parent._added(label, operation, key=key, value=type, on_error=on_error)
         return Stream(self._graph, step)
 
     def repartition(
@@ -273,9 +283,7 @@ class Stream(Node, Generic[K, V]):
         function: Joiner | None = None,
         *,
         within: JoinWindows | Duration | None = None,
-        key: Callable[..., Any] | None = None,
-        grace: Duration | None = None,
-        name: str | None = None,
+        **options: Unpack[JoinOptions],
     ) -> Stream[K, Any]:
         """Join records with those of a stream that are close in time, or with rows of a table.
 
@@ -283,7 +291,7 @@ class Stream(Node, Generic[K, V]):
         given. `within` is for streams, `key` chooses the row of a global table. A versioned table
         is looked up as of the record's time; `grace` waits for rows that come late.
         """
-        return self._joined(JoinKind.INNER, other, function, (within, key, grace, name))
+        return self._joined(JoinKind.INNER, other, function, within, options)
 
     def left_join(
         self,
@@ -291,12 +299,10 @@ class Stream(Node, Generic[K, V]):
         function: Joiner | None = None,
         *,
         within: JoinWindows | Duration | None = None,
-        key: Callable[..., Any] | None = None,
-        grace: Duration | None = None,
-        name: str | None = None,
+        **options: Unpack[JoinOptions],
     ) -> Stream[K, Any]:
         """As `join`; a record that finds none comes out with None on the right."""
-        return self._joined(JoinKind.LEFT, other, function, (within, key, grace, name))
+        return self._joined(JoinKind.LEFT, other, function, within, options)
 
     def outer_join(
         self,
@@ -305,36 +311,47 @@ class Stream(Node, Generic[K, V]):
         *,
         within: JoinWindows | Duration,
         name: str | None = None,
+        on_error: ErrorPolicy = None,
     ) -> Stream[K, Any]:
         """As `join` of two streams; records of both sides that find none come out with None."""
-        return self._joined(JoinKind.OUTER, other, function, (within, None, None, name))
+        options = JoinOptions(name=name, on_error=on_error)
+        return self._joined(JoinKind.OUTER, other, function, within, options)
 
     def _joined(
         self,
         kind: JoinKind,
         other: Stream[Any, Any] | Table[Any, Any] | GlobalRows,
         function: Joiner | None,
-        how: tuple[
-            JoinWindows | Duration | None,
-            Callable[..., Any] | None,
-            Duration | None,
-            str | None,
-        ],
+        span: JoinWindows | Duration | None,
+        options: JoinOptions,
     ) -> Stream[K, Any]:
-        span, key, grace, name = how
         operator = "join" if kind is JoinKind.INNER else f"{kind.value}_join"
+        check_options(operator, options, JoinOptions)
+        step = self._join_step((kind, operator), other, function, span, options)
+        return Stream(self._graph, joins.failing(self._graph, step, options.get("on_error")))
+
+    def _join_step(
+        self,
+        how: tuple[JoinKind, str],
+        other: Stream[Any, Any] | Table[Any, Any] | GlobalRows,
+        function: Joiner | None,
+        span: JoinWindows | Duration | None,
+        options: JoinOptions,
+    ) -> Step:
+        kind, operator = how
+        key, grace, name = options.get("key"), options.get("grace"), options.get("name")
         if isinstance(other, GlobalRows):
-            return Stream(self._graph, joins.join_global(self, other, kind, function, key))
-        graph = joins.same_app((self, other), operator)
+            return joins.join_global(self, other, kind, function, key)
+        joins.same_app((self, other), operator)
         if key is not None:
             raise TopologyError(f"{operator}: key=... is for global tables; use select_key before")
         if isinstance(other, Table):
             if span is not None:
                 raise TopologyError(f"{operator}: within=... is for two streams, not for a table")
-            return Stream(graph, joins.join_table((self, other), kind, function, name, grace))
+            return joins.join_table((self, other), kind, function, name, grace)
         if grace is not None:
             raise TopologyError(f"{operator}: for two streams write within=within(..., grace=...)")
-        return Stream(graph, joins.join_streams((self, other), kind, function, span, name))
+        return joins.join_streams((self, other), kind, function, span, name)
 
     def to(
         self,
@@ -366,7 +383,8 @@ class Stream(Node, Generic[K, V]):
         types = (step.key_type, options.get("type", step.value_type))
         store = store_of(claimed, StoreKind.KEY_VALUE, types, options)
         operation = op.ToTable(store, emit_of(self._graph, options, "to_table"))
-        return Table(self._graph, parent._added(claimed, operation, is_table=True))
+        added = parent._added(claimed, operation, is_table=True, on_error=options.get("on_error"))
+        return Table(self._graph, added)
 
     def _result(self, call: Call) -> Any:
         return result_type(call, self._step.key_type, self._step.value_type)

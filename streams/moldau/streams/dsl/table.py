@@ -76,12 +76,13 @@ class Table(Node, Generic[K, V]):
         *,
         on: Callable[..., Any] | None = None,
         name: str | None = None,
+        on_error: ErrorPolicy = None,
     ) -> Table[K, Any]:
         """Join the rows of two tables by key. A result follows each update of either.
 
         `on` makes a foreign key of a row: the key of a row of the other table. That needs a name.
         """
-        return self._joined(JoinKind.INNER, other, function, (on, name))
+        return self._joined(JoinKind.INNER, other, function, (on, name), on_error)
 
     def left_join(
         self,
@@ -90,13 +91,20 @@ class Table(Node, Generic[K, V]):
         *,
         on: Callable[..., Any] | None = None,
         name: str | None = None,
+        on_error: ErrorPolicy = None,
     ) -> Table[K, Any]:
         """As `join`; rows without one in the other table are joined with None."""
-        return self._joined(JoinKind.LEFT, other, function, (on, name))
+        return self._joined(JoinKind.LEFT, other, function, (on, name), on_error)
 
-    def outer_join(self, other: Table[Any, Any], function: Joiner | None = None) -> Table[K, Any]:
+    def outer_join(
+        self,
+        other: Table[Any, Any],
+        function: Joiner | None = None,
+        *,
+        on_error: ErrorPolicy = None,
+    ) -> Table[K, Any]:
         """As `join`; rows of both tables without a partner are joined with None."""
-        return self._joined(JoinKind.OUTER, other, function, (None, None))
+        return self._joined(JoinKind.OUTER, other, function, (None, None), on_error)
 
     def _joined(
         self,
@@ -104,12 +112,16 @@ class Table(Node, Generic[K, V]):
         other: Table[Any, Any],
         function: Joiner | None,
         how: tuple[Callable[..., Any] | None, str | None],
+        on_error: ErrorPolicy,
     ) -> Table[K, Any]:
         on, name = how
         graph = joins.same_app((self, other), "join")
         if on is None:
-            return Table(graph, joins.join_tables((self, other), kind, function))
-        return Table(graph, join_by_foreign_key((self, other), kind, (on, function), name))
+            step = joins.join_tables((self, other), kind, function)
+        else:
+            step = join_by_foreign_key((self, other), kind, (on, function), name)
+            joins.failing(graph, graph.steps[f"{step.name}-subscribe"], on_error)
+        return Table(graph, joins.failing(graph, step, on_error))
 
     def late(self) -> Stream[Any, Any]:
         """The records that came too late for a window, as they were."""

@@ -214,7 +214,7 @@ def _delayed_lookup(around: Surroundings, step: Step) -> Part:
 
 def _map_batch(around: Surroundings, step: Step) -> Part:
     assert isinstance(step.operation, op.MapBatch)
-    return MapBatchPart(step.operation, step.name)
+    return MapBatchPart(step.operation, step.name, step.on_error or around.program.on_error)
 
 
 def _async_step(around: Surroundings, step: Step) -> Part:

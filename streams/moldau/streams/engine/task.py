@@ -244,8 +244,8 @@ class Task:
             self._failures.settle(operator, chosen.topic, chunk, index, error)
 
         for part in self.network.deferred:
-            self._calls += part.begin()
-            if not part.finish(on_error):
+            self._calls += part.begin(now_ms)
+            if not part.finish(on_error, now_ms):
                 return 0
         self._unfinished = None
         return self._advance(chosen, unfinished.stop, unfinished.failure, now_ms)

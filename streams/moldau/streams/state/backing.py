@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from struct import Struct
+from typing import Final, Protocol
+
+_NUMBER: Final = Struct(">Q")
 
 Row = tuple[bytes, bytes | None]
 
@@ -62,6 +65,17 @@ class PrefixedBacking:
 
     def delete_range(self, first: bytes, end: bytes) -> None:
         self._backing.delete_range(self._prefix + first, self._prefix + end)
+
+
+def first_numbers(backing: Backing, end: bytes) -> set[int]:
+    """The different numbers of 8 bytes that rows before `end` begin with: one seek for each."""
+    found: set[int] = set()
+    first = b""
+    while (row := next(iter(backing.scan(first, end)), None)) is not None:
+        number: int = _NUMBER.unpack_from(row[0])[0]
+        found.add(number)
+        first = _NUMBER.pack(number + 1)
+    return found
 
 
 def first_rows(

@@ -22,7 +22,7 @@ from typing import Any
 
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.serdes.windowed import START_AND_SEQUENCE
-from moldau.streams.state.backing import Backing, Row
+from moldau.streams.state.backing import Backing, Row, first_numbers
 from moldau.streams.state.changes import Changes
 from moldau.streams.state.keyvalue import KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
@@ -128,12 +128,7 @@ class RecordStore:
 
     def _stored_slices(self) -> set[int]:
         if self._stored is None:
-            self._stored = set()
-            first = b""
-            while (row := next(iter(self._backing.scan(first, _CLOCK_ROW)), None)) is not None:
-                at: int = _SLICE.unpack_from(row[0])[0]
-                self._stored.add(at)
-                first = _SLICE.pack(at + 1)
+            self._stored = first_numbers(self._backing, _CLOCK_ROW)
         return self._stored
 
     def _read(self, at: int, part: Slice, name: Any) -> list[Timed]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.agenda import Agenda
-from moldau.streams.state.backing import Backing, PrefixedBacking, Row, first_rows
+from moldau.streams.state.backing import Backing, PrefixedBacking, Row, first_numbers, first_rows
 from moldau.streams.state.changes import Changes
 from moldau.streams.state.keyvalue import KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
@@ -173,13 +173,7 @@ class SessionStore:
     def _stored_slices(self) -> set[int]:
         """Those that have rows below."""
         if self._stored is None:
-            self._stored = set()
-            first = b""
-            last = bytes([_TIMES])
-            while (row := next(iter(self._backing.scan(first, last)), None)) is not None:
-                at: int = _SLICE.unpack_from(row[0])[0]
-                self._stored.add(at)
-                first = _SLICE.pack(at + 1)
+            self._stored = first_numbers(self._backing, bytes([_TIMES]))
         return self._stored
 
     def items(self) -> Iterator[Found]:

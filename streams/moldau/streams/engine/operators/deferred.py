@@ -2,7 +2,8 @@
 
 Records wait until the batch that a task runs has passed the operators before; then all are called
 for, and come out in the order they went in. The task goes on only when that is done, so that its
-positions never pass a record that is not.
+positions never pass a record that is not. A call that fails is made again as its policy says; the
+others of the batch wait for it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ class Deferred:
     index: int
     result: Any = None
     error: Exception | None = None
+    is_begun: bool = False
     is_done: bool = False
     attempts: int = 0
+    due_ms: int | None = None
+    """When it is called for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,10 @@ OnError = Callable[[str, int, Exception], None]
 class DeferredPart(Part):
     """The network sets `index`, which tells the input record that is being run."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, policy: Policy) -> None:
         super().__init__()
         self.name = name
+        self._policy = policy
         self.index: Callable[[], int] = lambda: 0
         self.rows: list[Deferred] = []
 
@@ -64,13 +69,29 @@ class DeferredPart(Part):
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         self.rows.append(Deferred(key, value, time, headers, self.index()))
 
-    def begin(self) -> list[AsyncCall]:
+    def begin(self, now_ms: int) -> list[AsyncCall]:
         """Call for what waits. What is returned must be awaited before `finish`."""
+        for row in self.rows:
+            if row.due_ms is not None and row.due_ms <= now_ms:
+                row.due_ms, row.error, row.is_done, row.is_begun = None, None, False, False
+        return self._call_for([row for row in self.rows if not row.is_done])
+
+    def _call_for(self, rows: Sequence[Deferred]) -> list[AsyncCall]:
         raise AssertionError(f"{type(self).__name__} calls nothing")
 
-    def finish(self, on_error: OnError) -> bool:
+    def _plan_attempts(self, now_ms: int) -> None:
+        """Notes when what has failed is tried again."""
+        for row in self.rows:
+            if row.error is None or row.due_ms is not None:
+                continue
+            if row.attempts < self._policy.retries:
+                row.due_ms = now_ms + self._policy.backoff_ms * 2**row.attempts
+                row.attempts += 1
+
+    def finish(self, on_error: OnError, now_ms: int) -> bool:
         """Pass on what is done, in order; False while something is not."""
-        if not all(row.is_done for row in self.rows):
+        self._plan_attempts(now_ms)
+        if not all(row.is_done and row.due_ms is None for row in self.rows):
             return False
         rows, self.rows = self.rows, []
         for row in rows:
@@ -87,24 +108,23 @@ class DeferredPart(Part):
 class MapBatchPart(DeferredPart):
     """Calls a function with the values of a batch; it returns as many."""
 
-    def __init__(self, operation: MapBatch, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, operation: MapBatch, name: str, policy: Policy) -> None:
+        super().__init__(name, policy)
         self._function = operation.function
 
-    def begin(self) -> list[AsyncCall]:
-        waiting = [row for row in self.rows if not row.is_done]
-        if not waiting:
+    def _call_for(self, rows: Sequence[Deferred]) -> list[AsyncCall]:
+        if not rows:
             return []
         try:
-            results = self._called([row.value for row in waiting])
+            results = self._called([row.value for row in rows])
         except Exception as error:
-            if len(waiting) == 1:
-                waiting[0].error, waiting[0].is_done = error, True
+            if len(rows) == 1:
+                rows[0].error, rows[0].is_done = error, True
                 return []
-            for row in waiting:
+            for row in rows:
                 self._call_alone(row)
             return []
-        for row, result in zip(waiting, results, strict=True):
+        for row, result in zip(rows, results, strict=True):
             row.result, row.is_done = result, True
         return []
 
@@ -131,21 +151,13 @@ class AsyncPart(DeferredPart):
     """Calls an async function for each record; the calls of a batch run at the same time."""
 
     def __init__(self, operation: AsyncStep, name: str, policy: Policy) -> None:
-        super().__init__(name)
+        super().__init__(name, policy)
         self._operation = operation
-        self._retries = policy.retries
-        self._started: set[int] = set()
 
-    def begin(self) -> list[AsyncCall]:
-        calls = []
-        for row in self.rows:
-            if row.is_done and row.error is not None and row.attempts < self._retries:
-                row.attempts += 1
-                row.error, row.is_done = None, False
-                calls.append(self._call(row))
-            elif not row.is_done and id(row) not in self._started:
-                self._started.add(id(row))
-                calls.append(self._call(row))
+    def _call_for(self, rows: Sequence[Deferred]) -> list[AsyncCall]:
+        calls = [self._call(row) for row in rows if not row.is_begun]
+        for row in rows:
+            row.is_begun = True
         return calls
 
     def _call(self, row: Deferred) -> AsyncCall:
@@ -153,12 +165,6 @@ class AsyncPart(DeferredPart):
         if self._operation.call.takes_key:
             return AsyncCall(function(row.key, row.value), row)
         return AsyncCall(function(row.value), row)
-
-    def finish(self, on_error: OnError) -> bool:
-        if not super().finish(on_error):
-            return False
-        self._started.clear()
-        return True
 
     def _pass_on(self, row: Deferred) -> None:
         key, value, result = row.key, row.value, row.result

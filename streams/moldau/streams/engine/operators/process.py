@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from inspect import iscoroutinefunction
 from typing import Any, Literal
 
 from moldau.streams.durations import Duration, milliseconds
@@ -141,7 +142,13 @@ class ProcessPart(Part):
         return self._on_record
 
     def start(self) -> None:
-        self._process = self._make(self._context).process
+        made = self._make(self._context)
+        if iscoroutinefunction(made.process):
+            raise StreamsError(
+                f"operator={self._context.name}: its process is an async function, which nothing "
+                "awaits: await before, in map_values, flat_map or another operator"
+            )
+        self._process = made.process
 
     def timers(self, by: str) -> list[Timer]:
         return self._timers[by]

@@ -130,13 +130,17 @@ class SuppressPart(Part):
         ):
             if not operation.emits_when_full:
                 raise BufferFull(
-                    f"operator={self._name}: it holds {self._count} records, "
-                    f"{self._bytes} bytes, more than it may; raise max_records or max_bytes, "
-                    'or set when_full="emit"'
+                    f"operator={self._name}: it holds {self._held_in_words()}, more than it may; "
+                    'raise max_records or max_bytes, or use until_time(..., when_full="emit")'
                 )
             first = self._due.first()
             assert first is not None, "what is held is due some time"
             self._emit_first()
+
+    def _held_in_words(self) -> str:
+        if self._operation.bytes_max is None:
+            return f"{self._count} records"
+        return f"{self._count} records, {self._bytes} bytes"
 
     def advance(self, time: int) -> None:
         super().advance(time)
