@@ -34,7 +34,7 @@ def revenue_in_topic(bootstrap: str) -> dict[int, int]:
         partitions = consumer.partitions(REVENUE)
         ends = consumer.end_offsets(partitions)
         consumer.assign(partitions)
-        while any((consumer.position(*where) or 0) < end for where, end in ends.items()):
+        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
             for part in consumer.poll(1.0):
                 for record in part.records:
                     minute = json.loads(record.value)

@@ -254,7 +254,7 @@ async def read_group_log(bootstrap: str, group: str, topic: str) -> GroupLog:
         consumer.assign([where])
         await consumer.seek_to_beginning()
         end = (await consumer.end_offsets([where]))[where]
-        while (consumer.position(*where) or 0) < end:
+        while (consumer.position(where) or 0) < end:
             for part in await consumer.poll(1.0):
                 for record in part.records:
                     assert record.key is not None
@@ -270,7 +270,7 @@ async def read_epoch_ends(bootstrap: str, topic: str) -> dict[tuple[int, int], i
         consumer.assign(wheres)
         await consumer.seek_to_beginning()
         offsets = await consumer.end_offsets(wheres)
-        while any((consumer.position(*each) or 0) < offsets[each] for each in wheres):
+        while any((consumer.position(each) or 0) < offsets[each] for each in wheres):
             # One by one: a part names the epoch of its last record.
             for part in await consumer.poll(1.0, max_records=1):
                 last = part.records[-1]

@@ -51,7 +51,7 @@ def test_our_consumer(cluster: Cluster) -> None:
         consumer.assign([place])
 
         def read() -> list[bytes]:
-            consumer.seek("ours", 0, 0)
+            consumer.seek(("ours", 0), 0)
             found: list[bytes] = []
             while len(found) < COUNT:
                 parts = consumer.poll(60.0)

@@ -136,7 +136,7 @@ def test_rows_become_records(
     assert values_of(reader(spark, moldau_broker, moldau_topic).load()) == list(range(1000))
     with Consumer(bootstrap_servers=moldau_broker.bootstrap_servers) as consumer:
         consumer.assign([(moldau_topic, 1)])
-        consumer.seek(moldau_topic, 1, 0)
+        consumer.seek((moldau_topic, 1), 0)
         record = consumer.poll(10)[0].records[0]
     assert int(record.value) % 2 == 1
     assert [name for name, _ in record.headers] == ["h"]

@@ -96,10 +96,10 @@ def _offsets(broker: SyncEmbeddedBroker, topic: str) -> list[int]:
     """Which offsets of partition 0 there still are."""
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         consumer.assign([(topic, 0)])
-        consumer.seek(topic, 0, 0)
+        consumer.seek((topic, 0), 0)
         end = consumer.end_offsets([(topic, 0)])[TopicPartition(topic, 0)]
         found: list[int] = []
-        while (consumer.position(topic, 0) or 0) < end:
+        while (consumer.position((topic, 0)) or 0) < end:
             found += [each.offset for part in consumer.poll(1.0) for each in part.records]
     return found
 

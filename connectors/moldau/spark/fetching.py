@@ -79,7 +79,7 @@ def _records(
             count = bisect_left(part.offsets, wanted.end)
             if count:
                 yield Part(part, count)
-        reached = consumer.position(*wanted.where)
+        reached = consumer.position(wanted.where)
         if reached is not None and reached > position:
             position, heard_at = reached, clock.monotonic()
         elif is_late:
@@ -96,8 +96,8 @@ def _placed(settings: Mapping[str, str], where: TopicPartition, position: int) -
     if len(others) == len(consumer.assignment):
         consumer.assign([*others[1 - _KEPT :], where])
     consumer.resume([where])
-    if consumer.position(*where) != position:
-        consumer.seek(where.topic, where.partition, position)
+    if consumer.position(where) != position:
+        consumer.seek(where, position)
     return consumer
 
 
@@ -139,5 +139,5 @@ def _after_loss(
     topic, partition = wanted.where
     first = consumer.beginning_offsets([wanted.where])[wanted.where]
     position = min(max(first, wanted.start), wanted.end)
-    consumer.seek(topic, partition, position)
+    consumer.seek((topic, partition), position)
     return position

@@ -60,7 +60,7 @@ def test_a_time_before_1970_is_not_taken_for_an_end_of_the_log() -> None:
                 with pytest.raises(ValueError, match="since 1970"):
                     await reader.offsets_for_times({T0: at})
             await reader.seek_to_time(0)
-            assert reader.position("t", 0) == 0
+            assert reader.position(("t", 0)) == 0
 
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 10)

@@ -97,7 +97,7 @@ def test_records_that_cannot_be_deserialized_are_an_error_of_their_partition_alo
         found: list[PartitionRecords] = []
         (first,) = await reader.poll(1.0, partitions=[T0])
         assert [each.value for each in first.records] == [b"%d" % number for number in range(5)]
-        reader.seek(*T1, 6)
+        reader.seek(T1, 6)
         while sum(len(part.records) for part in found) < 14:
             found += await reader.poll(1.0, partitions=[T1])
         with pytest.raises(DeserializationFailed):

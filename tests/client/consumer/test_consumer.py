@@ -120,9 +120,9 @@ def test_places_to_begin() -> None:
                 await seek
                 part = (await reader.poll(5.0, max_records=1))[0]
                 firsts.append(part.records[0].offset)
-                assert reader.position("t", 0) == part.records[0].offset + 1
+                assert reader.position(("t", 0)) == part.records[0].offset + 1
             await reader.seek_to_time(10**9)
-            assert reader.position("t", 0) == 100
+            assert reader.position(("t", 0)) == 100
             await reader.seek_to_end()
             assert await reader.poll(0.6) == []
             fill(log, 10)
@@ -130,7 +130,7 @@ def test_places_to_begin() -> None:
         return firsts
 
     async def _seek(reader: Consumer, offset: int) -> None:
-        reader.seek("t", 0, offset)
+        reader.seek(("t", 0), offset)
 
     with ClientWorld() as world:
         (log,) = world.cluster.add_topic("t", [1])
@@ -144,10 +144,10 @@ def test_a_position_that_is_gone_goes_where_the_setting_says(reset: str, first: 
     async def main(runtime: Runtime) -> int:
         async with consumer(runtime, auto_offset_reset=reset) as reader:
             reader.assign([("t", 0)])
-            reader.seek("t", 0, 10)
+            reader.seek(("t", 0), 10)
             await reader.poll(1.0)
             fill(log, 10)
-            position = reader.position("t", 0)
+            position = reader.position(("t", 0))
             assert position is not None
             return min(position, first)
 
@@ -166,11 +166,11 @@ def test_without_a_reset_the_position_is_the_users_business() -> None:
             reader.assign([("t", 0)])
             for offset in (None, 10):
                 if offset is not None:
-                    reader.seek("t", 0, offset)
+                    reader.seek(("t", 0), offset)
                 with pytest.raises(KafkaError) as caught:
                     await reader.poll(1.0)
                 errors.append(caught.value)
-            reader.seek("t", 0, 50)
+            reader.seek(("t", 0), 50)
             assert await read_all(reader, 50) == {0: list(range(50, 100))}
         return errors
 
@@ -197,7 +197,7 @@ def test_damaged_records_are_told_and_can_be_stepped_over() -> None:
             with pytest.raises(CorruptRecord, match="seek past it") as caught:
                 await reader.poll(5.0)
             assert caught.value.context["position"] == 10
-            reader.seek("t", 0, 20)
+            reader.seek(("t", 0), 20)
             after = await read_all(reader, 10)
             return {0: before[0] + after[0]}
 
@@ -327,7 +327,7 @@ def test_a_partition_that_there_is_not_is_told() -> None:
             with pytest.raises(KafkaError) as caught:
                 await reader.poll(30.0)
             with pytest.raises(KafkaError, match="not assigned"):
-                reader.seek("t", 0, 1)
+                reader.seek(("t", 0), 1)
             return caught.value
 
     with ClientWorld() as world:
@@ -340,9 +340,9 @@ def test_what_was_sought_away_from_does_not_come_any_more() -> None:
     async def main(runtime: Runtime) -> dict[int, list[int]]:
         async with consumer(runtime) as reader:
             reader.assign([("t", 0)])
-            reader.seek("t", 0, 0)
+            reader.seek(("t", 0), 0)
             await asyncio.sleep(0.005)  # the fetch is under way
-            reader.seek("t", 0, 90)
+            reader.seek(("t", 0), 90)
             return await read_all(reader, 10)
 
     with ClientWorld() as world:
@@ -366,8 +366,8 @@ def test_without_a_reset_a_log_that_has_diverged_is_not_read_until_somebody_seek
                     await reader.poll(5.0)
                 told = caught.value.context
                 assert (told["offset"], told["log_ends"]) == (30, 20)
-                assert reader.position("t", 0) == 30
-            reader.seek("t", 0, 20)
+                assert reader.position(("t", 0)) == 30
+            reader.seek(("t", 0), 20)
             return await read_all(reader, 30)
 
     with ClientWorld() as world:

@@ -176,8 +176,8 @@ def test_the_position_stays_at_what_cannot_be_read_until_it_is_sought_past(
                 assert (context["topic"], context["partition"], context["offset"]) == ("t", 0, 5)
                 assert context["setting"] == "value.deserializer"
                 assert "the value of a record" in caught.value.reason
-                assert reader.position("t", 0) == 5
-            reader.seek("t", 0, 6)
+                assert reader.position(("t", 0)) == 5
+            reader.seek(("t", 0), 6)
             return found + values(await read(reader, 4))
 
     assert run([*numbers(5), b"{", *numbers(4, 6)], main) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
@@ -259,7 +259,7 @@ def test_a_poll_that_is_cancelled_while_it_decodes_loses_nothing() -> None:
             await begin(reader)
             poll = asyncio.ensure_future(reader.poll(5.0))
             await slow.begun.wait()
-            assert reader.position("t", 0) == 0
+            assert reader.position(("t", 0)) == 0
             assert all(each.offset == 0 for each in reader.consumed().values())
             poll.cancel()
             await asyncio.wait([poll])
@@ -276,7 +276,7 @@ def test_what_is_sought_elsewhere_meanwhile_is_not_given_out() -> None:
             await begin(reader)
             poll = asyncio.ensure_future(reader.poll(5.0))
             await slow.begun.wait()
-            reader.seek("t", 0, 8)
+            reader.seek(("t", 0), 8)
             slow.may_go.set()
             return values(await poll)
 
@@ -292,7 +292,7 @@ def test_an_async_for_may_be_left_and_taken_up_again() -> None:
                 first.append(record.value)
                 if record.offset == 3:
                     break
-            position = reader.position("t", 0)
+            position = reader.position(("t", 0))
             rest = values(await read(reader, 6))
             return first, rest, position
 

@@ -124,7 +124,7 @@ def test_a_seek_after_a_refusal_needs_nothing_of_the_group() -> None:
             reader.assign([PLACE])
             with pytest.raises(KafkaError):
                 await reader.poll(20.0)
-            reader.seek(*PLACE, 15)
+            reader.seek(PLACE, 15)
             assert await read_all(reader, 5, within_s=10.0) == {0: list(range(15, 20))}
 
     with Committed() as world:

@@ -10,7 +10,7 @@ from tests.client.world import ClientWorld
 
 async def _begun(reader: Consumer) -> None:
     reader.assign([("t", 0)])
-    assert reader.lag("t", 0) is None
+    assert reader.lag(("t", 0)) is None
     await reader.seek_to_beginning()
 
 
@@ -20,7 +20,7 @@ def test_in_async_for_only_what_was_given_out_counts() -> None:
         async with consumer(runtime) as reader:
             await _begun(reader)
             async for record in reader:
-                lags.append(reader.lag("t", 0))
+                lags.append(reader.lag(("t", 0)))
                 if record.offset == 19:
                     return lags
         return []
@@ -38,7 +38,7 @@ def test_with_read_committed_the_end_is_the_last_stable_offset() -> None:
             async with consumer(runtime, isolation_level=level) as reader:
                 await _begun(reader)
                 await reader.poll(5.0, max_records=10)
-                found[level] = reader.lag("t", 0)
+                found[level] = reader.lag(("t", 0))
         return found
 
     with ClientWorld() as world:

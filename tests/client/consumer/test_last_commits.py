@@ -198,9 +198,9 @@ class Decides(RebalanceListener):
         if not partitions:
             return
         await asyncio.sleep(self.takes_s)
-        if self.asks and self.reader.position(*partitions[0]) is None:
+        if self.asks and self.reader.position(partitions[0]) is None:
             await asyncio.sleep(1.0)
-            assert self.reader.position(*partitions[0]) == 0
+            assert self.reader.position(partitions[0]) == 0
         await self.reader.commit(dict.fromkeys(partitions, 30))
 
 
@@ -231,5 +231,5 @@ async def _watch(reader: Consumer) -> None:
     """As a program does that shows where it is."""
     while True:
         for where in reader.assignment:
-            reader.position(*where)
+            reader.position(where)
         await asyncio.sleep(0.1)

@@ -25,7 +25,7 @@ CAUGHT_UP_S = 0.5
 
 
 async def _at_an_offset(reader: Consumer) -> None:
-    reader.seek("t", 0, 0)
+    reader.seek(("t", 0), 0)
 
 
 async def _at_one_that_is_looked_up(reader: Consumer) -> None:
@@ -33,7 +33,7 @@ async def _at_one_that_is_looked_up(reader: Consumer) -> None:
 
 
 async def _at_one_that_is_checked(reader: Consumer) -> None:
-    reader.seek("t", 0, 0, leader_epoch=0)
+    reader.seek(("t", 0), 0, leader_epoch=0)
 
 
 # How to begin, so that the first request that a leader answers is one of that kind.
@@ -105,7 +105,7 @@ def test_records_that_the_same_leader_took_back_are_noticed_at_once() -> None:
     async def main(runtime: Runtime) -> dict[int, list[int]]:
         async with consumer(runtime, metadata_max_age_ms=LONG_MS) as reader:
             reader.assign([("t", 0)])
-            reader.seek("t", 0, 0)
+            reader.seek(("t", 0), 0)
             before = await read_all(reader, 30)
             world.log.truncate(20)
             world.cluster.move("t", 0, 1)

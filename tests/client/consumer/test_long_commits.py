@@ -183,7 +183,7 @@ def test_what_a_poll_gave_is_not_committed_while_it_is_worked_on() -> None:
                 if record.offset == 10:
                     break
             await reader.poll(1.0)
-            assert reader.position("t", 0) == 30
+            assert reader.position(("t", 0)) == 30
             await asyncio.sleep(10.0)
             return [offset for _, _, offset in world.cluster.groups.commits]
 

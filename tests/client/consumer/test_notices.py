@@ -31,7 +31,7 @@ def test_an_offset_out_of_range_is_told_with_where_it_goes_on(said: Any) -> None
     async def main(runtime: Runtime) -> None:
         async with consumer(runtime, auto_offset_reset="earliest") as reader:
             reader.assign([("t", 0)])
-            reader.seek("t", 0, 10)
+            reader.seek(("t", 0), 10)
             assert await read_all(reader, 50) == {0: list(range(50, 100))}
 
     with ClientWorld() as world:

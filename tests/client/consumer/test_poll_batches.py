@@ -145,7 +145,7 @@ def test_all_comes_once_however_it_is_polled_and_is_committed_as_polled() -> Non
 def test_a_poll_of_batches_can_be_limited_and_begins_where_it_was_sought() -> None:
     async def main(runtime: Runtime) -> None:
         reader = await reading(runtime, T0, T1)
-        reader.seek(*T1, 15)
+        reader.seek(T1, 15)
         (part,) = await reader.poll_batches(5.0, max_records=1, partitions=[T1])
         assert (part.partition, part.offsets.tolist()) == (1, list(range(15, 20)))
         with pytest.raises(ValueError, match="partitions is empty"):
@@ -168,7 +168,7 @@ def test_what_is_damaged_is_raised_behind_what_is_not() -> None:
         with pytest.raises(CorruptRecord) as caught:
             await reader.poll_batches(5.0)
         assert caught.value.context["position"] == 10
-        reader.seek(*T0, 20)
+        reader.seek(T0, 20)
         (part,) = await reader.poll_batches(5.0)
         assert part.offsets.tolist() == list(range(20, 30))
         await reader.aclose()

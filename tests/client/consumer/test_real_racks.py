@@ -69,7 +69,7 @@ async def fill(bootstrap: str) -> None:
 
 async def read_from_the_start(consumer: Consumer) -> None:
     """All of it, in order, fetched anew."""
-    consumer.seek(TOPIC, 0, 0)
+    consumer.seek((TOPIC, 0), 0)
     seen: list[bytes | None] = []
     while len(seen) < COUNT:
         seen += [each.value for part in await consumer.poll(1.0) for each in part.records]
@@ -92,14 +92,14 @@ def test_who_has_a_replica_in_its_rack_reads_from_it(brokers: list[KafkaBroker])
                 await read_from_the_start(each)
             with stopped(leader):
                 await read_from_the_start(near)
-                anywhere.seek(TOPIC, 0, 0)
+                anywhere.seek((TOPIC, 0), 0)
                 assert await anywhere.poll(1.0) == [], "it reads from the leader, which is stopped"
             await read_from_the_start(anywhere)
 
             follower.kill()  # the leader names it until the controller takes it for dead
             await read_from_the_start(near)
             with stopped(leader):
-                near.seek(TOPIC, 0, 0)
+                near.seek((TOPIC, 0), 0)
                 assert await near.poll(1.0) == [], "it has gone back to the leader"
             await read_from_the_start(near)
 

@@ -122,7 +122,7 @@ def test_a_commit_inside_covers_the_part_at_hand_and_those_before_it() -> None:
                 await reader.commit()
                 stored = committed(await reader.committed())
                 assert stored == {**dict.fromkeys(range(COUNT), 0), **given}
-                assert sum(reader.position("t", index) or 0 for index in range(COUNT)) == sum(
+                assert sum(reader.position(("t", index)) or 0 for index in range(COUNT)) == sum(
                     given.values()
                 )
                 if len(given) == COUNT:
@@ -139,7 +139,7 @@ def test_after_a_seek_inside_only_what_was_sought_comes() -> None:
             part = await anext(read)
             found = [part]
             other = (part.partition + 1) % COUNT
-            reader.seek("t", other, 7)
+            reader.seek(("t", other), 7)
             while sum(len(each.records) for each in found) < 33:
                 found.append(await anext(read))
             assert await reader.poll(1.0) == []

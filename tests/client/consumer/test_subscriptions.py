@@ -232,7 +232,7 @@ def test_the_end_is_that_of_what_may_be_read(how: str, level: str) -> None:
             if how == "seek":
                 await reader.seek_to_end()
             await asyncio.sleep(1.0)  # the simulation's time
-            return reader.position("t", 0)
+            return reader.position(("t", 0))
 
     with ClientWorld() as world:
         (log,) = world.cluster.add_topic("t", [1])
@@ -247,7 +247,7 @@ def test_who_seeks_with_an_epoch_hears_that_the_log_is_another_one(
     async def main(runtime: Runtime) -> dict[int, list[int]]:
         async with consumer(runtime, auto_offset_reset="latest") as reader:
             reader.assign([T0])
-            reader.seek("t", 0, 15, leader_epoch=0)
+            reader.seek(("t", 0), 15, leader_epoch=0)
             return await read_all(reader, 20)
 
     with ClientWorld() as world:
@@ -270,7 +270,7 @@ def test_a_leader_that_has_not_heard_of_a_later_one_is_not_asked_about_its_epoch
     async def main(runtime: Runtime) -> dict[int, list[int]]:
         async with consumer(runtime, auto_offset_reset=reset) as reader:
             reader.assign([T0])
-            reader.seek("t", 0, 25, leader_epoch=1)
+            reader.seek(("t", 0), 25, leader_epoch=1)
             assert await reader.poll(0.5) == []
             assert reader.troubles()[T0].code is ErrorCode.UNKNOWN_LEADER_EPOCH
             return await read_all(reader, 15)

@@ -100,7 +100,7 @@ def test_who_seeks_back_wants_less_committed(kind: str) -> None:
     async def story(reader: Consumer, world: World) -> None:
         await read_two_parts(reader)
         await reader.commit()
-        reader.seek(*T0, 0)
+        reader.seek(T0, 0)
         await read_two_parts(reader)
         await asyncio.sleep(LONG_S)
         assert world.stored[0] == 20

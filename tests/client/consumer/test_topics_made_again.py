@@ -117,7 +117,7 @@ def test_who_has_read_nothing_of_the_old_one_begins_where_the_setting_says(said:
             delete(world)
             make_again(world, 1, 30)
             assert await reader.poll(5.0) == []
-            return reader.position("t", 0)
+            return reader.position(("t", 0))
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [-1])
@@ -147,7 +147,7 @@ def test_without_a_reset_the_new_one_is_the_users_business() -> None:
     async def main(runtime: Runtime) -> None:
         async with consumer(runtime, auto_offset_reset="none", metadata_max_age_ms=500) as reader:
             reader.assign([T0])
-            reader.seek("t", 0, 0)
+            reader.seek(("t", 0), 0)
             await read_all(reader, 20)
             delete(world)
             make_again(world, 1, 30)
@@ -202,7 +202,7 @@ def test_an_offset_by_its_number_is_of_the_topic_that_its_user_has_records_of() 
             delete(world)
             make_again(world, 1, 20)
             await asyncio.sleep(2.0)
-            assert reader.position("t", 0) == 0
+            assert reader.position(("t", 0)) == 0
             for commit in (reader.commit({T0: 10}), reader.commit_soon({T0: 10})):
                 with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_ID"):
                     await commit
@@ -364,7 +364,7 @@ def test_an_offset_of_the_old_topic_is_not_committed_to_the_next_one_after_a_reb
             await reader.poll(2.0)
             reader.enforce_rebalance()
             async with asyncio.timeout(30.0):
-                while not reader.assignment or reader.position("t", 0) != 0:
+                while not reader.assignment or reader.position(("t", 0)) != 0:
                     await reader.poll(0.1)
             await reader.poll(3.0)
             with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_ID"):
@@ -446,7 +446,7 @@ def test_a_stale_answer_leads_back_to_where_the_user_was_in_the_old_one(
             other = await take_the_first_of_another(reader, world)
             stale.append(old)
             await asyncio.sleep(1.2)
-            assert reader.position(*other) == 20
+            assert reader.position(other) == 20
 
     with ClientWorld() as world:
         for log in world.cluster.add_topic("t", [1, 1]):
@@ -492,9 +492,9 @@ def test_what_is_made_again_before_a_position_is_reset_is_read_whole() -> None:
 
             world.cluster.on_request = lose_leader
             log.start = 15
-            reader.seek("t", 0, 5)
+            reader.seek(("t", 0), 5)
             assert await reader.poll(3.0) == []
-            assert reader.position("t", 0) is None
+            assert reader.position(("t", 0)) is None
             world.cluster.on_request = None
             make_other(world, b"new1", 30)
             return await read_so_far(reader, 30)

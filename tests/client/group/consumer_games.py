@@ -445,7 +445,7 @@ class Game:
 
     def _is_read(self, life: Life) -> bool:
         return life.told.keys() == set(everything()) and all(
-            life.consumer.position(*where) == RECORDS for where in life.told
+            life.consumer.position(where) == RECORDS for where in life.told
         )
 
 

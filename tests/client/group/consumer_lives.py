@@ -209,7 +209,7 @@ class Life(Caller, RebalanceListener):
         async def ask() -> None:
             for where in partitions:
                 if where in self.consumer.assignment:
-                    self.consumer.position(*where)
+                    self.consumer.position(where)
             await self.consumer.committed(partitions)
 
         await self.call("asks", ask, COMMIT_S)
@@ -316,7 +316,7 @@ class Life(Caller, RebalanceListener):
         offset = self.random.randrange(RECORDS)
         self.book.note(self.name, f"seeks {short(where)} {offset}")
         try:
-            self.consumer.seek(*where, offset)
+            self.consumer.seek(where, offset)
         except KafkaError as error:
             self.demand(self.closing is not None, Promise.DOCUMENTED_ERRORS, error=error)
             return

@@ -105,7 +105,7 @@ async def seen_by_us(broker: KafkaBroker, topic: str, **options: Any) -> list[in
         end_offset = (await reader.end_offsets([where]))[where]
         found: list[int] = []
         async with asyncio.timeout(60):
-            while (reader.position(*where) or 0) < end_offset:
+            while (reader.position(where) or 0) < end_offset:
                 for part in await reader.poll(1.0):
                     found += part.offsets()
         return found

@@ -49,7 +49,7 @@ def test_a_record_is_followed_from_send_to_process(
             sent = await producer.send_and_wait(topic, b"v", key="k", headers=[("own", b"1")])
         async with Consumer(bootstrap_servers=bootstrap, interceptors=[told.tracing]) as consumer:
             consumer.assign([(topic, sent.partition)])
-            consumer.seek(topic, sent.partition, sent.offset)
+            consumer.seek((topic, sent.partition), sent.offset)
             record = await consumer.getone()
             assert record.headers[0] == ("own", b"1")
             with pytest.raises(ZeroDivisionError), told.tracing.processing(record):

@@ -185,7 +185,7 @@ def test_a_deserializer_that_fails_by_it_is_named(deserializer: Any) -> None:
                 with pytest.raises(DeserializationFailed, match="CancelledError") as caught:
                     await reader.poll(5.0)
                 found.append(caught.value.context)
-            assert reader.position("t", 0) == 0
+            assert reader.position(("t", 0)) == 0
             return found
 
     with ClientWorld() as world:

@@ -95,7 +95,7 @@ def test_polls_and_batches_give_records_by_partition(bootstrap: str, moldau_topi
         assert found == {0: 50, 1: 50}
 
         assert consumer.assignment == partitions
-        assert consumer.position(moldau_topic, 0) == 50
+        assert consumer.position((moldau_topic, 0)) == 50
         assert consumer.end_offsets(partitions) == dict.fromkeys(partitions, 50)
         consumer.pause([(moldau_topic, 0)])
         assert consumer.paused == [TopicPartition(moldau_topic, 0)]
@@ -164,7 +164,7 @@ class Follower(RebalanceListener):
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self.told.append(("assigned", threading.get_ident()))
         for where in partitions:
-            self.consumer.seek(where.topic, where.partition, 90)
+            self.consumer.seek(where, 90)
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self.told.append(("revoked", threading.get_ident()))
@@ -235,7 +235,7 @@ def test_deserializers_give_values_and_a_bad_record_can_be_passed_over(
         with pytest.raises(DeserializationFailed) as caught:
             consumer.poll(30.0)
         assert caught.value.context["offset"] == 3
-        consumer.seek(moldau_topic, 0, 4)
+        consumer.seek((moldau_topic, 0), 4)
         found += [record.value for part in consumer.poll(30.0) for record in part.records]
     assert found == [0, 1, 2, 4]
 
@@ -352,9 +352,9 @@ def test_commits_seeks_and_pauses_inside_see_the_parts_that_were_not_given(
         parts = behind_one(consumer, seen, moldau_topic)
         consumer.commit()
         assert sorted(committed_of(bootstrap, moldau_topic)) == [0, 0, 0, 10]
-        others = [each for each in consumer.assignment if not consumer.position(*each)]
+        others = [each for each in consumer.assignment if not consumer.position(each)]
         sought, paused, last = others
-        consumer.seek(sought.topic, sought.partition, 7)
+        consumer.seek(sought, 7)
         consumer.pause([paused])
         found = {part.partition: part.offsets() for part in (next(parts), next(parts))}
         assert found == {sought.partition: [7, 8, 9], last.partition: list(range(10))}
@@ -438,7 +438,7 @@ def test_ctrl_c_while_it_waits_leaves_the_consumer_usable(
         for _ in range(5):
             with pytest.raises(KeyboardInterrupt):
                 consumer.poll(600.0)
-        consumer.seek(moldau_topic, 0, 0)
+        consumer.seek((moldau_topic, 0), 0)
         assert next(iter(consumer)).value == b"0"
 
 

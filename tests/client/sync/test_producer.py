@@ -63,7 +63,7 @@ def read(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
         consumer.assign(partitions)
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(partitions)
-        while any((consumer.position(*where) or 0) < end for where, end in ends.items()):
+        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
             for part in consumer.poll(5.0):
                 values = [record.value or b"" for record in part.records]
                 found.setdefault(part.partition, []).extend(values)

@@ -54,7 +54,7 @@ async def consume(job: Job) -> list[dict[str, Any]]:
     settings = {"bootstrap.servers": job["bootstrap"], "isolation.level": level}
     async with Consumer({**settings, "auto.offset.reset": "none"}) as consumer:
         consumer.assign([Where(job["topic"], job["partition"])])
-        consumer.seek(job["topic"], job["partition"], job["start"])
+        consumer.seek((job["topic"], job["partition"]), job["start"])
         async with asyncio.timeout(TIMEOUT_S):
             while len(found) < job["count"]:
                 for part in await consumer.poll(1.0, max_records=job["count"] - len(found)):

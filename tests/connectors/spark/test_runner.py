@@ -63,7 +63,7 @@ def test_bad_values_go_to_the_dead_letter_topic(
     assert ids_in(tmp_path / "orders") == list(range(10))
     with Consumer(bootstrap_servers=moldau_broker.bootstrap_servers) as consumer:
         consumer.assign([(letters, 0)])
-        consumer.seek(letters, 0, 0)
+        consumer.seek((letters, 0), 0)
         found: list[Any] = []
         while len(found) < 2:
             found += [record for part in consumer.poll(20) for record in part.records]
@@ -165,6 +165,6 @@ def test_rows_become_records_of_another_topic(
 
     with Consumer(bootstrap_servers=moldau_broker.bootstrap_servers) as consumer:
         consumer.assign([(target, 0)])
-        consumer.seek(target, 0, 0)
+        consumer.seek((target, 0), 0)
         records = [each for part in consumer.poll(20) for each in part.records]
     assert json.loads(records[0].value)["amount"] == int(records[0].key) / 2

@@ -39,7 +39,7 @@ def _ids(broker: SyncEmbeddedBroker, topic: str, count: int) -> Counter[int]:
     found: list[Any] = []
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         consumer.assign([(topic, 0)])
-        consumer.seek(topic, 0, 0)
+        consumer.seek((topic, 0), 0)
 
         def is_there() -> bool:
             found.extend(each for part in consumer.poll(0.5) for each in part.records)

@@ -136,7 +136,7 @@ class App:
             consumer.assign(partitions)
             ends = consumer.end_offsets(partitions)
             found: dict[int, dict[bytes, bytes]] = {where.partition: {} for where in partitions}
-            while any((consumer.position(*where) or 0) < end for where, end in ends.items()):
+            while any((consumer.position(where) or 0) < end for where, end in ends.items()):
                 for part in consumer.poll(0.5):
                     for record in part.records:
                         found[part.partition][record.key] = record.value

@@ -228,7 +228,7 @@ class Run:
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
             folds: dict[int, dict[bytes, bytes]] = {where.partition: {} for where in partitions}
-            while any((consumer.position(*where) or 0) < end for where, end in ends.items()):
+            while any((consumer.position(where) or 0) < end for where, end in ends.items()):
                 for part in await consumer.poll(1.0):
                     for record in part.records:
                         folds[part.partition][record.key] = record.value

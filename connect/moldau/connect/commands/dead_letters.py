@@ -65,7 +65,7 @@ def facts_of(record: ConsumerRecord) -> dict[str, str]:
 def _all_of(consumer: Consumer, queue: str) -> Iterator[ConsumerRecord]:
     """To the end as it is now."""
     ends = consumer.end_offsets(consumer.partitions(queue))
-    while any(end > (consumer.position(*where) or 0) for where, end in ends.items()):
+    while any(end > (consumer.position(where) or 0) for where, end in ends.items()):
         for part in consumer.poll(QUIET_S):
             yield from _records(part)
 

@@ -65,7 +65,7 @@ class TopicLog(KeyedLog):
     @property
     def position(self) -> int:
         """Of the first partition, which is the only one of the config topic."""
-        return self._consumer.position(self._topic.name, 0) or 0
+        return self._consumer.position((self._topic.name, 0)) or 0
 
     async def start(self, on_record: OnRecord) -> None:
         self._on_record = on_record
@@ -154,7 +154,7 @@ class TopicLog(KeyedLog):
                     await asyncio.wait_for(self._moved.wait(), 0.2)
 
     def _is_read(self, where: TopicPartition, end: int) -> bool:
-        position = self._consumer.position(where.topic, where.partition)
+        position = self._consumer.position(where)
         return end <= 0 or (position is not None and position >= end)
 
     async def aclose(self) -> None:

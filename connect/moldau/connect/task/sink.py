@@ -344,7 +344,7 @@ class SinkRunner(TaskRunner):
                 self._go_to(where, offset)
 
     def _go_to(self, where: TopicPartition, offset: int) -> None:
-        self.consumer.seek(where.topic, where.partition, offset)
+        self.consumer.seek(where, offset)
         self._pending = [each for each in self._pending if _origin_of(each) != where]
         self._reached.pop(where, None)
         self._done[where] = self._committed[where] = self._began[where] = offset
@@ -461,7 +461,7 @@ class SinkRunner(TaskRunner):
         if not getattr(self, "_is_subscribed", False):
             return {}
         mine = set() if self._has_left else self.assigned  # at the end the consumer is closed
-        lags = [self.consumer.lag(where.topic, where.partition) for where in mine]
+        lags = [self.consumer.lag(where) for where in mine]
         known = [float(lag) for lag in lags if lag is not None]
         return {
             "sink-record-read-total": float(self._counts["read"]),

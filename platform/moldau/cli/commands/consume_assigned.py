@@ -73,7 +73,7 @@ class AssignedReading:
             starts = await client.offsets(dict.fromkeys(led, EARLIEST))
             for each in led:
                 first = self._first(each, starts[each].offset, ends[each])
-                client.seek(each.topic, each.partition, first)
+                client.seek(each, first)
         self._ends |= ends
         client.resume(led)
 
@@ -124,7 +124,7 @@ class AssignedReading:
         compacted records have offsets too, so positions decide and not counts."""
         if self._has_nothing:
             self._gone += await cut_ends(self._client, self._ends, self.notes)
-        positions = ((self._client.position(*where), end) for where, end in self._ends.items())
+        positions = ((self._client.position(where), end) for where, end in self._ends.items())
         return all(position is not None and position >= end for position, end in positions)
 
     async def commit(self) -> None:

@@ -193,7 +193,7 @@ class GroupReading(RebalanceListener):
                 offset = self._ends_at_first.get(where, 0)
                 if offset > end:
                     continue
-            self._client.seek(where.topic, where.partition, min(offset, end))
+            self._client.seek(where, min(offset, end))
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """The last moment to commit them."""

@@ -20,6 +20,7 @@ from moldau.client.group.missing import MissingTopics, unheard_of
 from moldau.client.group.subscription import Interest
 from moldau.client.settings.arguments import (
     ByPartition,
+    Partition,
     by_partition,
     flag,
     leader_epoch_of,
@@ -39,7 +40,7 @@ from moldau.link.metadata import Metadata, Topic, TopicPartition
 from moldau.metrics import Registry
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
-Partitions = Iterable[TopicPartition | tuple[str, int]]
+Partitions = Iterable[Partition]
 
 
 class ConsumerPositions:
@@ -94,12 +95,12 @@ class ConsumerPositions:
 
     # Seeking
 
-    def seek(self, topic: str, partition: int, offset: int, *, leader_epoch: int = -1) -> None:
-        """The next record of the partition is that of `offset`, or the first one behind it.
+    def seek(self, partition: Partition, offset: int, *, leader_epoch: int = -1) -> None:
+        """Go on reading the partition at `offset`, or at the first record behind it.
         `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
         self._check_open()
-        where = partition_of((topic, partition))
-        facts = {"topic": topic, "partition": partition}
+        where = partition_of(partition)
+        facts = {"topic": where.topic, "partition": where.partition}
         offset, leader_epoch = offset_of(offset, facts), leader_epoch_of(leader_epoch, facts)
         self._positions.require(where).sought(offset, leader_epoch)
         self._drop([where])
@@ -177,20 +178,20 @@ class ConsumerPositions:
         found = await self.offsets(dict.fromkeys(partitions_in(partitions), end))
         return {where: each.offset for where, each in found.items()}
 
-    def position(self, topic: str, partition: int) -> int | None:
+    def position(self, partition: Partition) -> int | None:
         """The offset of the next record that a poll will give; None while it is not known."""
-        where = partition_of((topic, partition))
+        where = partition_of(partition)
         found = self._positions.require(where)
         if found.position < 0:
             self._position_is_wanted(where)
             return None
         return self._out.consumed().get(where, found.position)
 
-    def lag(self, topic: str, partition: int) -> int | None:
+    def lag(self, partition: Partition) -> int | None:
         """How many offsets lie between what was given out and the end as of the last fetch; None
         before the first one. With read_committed the end is where the first open transaction
         begins."""
-        where = partition_of((topic, partition))
+        where = partition_of(partition)
         self._positions.require(where)
         return self._lags()[where].lag
 

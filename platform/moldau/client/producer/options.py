@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from moldau.client.producer.partitioner import RecordPartitioner
 from moldau.client.producer.record import ProducerInterceptor
-from moldau.client.serdes.contract import SerializerGiven
 from moldau.client.settings.record_options import RecordOptions
 
 
@@ -102,16 +101,6 @@ class ProducerOptions(RecordOptions, total=False):
     interceptor_classes: str | Sequence[str | ProducerInterceptor | type[ProducerInterceptor]]
     """What sees records on their way, and what became of them: plugins of the group
     moldau.interceptors, dotted names of classes, or (in Python) objects."""
-
-    key_serializer: SerializerGiven
-    """What makes bytes of keys: string, bytes, json, int, long, short, float, double, boolean,
-    uuid, avro, protobuf, json-schema, the name of a plugin, or the name of Java's class. Without
-    it, bytes."""
-
-    value_serializer: SerializerGiven
-    """What makes bytes of values: string, bytes, json, int, long, short, float, double, boolean,
-    uuid, avro, protobuf, json-schema, the name of a plugin, or the name of Java's class. Without
-    it, bytes."""
 
     serializer_encoding: str
     """How the string serializer writes text. Default: UTF-8."""

@@ -24,7 +24,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Final, Self, SupportsIndex, Unpack, cast
+from typing import Any, Final, Generic, Self, SupportsIndex, Unpack, cast
 
 from moldau.client.producer.accumulator import Accumulator, Clocks
 from moldau.client.producer.buffer import Options
@@ -48,6 +48,7 @@ from moldau.client.producer.record import (
 )
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic, Topics
+from moldau.client.serdes.contract import SerializerFrom
 from moldau.client.settings import every_client as common_rows
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings import rows
@@ -63,7 +64,7 @@ from moldau.link.arguments import seconds_at_most, told
 from moldau.link.cluster import Cluster
 from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
-from moldau.records import Codec, HeadersGiven, Row
+from moldau.records import Codec, HeadersGiven, K, Row, V
 from moldau.runtime import Runtime
 
 _NO_HEADERS: Final[HeadersGiven] = ()
@@ -71,8 +72,12 @@ _IN_A_HURRY: Final = (asyncio.CancelledError, KeyboardInterrupt)
 """What ends a block without waiting for what was sent in it."""
 
 
-class Producer:
-    """Writes records to topics. Belongs to the event loop that it was started in."""
+class Producer(Generic[K, V]):
+    """Writes records to topics. Belongs to the event loop that it was started in.
+
+    `K` and `V` are what its serializers take: a type checker knows them from the serializers, or
+    from `Producer[str, Order]` where a name chooses them.
+    """
 
     _accumulator_type: type[Accumulator] = Accumulator
     _sender_type: type[Sender] = Sender
@@ -88,13 +93,20 @@ class Producer:
         *,
         runtime: Runtime | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
+        key_serializer: SerializerFrom[K] = None,
+        value_serializer: SerializerFrom[V] = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
-        `partitioner.class` and `interceptor.classes` may be objects as well as names."""
+        """`settings` by Kafka's names, `options` the same with underscores: these win.
+
+        A serializer is an object (`moldau.client.serdes`), a function of the value, or a name as in
+        the settings `key.serializer` and `value.serializer`; without one, keys and values are
+        bytes. `partitioner.class` and `interceptor.classes` may be objects as well as names.
+        """
+        serializers = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._given = Given(
             settings or {},
-            options,
+            {**options, **{name: each for name, each in serializers.items() if each is not None}},
             objects=own_rows.OBJECTS,
             without_meaning={**own_rows.WITHOUT_MEANING, **serde_rows.WITHOUT_MEANING},
         )
@@ -208,9 +220,9 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: Any,
+        value: V | None,
         *,
-        key: Any = None,
+        key: K | None = None,
         headers: HeadersGiven = _NO_HEADERS,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -228,13 +240,15 @@ class Producer:
                 if key is None:
                     queue = known.sticky
                 else:
-                    queue = known.queues[known.partitioner.of_key(key)]
+                    index = known.partitioner.of_key(key)  # type: ignore[arg-type]  # it is bytes
+                    queue = known.queues[index]
                 batch = queue.open
                 if batch is None:
                     self._cluster.check_loop()
                     if not self._sender.presses and self._sender.may_begin(None):
                         stamp = self._clock.wall_ms()
-                        return self._place_first(known, queue, (stamp, key, value, headers))
+                        row: Any = (stamp, key, value, headers)
+                        return self._place_first(known, queue, row)
                 else:
                     delivery: Delivery | None = batch.place(key, value, headers)
                     if delivery is not None:
@@ -256,9 +270,9 @@ class Producer:
     async def send_and_wait(
         self,
         topic: str,
-        value: Any,
+        value: V | None,
         *,
-        key: Any = None,
+        key: K | None = None,
         headers: HeadersGiven = _NO_HEADERS,
         partition: int | None = None,
         timestamp_ms: int | None = None,

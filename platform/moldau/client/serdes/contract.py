@@ -26,6 +26,7 @@ from moldau.records import Headers
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,17 @@ class Deserializer(Protocol):
 
 
 class Gives(Protocol[T_co]):
-    """A deserializer, by what it gives."""
+    """A deserializer, by the type that it gives."""
 
     def __call__(self, data: bytes, place: Place, /) -> T_co | Awaitable[T_co]: ...
+
+
+class Takes(Protocol[T_contra]):
+    """A serializer, by the type that it takes."""
+
+    def __call__(
+        self, value: T_contra, place: Place, /
+    ) -> bytes | Awaitable[bytes | None] | None: ...
 
 
 @runtime_checkable
@@ -84,8 +93,9 @@ class BatchDeserializer(Protocol):
 
 SerializerGiven = Serializer | Callable[[Any], bytes | None] | str | None
 DeserializerGiven = Deserializer | Callable[[bytes], Any] | str | None
+SerializerFrom = Takes[T] | Callable[[T], bytes | None] | str | None
 DeserializerTo = Gives[T] | Callable[[bytes], T] | str | None
-"""What a client may be told: a serde, a function of the value alone, a name, or nothing."""
+"""What a client takes: a serde, a function of the value alone, a name, or nothing."""
 
 
 class SerializationFailed(MoldauError):

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 class BytesSerializer:
     """Bytes as they are; bytearray and memoryview are copied."""
 
-    def __call__(self, value: Any, place: Place, /) -> bytes:
-        if type(value) is bytes:
-            return value
-        if isinstance(value, bytes | bytearray | memoryview):
-            return bytes(value)
+    def __call__(self, value: bytes | bytearray | memoryview, place: Place, /) -> bytes:
+        given: object = value
+        if type(given) is bytes:
+            return given
+        if isinstance(given, bytes | bytearray | memoryview):
+            return bytes(given)
         raise SerializationFailed("bytes were expected")
 
     def many(self, values: Sequence[Any], place: Place, /) -> list[bytes | None]:
@@ -53,10 +54,11 @@ class StringSerializer:
     def __init__(self, encoding: str = "UTF-8") -> None:
         self._encoding = _known(encoding)
 
-    def __call__(self, value: Any, place: Place, /) -> bytes:
-        if not isinstance(value, str):
+    def __call__(self, value: str, place: Place, /) -> bytes:
+        given: object = value
+        if not isinstance(given, str):
             raise SerializationFailed("text was expected")
-        return value.encode(self._encoding)
+        return given.encode(self._encoding)
 
     def many(self, values: Sequence[Any], place: Place, /) -> list[bytes | None]:
         """All of them."""
@@ -95,7 +97,7 @@ class NumberSerializer(Remade):
         self._struct = struct.Struct(layout)
         self._rounds = float in self._types
 
-    def __call__(self, value: Any, place: Place, /) -> bytes:
+    def __call__(self, value: float, place: Place, /) -> bytes:
         if type(value) not in self._types:
             raise SerializationFailed(f"a number of the kind {self._kind} was expected")
         try:
@@ -138,10 +140,11 @@ _NUMBERS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
 class BooleanSerializer:
     """One byte, 0 or 1."""
 
-    def __call__(self, value: Any, place: Place, /) -> bytes:
-        if value is True:
+    def __call__(self, value: bool, place: Place, /) -> bytes:
+        given: object = value
+        if given is True:
             return b"\x01"
-        if value is False:
+        if given is False:
             return b"\x00"
         raise SerializationFailed("True or False was expected")
 
@@ -158,7 +161,7 @@ class BooleanDeserializer:
 class UuidSerializer:
     """A UUID as the 36 signs of its text."""
 
-    def __call__(self, value: Any, place: Place, /) -> bytes:
+    def __call__(self, value: UUID, place: Place, /) -> bytes:
         if not hasattr(value, "hex") or not hasattr(value, "urn"):
             raise SerializationFailed("a UUID was expected")
         return str(value).encode("ascii")

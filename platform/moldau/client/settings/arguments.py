@@ -24,7 +24,7 @@ V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
 
 Partition = TopicPartition | tuple[str, int]
-"""A partition as callers may write it."""
+"""A partition as callers may write it: a pair of topic and number does as well."""
 
 
 class ByPartition(Protocol[V_co]):

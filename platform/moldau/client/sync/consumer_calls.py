@@ -9,7 +9,7 @@ from moldau.client.consumer.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer.offsets import FoundOffset
 from moldau.client.consumer.seeking import Partitions
 from moldau.client.group.member import GroupMetadata
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
@@ -42,10 +42,10 @@ class ConsumerCalls(BlockingClient):
         names since. ZERO_UUID where nobody knows."""
         return self._run(lambda: self._client.topic_ids(partitions))
 
-    def seek(self, topic: str, partition: int, offset: int, *, leader_epoch: int = -1) -> None:
-        """The next record of the partition is that of `offset`, or the first one behind it.
+    def seek(self, partition: Partition, offset: int, *, leader_epoch: int = -1) -> None:
+        """Go on reading the partition at `offset`, or at the first record behind it.
         `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
-        self._run(lambda: self._client.seek(topic, partition, offset, leader_epoch=leader_epoch))
+        self._run(lambda: self._client.seek(partition, offset, leader_epoch=leader_epoch))
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Goes to the first record of these partitions, or of all that are assigned."""
@@ -80,15 +80,15 @@ class ConsumerCalls(BlockingClient):
         transaction that is open."""
         return self._call(self._client.end_offsets(partitions))
 
-    def position(self, topic: str, partition: int) -> int | None:
+    def position(self, partition: Partition) -> int | None:
         """The offset of the next record that a poll will give; None while it is not known."""
-        return self._run(lambda: self._client.position(topic, partition))
+        return self._run(lambda: self._client.position(partition))
 
-    def lag(self, topic: str, partition: int) -> int | None:
+    def lag(self, partition: Partition) -> int | None:
         """How many offsets lie between what was given out and the end as of the last fetch; None
         before the first one. With read_committed the end is where the first open transaction
         begins."""
-        return self._run(lambda: self._client.lag(topic, partition))
+        return self._run(lambda: self._client.lag(partition))
 
     def pause(self, partitions: Partitions | None = None) -> None:
         """Gives nothing of these partitions and fetches no more of them; what is there is kept. An

@@ -19,20 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Unpack
+from typing import Any, Final, Generic, Unpack
 
 from moldau.client.producer.columns import RecordColumns
 from moldau.client.producer.delivery import Delivery as Place
 from moldau.client.producer.delivery import Sent
 from moldau.client.producer.options import ProducerOptions
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, SendOptions, checked
+from moldau.client.serdes.contract import SerializerFrom
 from moldau.client.settings.arguments import Partition, flag
 from moldau.client.sync.delivery import Deliveries, Delivery
 from moldau.client.sync.producer_calls import ProducerCalls
 from moldau.client.sync.shared_producer import SharedProducer
 from moldau.link.arguments import seconds_at_most
 from moldau.link.lifetime import ClientClosed
-from moldau.records import HeadersGiven
+from moldau.records import HeadersGiven, K, V
 from moldau.runtime import Runtime
 
 Append = Callable[[str, Any, Any, HeadersGiven], Place | None]
@@ -40,8 +41,11 @@ Append = Callable[[str, Any, Any, HeadersGiven], Place | None]
 _NO_HEADERS: Final[HeadersGiven] = ()
 
 
-class Producer(ProducerCalls):
-    """Writes records to topics. For any number of threads."""
+class Producer(ProducerCalls, Generic[K, V]):
+    """Writes records to topics. For any number of threads.
+
+    `K` and `V` are what its serializers take, as with the asyncio client.
+    """
 
     kind = "producer"
     _client: SharedProducer
@@ -51,12 +55,19 @@ class Producer(ProducerCalls):
         settings: Mapping[str, object] | None = None,
         *,
         interceptors: Sequence[ProducerInterceptor] = (),
+        key_serializer: SerializerFrom[K] = None,
+        value_serializer: SerializerFrom[V] = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
         `partitioner.class` and `interceptor.classes` may be objects as well as names. They are
         called by the threads that send, several at a time; for `send_many` by the loop's thread."""
-        super().__init__(settings, {"interceptors": tuple(interceptors), **options})
+        objects = {
+            "interceptors": tuple(interceptors),
+            "key_serializer": key_serializer,
+            "value_serializer": value_serializer,
+        }
+        super().__init__(settings, {**objects, **options})
         self._client = self._make()
         self.settings = self._client.settings
         self._append: Append = _nothing
@@ -121,9 +132,9 @@ class Producer(ProducerCalls):
     def send(
         self,
         topic: str,
-        value: Any,
+        value: V | None,
         *,
-        key: Any = None,
+        key: K | None = None,
         headers: HeadersGiven = _NO_HEADERS,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -155,9 +166,9 @@ class Producer(ProducerCalls):
     def send_and_wait(
         self,
         topic: str,
-        value: Any,
+        value: V | None,
         *,
-        key: Any = None,
+        key: K | None = None,
         headers: HeadersGiven = _NO_HEADERS,
         partition: int | None = None,
         timestamp_ms: int | None = None,

@@ -128,7 +128,7 @@ class Reader:
         self._consumer.assign(list(offsets))
         for where, offset in offsets.items():
             if where not in known:
-                self._consumer.seek(*where, offset)
+                self._consumer.seek(where, offset)
 
     async def read(self, timeout_s: float) -> list[Fetched]:
         """What comes next."""
@@ -138,7 +138,7 @@ class Reader:
     def position(self, where: TopicPartition) -> int:
         """The offset of the next record that `read` gives."""
         assert self._consumer is not None
-        return self._consumer.position(*where) or 0
+        return self._consumer.position(where) or 0
 
     async def aclose(self) -> None:
         """Disconnects."""
@@ -256,16 +256,16 @@ class Door:
 
     def seek(self, where: TopicPartition, offset: int) -> None:
         """Reads on from there."""
-        self.consumer.seek(*where, offset)
+        self.consumer.seek(where, offset)
 
     def lag(self, where: TopicPartition) -> int | None:
         """How much lies between what was given out and the end; None as long as no fetch and no
         `learn_ends` has told."""
-        found = self.consumer.lag(*where)
+        found = self.consumer.lag(where)
         if found is not None:
             self._ends.pop(where, None)
             return found
-        position = self.consumer.position(*where)
+        position = self.consumer.position(where)
         if position is None or where not in self._ends:
             return None
         return max(0, self._ends[where] - position)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from moldau.client.settings import rows
 from moldau.client.settings.every_client import METRICS_ROWS
-from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS
+from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import (
     BOOLEAN,
     CLASS,
@@ -56,7 +56,6 @@ HOMES: Final = {
     "RecordPartitioner": "moldau.client.producer.partitioner",
     "Secret": "moldau.config",
     "Sequence": "collections.abc",
-    "SerializerGiven": "moldau.client.serdes.contract",
 }
 
 
@@ -143,12 +142,11 @@ MODULES: Final = (
         "RecordOptions",
         rows.PRODUCER_SETTINGS,
         shared=_names(_RECORDS),
+        explicit=frozenset(each.name for each in SERIALIZER_ROWS if each.kind is CLASS),
         types={
             "acks": "int | str",
             "interceptor.classes": _interceptors("ProducerInterceptor"),
-            "key.serializer": "SerializerGiven",
             "partitioner.class": "str | RecordPartitioner | type[RecordPartitioner] | None",
-            "value.serializer": "SerializerGiven",
         },
     ),
     Module(

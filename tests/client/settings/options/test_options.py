@@ -165,7 +165,7 @@ async def talk(producer: Producer, consumer: Consumer, blocking: Blocking) -> No
             orders: list[First] = [each.value for each in part.records]
             offsets: list[str] = [each.offset for each in part.records]  # expected List[str]
     except DeserializationFailed as error:
-        consumer.seek(error.context["topic"], 0, error.context["offset"] + 1)
+        consumer.seek((error.context["topic"], 0), error.context["offset"] + 1)
 """
 
 
