@@ -64,3 +64,18 @@ def test_a_missing_table_is_an_error_if_it_may_not_be_made(tmp_path: Path) -> No
 
     with pytest.raises(ConfigError, match="no such table"):
         write(Batch(1), 0)
+
+
+def test_a_table_is_partitioned_by_its_columns(tmp_path: Path) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    given = config(tmp_path, **{"partition.by": "id"})
+    iceberg_batch(given, "lake")(Batch(1, 2), 0)
+
+    assert ids_in(given) == [1, 2]
+    catalog = load_catalog("moldau", **given.with_prefix("sink.option."))
+    try:
+        files = catalog.load_table("shop.orders").inspect.files().num_rows
+    finally:
+        catalog.close()
+    assert files == 2

@@ -14,9 +14,11 @@ import fcntl
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from moldau.errors import ConfigError
 from moldau.spark.ranges import Checkpoint
@@ -25,6 +27,8 @@ _STATE: Final = "generation.json"
 _LOCK: Final = "lock"
 _SESSION: Final = "session"
 _COLUMNS: Final = "columns"
+_NOWHERE: Final = "-"
+"""Spark's word for a source that has no offset in a batch."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +82,38 @@ class CheckpointFolder:
         return new
 
     def reached(self) -> Checkpoint:
-        """Where the generation in use goes on; {} if it has not written a batch."""
-        folder = Path(self.path(self.read()), "rows")
-        commits = folder / "commits"
-        if not self.is_here or not commits.is_dir():
-            return {}
-        numbers = [int(each.name) for each in commits.iterdir() if each.name.isdigit()]
+        """Where the generation in use goes on; where it begins if it has not written a batch."""
+        used = self.read()
+        folder = Path(self.path(used), "rows")
+        numbers = _numbers(folder / "commits") if self.is_here else []
         if not numbers:
-            return {}
+            return used.starting
         lines = (folder / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
+        if lines[-1] == _NOWHERE:
+            return used.starting
         found: Checkpoint = json.loads(lines[-1])
         return found
+
+    def is_fresh(self, generation: Generation) -> bool:
+        """Whether Spark has not begun a batch of it. False for a URI, which only Spark can read."""
+        return self.is_here and not _numbers(Path(self.path(generation), "rows", "offsets"))
+
+    def number_from(self, generation: Generation, last: int) -> None:
+        """Makes a fresh generation's first batch `last + 1`. It begins at the same offsets as
+        without: Spark asks a source for its initial offset where the log has none of it."""
+        folder = Path(self.path(generation), "rows")
+        identity = UUID(bytes=sha256(str(folder).encode()).digest()[:16])
+        about = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+        # The offsets come last: without them the generation is still fresh.
+        for place, text in (
+            (folder / "metadata", json.dumps({"id": str(identity)})),
+            (folder / "commits" / str(last), 'v1\n{"nextBatchWatermarkMs":0}'),
+            (folder / "offsets" / str(last), f"v1\n{json.dumps(about)}\n{_NOWHERE}"),
+        ):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            draft = place.with_name(f".{place.name}.new")
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(place)
 
     def last_session(self) -> int:
         """The number of the last session on a Spark Connect server; 0 before the first."""
@@ -145,3 +170,10 @@ class CheckpointFolder:
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.close()
+
+
+def _numbers(folder: Path) -> list[int]:
+    """The batches that one of Spark's logs has."""
+    if not folder.is_dir():
+        return []
+    return [int(each.name) for each in folder.iterdir() if each.name.isdigit()]

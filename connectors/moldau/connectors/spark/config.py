@@ -84,7 +84,10 @@ class SparkSinkConfig(SparkConfig):
         group=_SINK,
     )  # fmt: skip
     partition_by: list[str] = key(
-        "partition.by", [], doc="Columns that folders are made of, or `date(column)`.", group=_SINK
+        "partition.by",
+        [],
+        doc="Columns that partitions are made of, or `date(column)`.",
+        group=_SINK,
     )
     coalesce: int | None = key(
         "coalesce", None, doc="Write each batch with at most so many files.", ge=1, group=_SINK
@@ -183,6 +186,8 @@ class SparkSinkConfig(SparkConfig):
                 yield Problem("sink.mode", "only jdbc and delta can replace rows: use append")
             if not self.sink_keys:
                 yield Problem("sink.keys", "sink.mode=upsert needs the columns of the key")
+        if self.partition_by and self.sink_format not in (*FILES, "delta", "iceberg"):
+            yield Problem("partition.by", f"{self.sink_format} has no partitions: leave it out")
         if self.output_mode != "append" and self.sink_format in FILES:
             yield Problem("output.mode", f"{self.sink_format} files can only be appended to")
 

@@ -34,12 +34,12 @@ class SparkSinkConnector(SparkConnector, SinkConnector):
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
         """Begins a new generation of checkpoints, for Spark's own cannot be edited. Partitions that
-        are not named go on where they were. None is the earliest offset; if all are None the query
-        begins as a new one does."""
+        are not named go on where they were. None is the earliest offset; if none is named, or all
+        are None, the query begins as a new one does."""
         config = SparkSinkConfig.of(props)
         folder = CheckpointFolder(config.checkpoint_location, props["name"])
         starting = from_checkpoint(folder.reached())
         starting |= {where: EARLIEST if each is None else each for where, each in offsets.items()}
-        is_reset = all(each == EARLIEST for each in starting.values())
+        is_reset = not offsets or all(each == EARLIEST for each in starting.values())
         folder.begin_anew({} if is_reset else to_checkpoint(starting))
         return True

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from moldau.connectors.jdbc.address import AddressError, parse_address
 from moldau.connectors.spark.base_config import SparkConfig
+from moldau.connectors.spark.batches import is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.errors import ConfigError
 
@@ -22,18 +23,21 @@ _ROWS: Final = 5_000
 _UPSERTS: Final = ("postgresql", "sqlite")
 
 
-def database_batch(config: SparkSinkConfig, query: str) -> Callable[[Any, int], None]:
+def database_batch(
+    config: SparkSinkConfig, query: str, *, is_fresh: bool
+) -> Callable[[Any, int], None]:
     """What writes one batch; the engine is made with the first one."""
-    target = DatabaseSink(config, query)
+    target = DatabaseSink(config, query, is_fresh=is_fresh)
     return target.write
 
 
 class DatabaseSink:
     """One table of one database."""
 
-    def __init__(self, config: SparkSinkConfig, query: str) -> None:
+    def __init__(self, config: SparkSinkConfig, query: str, *, is_fresh: bool = False) -> None:
         self._config = config
         self._query = query
+        self._is_fresh = is_fresh
         self._engine: sa.Engine | None = None
         self._metadata = sa.MetaData()
         self._batches = sa.Table(
@@ -53,7 +57,7 @@ class DatabaseSink:
                 .where(self._batches.c.query == self._query)
                 .with_for_update()
             )
-            if last is not None and last >= number:
+            if is_repeated(last, number, is_fresh=self._is_fresh):
                 return
             table = self._table(connection, data.schema)
             statement = self._statement(table)

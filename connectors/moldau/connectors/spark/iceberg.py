@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
+from moldau.connectors.spark.batches import is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.errors import ConfigError
 
@@ -18,7 +19,9 @@ _CATALOG: Final = "moldau"
 _LAST: Final = "moldau.batch."
 
 
-def iceberg_batch(config: SparkSinkConfig, query: str) -> Callable[[Any, int], None]:
+def iceberg_batch(
+    config: SparkSinkConfig, query: str, *, is_fresh: bool = False
+) -> Callable[[Any, int], None]:
     """What appends one batch."""
     try:
         catalogs = import_module("pyiceberg.catalog")
@@ -42,12 +45,17 @@ def iceberg_batch(config: SparkSinkConfig, query: str) -> Callable[[Any, int], N
                     "there is no such table, and auto.create=false", table=name
                 ) from None
             catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
-            return catalog.create_table(name, schema=schema)
+            table = catalog.create_table(name, schema=schema)
+            with table.update_spec() as spec:
+                for column, _ in config.partition_columns():
+                    spec.add_identity(column)
+            return table
 
     def write(batch: Any, number: int) -> None:
         data = batch.toArrow()
         table = table_for(data.schema)
-        if int(table.properties.get(last, -1)) >= number:
+        written = table.properties.get(last)
+        if is_repeated(None if written is None else int(written), number, is_fresh=is_fresh):
             return
         with table.transaction() as transaction:
             transaction.append(data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from moldau.connectors.spark.base_config import SparkConfig
+from moldau.connectors.spark.batches import prepare_files
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.inference import SAMPLE, inferred
@@ -17,7 +18,7 @@ from moldau.connectors.spark.queries import Queries, Tell
 from moldau.connectors.spark.query import Rows
 from moldau.connectors.spark.reads import Reads
 from moldau.connectors.spark.records import Layout
-from moldau.connectors.spark.sinks import start_dead_letters, start_sink, triggered
+from moldau.connectors.spark.sinks import Place, start_dead_letters, start_sink, triggered
 from moldau.connectors.spark.source_config import SparkSourceConfig
 
 
@@ -76,12 +77,16 @@ class SinkJob:
         records = rows.records(clients, generation, self._group)
         made = rows.transformed(rows.good(records))
         query = f"{self._name}-{generation.number}" if generation.number else self._name
-        started = [start_sink(made, config, query, f"{checkpoint}/rows", clients)]
+        prepare_files(session, config, self._folder, generation)
+        place = Place(query, f"{checkpoint}/rows", is_fresh=self._folder.is_fresh(generation))
+        started = [start_sink(made, config, place, clients)]
         self._queries.watch(*started)
         if config.dead_letter_topic:
             letters = rows.bad(rows.records(clients, generation, None))
             started.append(
-                start_dead_letters(letters, config, f"{query}-dlq", f"{checkpoint}/dlq", clients)
+                start_dead_letters(
+                    letters, config, Place(f"{query}-dlq", f"{checkpoint}/dlq"), clients
+                )
             )
             self._queries.watch(*started)
         return {"query": query, "guarantee": config.guarantee, "checkpoint": checkpoint}

@@ -7,10 +7,12 @@ their numbers, and refuse one that they have already: the number is part of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from moldau.connectors.spark.base_config import FILES, SparkConfig
+from moldau.connectors.spark.batches import is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.records import Layout
 from moldau.errors import ConfigError
@@ -18,29 +20,36 @@ from moldau.errors import ConfigError
 WriteBatch = Callable[[Any, int], None]
 
 
-def start_sink(
-    rows: Any,
-    config: SparkSinkConfig,
-    query: str,
-    checkpoint: str,
-    clients: Mapping[str, str],
-) -> Any:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A query's name and checkpoint. Invariant: `is_fresh` only if the checkpoint has no batch."""
+
+    query: str
+    checkpoint: str
+    is_fresh: bool = False
+
+
+def start_sink(rows: Any, config: SparkSinkConfig, place: Place, clients: Mapping[str, str]) -> Any:
     """Starts the query that writes these rows; the StreamingQuery."""
     kind = config.sink_format
     if kind == "topic":
         rows = Layout(keys=config.sink_keys).records(rows)
-    writer = rows.writeStream.queryName(query).option("checkpointLocation", checkpoint)
+    writer = rows.writeStream.queryName(place.query).option("checkpointLocation", place.checkpoint)
     writer = triggered(writer, config).outputMode(config.output_mode)
     if kind == "delta":
-        return writer.foreachBatch(_delta_batch(config, query)).start()
+        return writer.foreachBatch(_delta_batch(config, place)).start()
     if kind == "iceberg":
         from moldau.connectors.spark.iceberg import iceberg_batch
 
-        return writer.foreachBatch(iceberg_batch(config, query)).start()
+        return writer.foreachBatch(
+            iceberg_batch(config, place.query, is_fresh=place.is_fresh)
+        ).start()
     if kind == "jdbc":
         from moldau.connectors.spark.database import database_batch
 
-        return writer.foreachBatch(database_batch(config, query)).start()
+        return writer.foreachBatch(
+            database_batch(config, place.query, is_fresh=place.is_fresh)
+        ).start()
     writer = writer.format("moldau" if kind == "topic" else kind)
     writer = writer.options(**config.with_prefix("sink.option."))
     if kind == "topic":
@@ -56,14 +65,10 @@ def start_sink(
 
 
 def start_dead_letters(
-    rows: Any,
-    config: SparkSinkConfig,
-    query: str,
-    checkpoint: str,
-    clients: Mapping[str, str],
+    rows: Any, config: SparkSinkConfig, place: Place, clients: Mapping[str, str]
 ) -> Any:
     """Starts the query that writes records that cannot be read to the dead letter topic."""
-    writer = rows.writeStream.queryName(query).option("checkpointLocation", checkpoint)
+    writer = rows.writeStream.queryName(place.query).option("checkpointLocation", place.checkpoint)
     writer = triggered(writer, config).format("moldau")
     options = _client_options(config, clients)
     return writer.options(**options).option("topic", config.dead_letter_topic).start()
@@ -82,7 +87,7 @@ def _client_options(config: SparkSinkConfig, clients: Mapping[str, str]) -> dict
     return {f"kafka.{name}": text for name, text in named.items() if name not in own}
 
 
-def _delta_batch(config: SparkSinkConfig, query: str) -> WriteBatch:
+def _delta_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
     """Appends or merges a batch into a Delta table, with the query's name and the batch's number
     in the same commit."""
     try:
@@ -100,11 +105,11 @@ def _delta_batch(config: SparkSinkConfig, query: str) -> WriteBatch:
         exists = delta.DeltaTable.is_deltatable(path, storage_options=options)
         table = delta.DeltaTable(path, storage_options=options) if exists else None
         if table is not None:
-            last = table.transaction_version(query)
-            if last is not None and last >= number:
+            last = table.transaction_version(place.query)
+            if is_repeated(last, number, is_fresh=place.is_fresh):
                 return
         data = batch.toArrow()
-        commit = delta.CommitProperties(app_transactions=[delta.Transaction(query, number)])
+        commit = delta.CommitProperties(app_transactions=[delta.Transaction(place.query, number)])
         if table is None or config.sink_mode == "append":
             delta.write_deltalake(
                 path if table is None else table,

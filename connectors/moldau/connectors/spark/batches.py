@@ -1,0 +1,87 @@
+"""Which batches a sink has already, and whether the checkpoint knows of them.
+
+A sink that writes each batch once leaves out a number that it has. That is right for the last batch
+before a crash, which Spark repeats under its number. It loses records when the numbers begin again
+at 0: the checkpoint was deleted, or other offsets began a new generation. So a sink whose batches
+the checkpoint does not know is refused, and a new generation that writes into the same directory of
+files goes on with the numbers of that directory.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from moldau.connectors.spark.base_config import FILES
+from moldau.connectors.spark.checkpoints import CheckpointFolder, Generation
+from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.errors import ConfigError
+
+_LOG: Final = "_spark_metadata"
+
+
+def is_repeated(last: int | None, number: int, *, is_fresh: bool) -> bool:
+    """Whether the sink, which has batches up to `last`, leaves this one out. `is_fresh`: the
+    checkpoint had no batch when the query began. ConfigError for a checkpoint that is not the one
+    the sink was written with."""
+    if last is None or last < number:
+        return False
+    if last > number or is_fresh:
+        raise _unknown(last)
+    return True
+
+
+def prepare_files(
+    session: Any, config: SparkSinkConfig, folder: CheckpointFolder, generation: Generation
+) -> None:
+    """Called before a query of files starts. ConfigError if the directory holds batches that the
+    checkpoint does not know."""
+    if config.sink_format not in FILES or not folder.is_fresh(generation):
+        return
+    assert config.sink_path is not None
+    last = last_of_files(session, config.sink_path)
+    if last is None:
+        return
+    if generation.number == 0:
+        raise _unknown(last)
+    if config.dedup_columns:
+        raise ConfigError(
+            "dedup.columns cannot begin anew in a directory of files that has batches: choose "
+            "another sink.path",
+            path=config.sink_path,
+        )
+    folder.number_from(generation, last)
+
+
+def last_of_files(session: Any, path: str) -> int | None:
+    """The last batch in Spark's log of a directory of files; None if it has none."""
+    parts = urlsplit(path)
+    if parts.scheme in ("", "file"):
+        log = Path(parts.path if parts.scheme else path, _LOG)
+        names = [each.name for each in log.iterdir()] if log.is_dir() else []
+    else:
+        names = _listed(session, f"{path.rstrip('/')}/{_LOG}")
+    # Each is `7`, or `9.compact` with what the ones before it hold.
+    numbers = [name.removesuffix(".compact") for name in names]
+    return max((int(each) for each in numbers if each.isdigit()), default=None)
+
+
+def _listed(session: Any, log: str) -> list[str]:
+    """The names of files at a URI that only Spark knows."""
+    missing = import_module("pyspark.errors").AnalysisException
+    try:
+        rows = session.read.text(log).select("_metadata.file_name").distinct().collect()
+    except missing:
+        return []
+    return [row.file_name for row in rows]
+
+
+def _unknown(last: int) -> ConfigError:
+    return ConfigError(
+        "the sink has batches that the checkpoint does not know, was the checkpoint deleted? Put "
+        "it back; or, to write again what the topics have, reset the offsets of the stopped "
+        "connector (moldau connect offsets NAME --reset)",
+        last_batch=last,
+    )

@@ -1,0 +1,131 @@
+"""Checkpoints that begin again, and sinks that have batches of before: nothing is left out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from moldau.client import TopicPartition
+from moldau.connectors.spark.batches import is_repeated, last_of_files
+from moldau.connectors.spark.checkpoints import CheckpointFolder, Generation
+from moldau.connectors.spark.connector import SparkSinkConnector
+from moldau.connectors.spark.jobs import SinkJob
+from moldau.errors import ConfigError
+from moldau.testing import SyncEmbeddedBroker
+from tests.connect.processes import wait_until
+from tests.connectors.spark.runners import ids_in, orders, orders_lake
+from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.spark.topics import make_topic, send
+
+UNKNOWN = "batches that the checkpoint does not know"
+
+
+def test_only_the_batch_that_spark_repeats_is_left_out() -> None:
+    assert not is_repeated(None, 0, is_fresh=True)
+    assert not is_repeated(6, 7, is_fresh=False)
+    assert is_repeated(7, 7, is_fresh=False)
+    for last, number, is_fresh in ((7, 0, False), (0, 0, True)):
+        with pytest.raises(ConfigError, match=UNKNOWN):
+            is_repeated(last, number, is_fresh=is_fresh)
+
+
+def test_the_last_batch_of_files_is_that_of_sparks_log(tmp_path: Path) -> None:
+    assert last_of_files(None, str(tmp_path)) is None
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    for name in ("8", "9.compact", "10", ".11.tmp", ".10.crc"):
+        (log / name).touch()
+
+    assert last_of_files(None, str(tmp_path)) == 10
+    assert last_of_files(None, f"file://{tmp_path}") == 10
+
+
+def test_offsets_that_are_reset_begin_as_a_new_query(tmp_path: Path) -> None:
+    props = {**ORDERS_LAKE, "name": "lake", "checkpoint.location": str(tmp_path)}
+    folder = CheckpointFolder(str(tmp_path), "lake")
+    folder.begin_anew({"orders": {"0": 5}})
+
+    SparkSinkConnector().alter_offsets(props, {TopicPartition("orders", 1): 7})
+    assert folder.read().starting == {"orders": {"0": 5, "1": 7}}
+
+    SparkSinkConnector().alter_offsets(props, {})
+    assert folder.read() == Generation(3, {})
+
+
+@pytest.fixture
+def run(spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str) -> Callable[..., int]:
+    """Runs a sink to its end; how many records it has read."""
+
+    def until_finished(config: dict[str, str]) -> int:
+        told: list[dict[str, Any]] = []
+        folder = CheckpointFolder(config["checkpoint.location"], moldau_topic)
+        clients = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+        start = {"name": moldau_topic, "config": config, "clients": clients}
+        job = SinkJob(start, SparkSinkConnector.config_model.of(config), folder, told.append)
+        job.begin(spark)
+
+        def is_finished() -> bool:
+            job.look()
+            return any(each["type"] == "finished" for each in told)
+
+        try:
+            wait_until(is_finished, "the end of what is there", 240)
+        finally:
+            job.halt()
+        return sum(each.get("rows", 0) for each in told)
+
+    return until_finished
+
+
+@pytest.mark.real
+def test_files_are_written_again_after_a_reset_and_not_without_their_checkpoint(
+    run: Callable[..., int],
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, orders(20))
+    config = {**orders_lake(moldau_topic, tmp_path), "name": moldau_topic}
+    assert run(config) == 20
+
+    SparkSinkConnector().alter_offsets(config, {TopicPartition(moldau_topic, 0): 15})
+    send(moldau_broker, moldau_topic, orders(5, 20))
+    assert run(config) == 10
+    assert ids_in(tmp_path / "orders") == sorted([*range(25), *range(15, 20)])
+    assert run(config) == 0
+
+    shutil.rmtree(tmp_path / "checkpoints")
+    send(moldau_broker, moldau_topic, orders(5, 25))
+    with pytest.raises(ConfigError, match=UNKNOWN):
+        run(config)
+    assert ids_in(tmp_path / "orders") == sorted([*range(25), *range(15, 20)])
+
+
+@pytest.mark.real
+def test_a_database_is_not_written_without_its_checkpoint(
+    run: Callable[..., int],
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, orders(20))
+    database = {"sink.format": "jdbc", "sink.table": "orders"}
+    database["jdbc.url"] = f"jdbc:sqlite:///{tmp_path}/orders.db"
+    config = {**orders_lake(moldau_topic, tmp_path, **database), "name": moldau_topic}
+    assert run(config) == 20
+
+    shutil.rmtree(tmp_path / "checkpoints")
+    send(moldau_broker, moldau_topic, orders(5, 20))
+    with pytest.raises(Exception, match=UNKNOWN):
+        run(config)
+
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/orders.db", poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM orders").scalar() == 20
