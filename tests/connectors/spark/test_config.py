@@ -39,6 +39,10 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
         ({"sink.path": ""}, "sink.format=parquet needs it"),
         ({"sink.format": "xlsx"}, "sink.format"),
         ({"sink.format": "topic"}, "sink.format=topic needs it"),
+        (
+            {"sink.format": "topic", "sink.topic": "t", "partition.by": "id"},
+            "topic has no partitions",
+        ),
         ({"sink.mode": "upsert"}, "only jdbc and delta can replace rows"),
         (
             {"sink.format": "iceberg", "sink.table": "orders", "sink.option.uri": "x"},

@@ -10,12 +10,15 @@ files goes on with the numbers of that directory.
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from moldau.connectors.spark.base_config import FILES
-from moldau.connectors.spark.checkpoints import CheckpointFolder, Generation
+from moldau.connectors.spark.checkpoints import (
+    CheckpointFolder,
+    Generation,
+    batches_in,
+    batches_of,
+)
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.errors import ConfigError
 
@@ -57,15 +60,11 @@ def prepare_files(
 
 def last_of_files(session: Any, path: str) -> int | None:
     """The last batch in Spark's log of a directory of files; None if it has none."""
-    parts = urlsplit(path)
-    if parts.scheme in ("", "file"):
-        log = Path(parts.path if parts.scheme else path, _LOG)
-        names = [each.name for each in log.iterdir()] if log.is_dir() else []
-    else:
-        names = _listed(session, f"{path.rstrip('/')}/{_LOG}")
-    # Each is `7`, or `9.compact` with what the ones before it hold.
-    numbers = [name.removesuffix(".compact") for name in names]
-    return max((int(each) for each in numbers if each.isdigit()), default=None)
+    log = f"{path.rstrip('/')}/{_LOG}"
+    numbers = batches_in(log)
+    if numbers is None:
+        numbers = batches_of(_listed(session, log))
+    return max(numbers, default=None)
 
 
 def _listed(session: Any, log: str) -> list[str]:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
-from uuid import UUID
 
 from moldau.errors import ConfigError
 from moldau.spark.ranges import Checkpoint
@@ -85,7 +84,7 @@ class CheckpointFolder:
         """Where the generation in use goes on; where it begins if it has not written a batch."""
         used = self.read()
         folder = Path(self.path(used), "rows")
-        numbers = _numbers(folder / "commits") if self.is_here else []
+        numbers = batches_in(str(folder / "commits")) if self.is_here else []
         if not numbers:
             return used.starting
         lines = (folder / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
@@ -96,17 +95,18 @@ class CheckpointFolder:
 
     def is_fresh(self, generation: Generation) -> bool:
         """Whether Spark has not begun a batch of it. False for a URI, which only Spark can read."""
-        return self.is_here and not _numbers(Path(self.path(generation), "rows", "offsets"))
+        return self.is_here and not batches_in(f"{self.path(generation)}/rows/offsets")
 
     def number_from(self, generation: Generation, last: int) -> None:
         """Makes a fresh generation's first batch `last + 1`. It begins at the same offsets as
         without: Spark asks a source for its initial offset where the log has none of it."""
         folder = Path(self.path(generation), "rows")
-        identity = UUID(bytes=sha256(str(folder).encode()).digest()[:16])
+        digits = sha256(str(folder).encode()).hexdigest()
+        identity = f"{digits[:8]}-{digits[8:12]}-5{digits[12:15]}-a{digits[15:18]}-{digits[18:30]}"
         about = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
         # The offsets come last: without them the generation is still fresh.
         for place, text in (
-            (folder / "metadata", json.dumps({"id": str(identity)})),
+            (folder / "metadata", json.dumps({"id": identity})),
             (folder / "commits" / str(last), 'v1\n{"nextBatchWatermarkMs":0}'),
             (folder / "offsets" / str(last), f"v1\n{json.dumps(about)}\n{_NOWHERE}"),
         ):
@@ -172,8 +172,17 @@ class CheckpointFolder:
             lock.close()
 
 
-def _numbers(folder: Path) -> list[int]:
-    """The batches that one of Spark's logs has."""
-    if not folder.is_dir():
-        return []
-    return [int(each.name) for each in folder.iterdir() if each.name.isdigit()]
+def batches_in(folder: str) -> list[int] | None:
+    """The batches of a log in a directory, each of which is `7`, or `9.compact` with those before
+    it; None for a URI that only Spark can read."""
+    parts = urlsplit(folder)
+    if parts.scheme not in ("", "file"):
+        return None
+    place = Path(parts.path if parts.scheme else folder)
+    return batches_of([each.name for each in place.iterdir()]) if place.is_dir() else []
+
+
+def batches_of(names: Iterable[str]) -> list[int]:
+    """As `batches_in`, by the names of the files."""
+    plain = [name.removesuffix(".compact") for name in names]
+    return [int(name) for name in plain if name.isdigit()]
