@@ -13,6 +13,8 @@ from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID, Uuid
 
 NOBODY: Final = -1
+UNTOLD: Final = 2**63 - 1
+"""The high watermark of a fetch that does not say which one its replica knows."""
 
 
 class Standing(NamedTuple):
@@ -57,13 +59,15 @@ class EndEpoch(NamedTuple):
 
 
 class FetchAsk(NamedTuple):
-    """A replica reads on from `offset`, and so says that all below it is durable there."""
+    """A replica reads on from `offset`, and so says that all below it is durable there. It knows
+    everything below `high_watermark` to be committed (KIP-1166)."""
 
     replica_id: int
     epoch: int
     offset: int
     last_epoch: int
     directory_id: Uuid = ZERO_UUID
+    high_watermark: int = UNTOLD
 
 
 class Divergence(NamedTuple):

@@ -529,7 +529,14 @@ class RaftReplica:
             source = self._random.choice(known)
         log = self._log
         me = self.member
-        ask = FetchAsk(me.node_id, self.epoch, log.log_end_offset, log.last_epoch, me.directory_id)
+        ask = FetchAsk(
+            me.node_id,
+            self.epoch,
+            log.log_end_offset,
+            log.last_epoch,
+            me.directory_id,
+            log.high_watermark,
+        )
         return source, ask
 
     def on_fetched(

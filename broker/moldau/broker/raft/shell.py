@@ -522,9 +522,14 @@ class RaftNode:
         return verdict
 
     def _is_news(self, ask: FetchAsk, verdict: FetchVerdict) -> bool:
+        """Records, a high watermark that the replica does not know, or anything unusual. A replica
+        whose own fetch commits records learns only from the answer that they are committed."""
         is_usual = verdict.diverging is None and verdict.snapshot is None
         return (
-            bool(verdict.standing.error) or not is_usual or ask.offset < self.quorum.log_end_offset
+            bool(verdict.standing.error)
+            or not is_usual
+            or ask.offset < self.quorum.log_end_offset
+            or ask.high_watermark < verdict.high_watermark
         )
 
     def _response(self, ask: FetchAsk, verdict: FetchVerdict, bytes_max: int) -> Response:

@@ -176,6 +176,7 @@ def fetch_request(cluster_id: str, ask: FetchAsk, bounds: tuple[int, int]) -> fe
         last_fetched_epoch=ask.last_epoch,
         partition_max_bytes=bounds[1],
         replica_directory_id=ask.directory_id,
+        high_watermark=ask.high_watermark,
     )
     return fetch.FetchRequest(
         cluster_id=cluster_id,
@@ -207,6 +208,7 @@ def fetch_ask_of(
         row.fetch_offset,
         row.last_fetched_epoch,
         row.replica_directory_id,
+        row.high_watermark,
     )
     return asked, row
 
