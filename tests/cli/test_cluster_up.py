@@ -15,6 +15,7 @@ from moldau.runtime.node_processes import MAIN, free_ports_in_row
 from moldau.testing import Cluster
 from tests.cli.operated import partitions_of
 from tests.cli.shell import Shell
+from tests.peers.eventually import eventually
 
 pytestmark = pytest.mark.real
 
@@ -103,7 +104,9 @@ def test_controllers_of_their_own_keep_the_metadata_of_brokers(tmp_path: Path) -
         described = shell.good("cluster", "describe", "--json").json
         assert [each["id"] for each in described["brokers"]] == [1, 2]
         cluster.kill(quorum["leader"])
-        shell.good("topic", "create", "after", "--partitions", "1", "--replicas", "2")
+        create = ("topic", "create", "after", "--partitions", "1", "--replicas", "2")
+        eventually(lambda: shell(*create).code == 0)
+        assert len(partitions_of(shell, "after")) == 1
         shell.good("produce", "after", source="one\n")
         assert shell.good("consume", "after").out == "one\n"
         cluster.stop(1)

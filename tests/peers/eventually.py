@@ -9,7 +9,7 @@ from collections.abc import Callable
 _POLL_S = 0.05
 
 
-def eventually(reached: Callable[[], object], *, within_s: float = 20.0) -> None:
+def eventually(reached: Callable[[], object], *, within_s: float = 60.0) -> None:
     """Returns as soon as `reached()` is true; AssertionError when the time is over."""
     deadline = time.monotonic() + within_s
     pause = threading.Event()

@@ -1,15 +1,19 @@
 """`moldau broker drain|decommission`: replicas leave a broker, and then the broker the cluster.
 
-Invariant: a broker is unregistered only when it has no replica and has stopped.
+Invariants: a broker is said to have no replicas only when every living broker knows all that is
+committed, none of that gives it a replica, and its own disks have none. A broker is unregistered
+only when it has no replica and has stopped.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import Opened, add_action_arguments, opened_admin
+from moldau.cli.commands.current_view import WITHIN_SECONDS
 from moldau.cli.commands.reassign import (
     clear_throttle,
     current_replicas,
@@ -17,10 +21,17 @@ from moldau.cli.commands.reassign import (
     set_throttle,
     start_moves,
 )
-from moldau.cli.commands.reassign_plan import Brokers, evacuation, plan_text
+from moldau.cli.commands.reassign_plan import (
+    Brokers,
+    Place,
+    Replicas,
+    evacuation,
+    plan_text,
+)
 from moldau.cli.commands.reassign_watch import wait_until_moved
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
+from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
     from moldau.client import Admin
@@ -52,36 +63,94 @@ def drain(arguments: Namespace, context: Context) -> int:
 
 def decommission(arguments: Namespace, context: Context) -> int:
     """Drains it, waits until it has been stopped, and lets the cluster forget it."""
+    leaving = arguments.broker
     with opened_admin(arguments, context) as admin:
         code = _drain(arguments, context, admin)
         if code != Exit.DONE or arguments.dry_run:
             return code
-        _await_end(arguments.broker, context, admin)
-        admin.run(lambda client: client.unregister_broker(arguments.broker))
-    write_lines(context.out, [f"broker {arguments.broker} is forgotten"])
+        _await_end(leaving, context, admin)
+        late = sorted(_goal(arguments, context, admin))
+        if late:
+            raise MoldauError(
+                f"broker {leaving} got replicas after it was drained, {_some(late)}: start it "
+                "again, and repeat the command"
+            )
+        admin.run(lambda client: client.unregister_broker(leaving))
+    write_lines(context.out, [f"broker {leaving} is forgotten"])
     return Exit.DONE
 
 
 def _drain(arguments: Namespace, context: Context, admin: Opened[Admin]) -> int:
+    """Moves until no broker knows of a replica there, and its disks have none."""
     leaving = arguments.broker
-    left = _left(arguments, admin)
-    current = current_replicas(admin)
-    goal = evacuation(current, left, leaving)
     if arguments.dry_run:
-        write_lines(context.out, [plan_text(goal)])
+        write_lines(context.out, [plan_text(_goal(arguments, context, admin))])
         return Exit.DONE
-    if goal:
-        write_lines(context.err, [f"moldau: {len(goal)} partitions leave broker {leaving}"])
-        if arguments.throttle is not None:
-            set_throttle(admin, current, goal, arguments.throttle)
-        code = start_moves(admin, context, goal)
-        wait_until_moved(admin, context, goal)
-        if arguments.throttle is not None:
-            clear_throttle(admin, goal)
-        if code != Exit.DONE:
-            return code
+    clock = admin.runtime.clock
+    end = clock.monotonic() + WITHIN_SECONDS
+    while True:
+        goal = _goal(arguments, context, admin)
+        if goal:
+            code = _move(arguments, context, admin, goal)
+            if code != Exit.DONE:
+                return code
+            end = clock.monotonic() + WITHIN_SECONDS
+            continue
+        kept = _on_disk(leaving, context, admin)
+        if not kept:
+            break
+        if clock.monotonic() > end:
+            raise MoldauError(
+                f"broker {leaving} has no part in {_some(kept)} any more, and has not removed its "
+                "replicas: look at its log, and drain it again"
+            )
     write_lines(context.out, [f"broker {leaving} has no replicas"])
     return Exit.DONE
+
+
+def _goal(arguments: Namespace, context: Context, admin: Opened[Admin]) -> dict[Place, Replicas]:
+    """What is to move, by a view of the cluster that leaves out nothing that is committed."""
+    return evacuation(current_replicas(admin, context), _left(arguments, admin), arguments.broker)
+
+
+def _move(
+    arguments: Namespace,
+    context: Context,
+    admin: Opened[Admin],
+    goal: Mapping[Place, Replicas],
+) -> int:
+    write_lines(context.err, [f"moldau: {len(goal)} partitions leave broker {arguments.broker}"])
+    if arguments.throttle is not None:
+        set_throttle(admin, current_replicas(admin, context), goal, arguments.throttle)
+    code = start_moves(admin, context, goal)
+    wait_until_moved(admin, context, goal)
+    if arguments.throttle is not None:
+        clear_throttle(admin, goal)
+    return code
+
+
+def _on_disk(broker: int, context: Context, admin: Opened[Admin]) -> list[Place]:
+    """The replicas that the broker itself has, if it is alive."""
+    from moldau.errors.codes import KafkaError
+
+    cluster = admin.run(lambda client: client.describe_cluster())
+    if all(each.node_id != broker for each in cluster.brokers):
+        return []
+    try:
+        found = admin.run(lambda client: client.describe_log_dirs([broker]))
+    except KafkaError as error:
+        line = f"moldau: broker {broker} does not tell what is on its disks: {error}"
+        write_lines(context.err, [line])
+        return []
+    places = [each.where for directory in found for each in directory.replicas]
+    return sorted({(where.topic, where.partition) for where in places})
+
+
+def _some(places: Sequence[Place]) -> str:
+    """The first of them, and how many there are besides."""
+    topic, number = places[0]
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return f"{topic}-{number}{more}"
 
 
 def _left(arguments: Namespace, admin: Opened[Admin]) -> Brokers:

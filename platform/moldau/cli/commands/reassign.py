@@ -10,6 +10,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands import reassign_throttle
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
+from moldau.cli.commands.current_view import await_current_view
 from moldau.cli.commands.reassign_plan import (
     Brokers,
     Place,
@@ -93,9 +94,10 @@ def _plan_of(arguments: Namespace, context: Context) -> dict[Place, Replicas]:
 
 
 def current_replicas(
-    admin: Opened[Admin], names: Iterable[str] | None = None
+    admin: Opened[Admin], context: Context, names: Iterable[str] | None = None
 ) -> dict[Place, Replicas]:
-    """Of these topics, or of all."""
+    """Of these topics, or of all; waits until every broker knows what is committed."""
+    await_current_view(admin, context)
     if names is None:
         topics = admin.run(lambda client: client.list_topics(internal=True))
     else:
@@ -129,7 +131,7 @@ def _listed(ids: Iterable[int]) -> str:
 
 def _plan(arguments: Namespace, context: Context) -> int:
     with opened_admin(arguments, context) as admin:
-        current = current_replicas(admin, arguments.topics or None)
+        current = current_replicas(admin, context, arguments.topics or None)
         brokers = known_brokers(admin, arguments.brokers)
     goal = spread(current, brokers, arguments.replicas)
     moved = {place: each for place, each in goal.items() if each != current[place]}
@@ -141,7 +143,7 @@ def _plan(arguments: Namespace, context: Context) -> int:
 def _execute(arguments: Namespace, context: Context) -> int:
     goal = _plan_of(arguments, context)
     with opened_admin(arguments, context) as admin:
-        current = current_replicas(admin, {topic for topic, _ in goal})
+        current = current_replicas(admin, context, {topic for topic, _ in goal})
         _check_places(goal, current)
         known_brokers(admin, sorted({each for replicas in goal.values() for each in replicas}))
         moving = admin.run(lambda client: client.list_partition_reassignments())
@@ -216,7 +218,7 @@ def _verify(arguments: Namespace, context: Context) -> int:
             (where.topic, where.partition)
             for where in admin.run(lambda client: client.list_partition_reassignments())
         }
-        current = current_replicas(admin, {topic for topic, _ in goal})
+        current = current_replicas(admin, context, {topic for topic, _ in goal})
         states = {place: _state(place, goal[place], current, moving) for place in sorted(goal)}
         if not moving and not arguments.preserve_throttles:
             clear_throttle(admin, goal)
