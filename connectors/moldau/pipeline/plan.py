@@ -158,7 +158,7 @@ def _connector(connector: Connector, found: Mapping[str, str] | None) -> PlanSte
     changes = tuple(
         Change(key, before.get(key), shown.get(key))
         for key in dict.fromkeys((*connector.config, *found))
-        if connector.config.get(key) != found.get(key) and found.get(key) != HIDDEN
+        if found.get(key) not in (connector.config.get(key), shown.get(key), HIDDEN)
     )
     action = Action.UPDATE if changes else Action.KEEP
     return PlanStep(action, kind, connector.name, changes, note)
@@ -166,6 +166,6 @@ def _connector(connector: Connector, found: Mapping[str, str] | None) -> PlanSte
 
 def _shown(config: Mapping[str, str]) -> dict[str, str]:
     """Without what the connector calls a password."""
-    from moldau.connect.herder.operations import masked
+    from moldau.connect.worker.secrets import masked
 
     return masked(config)

@@ -248,6 +248,30 @@ def next_of(worker: Worker, name: str) -> int | None:
     return body["offsets"][0]["offset"]["next"] if body["offsets"] else None
 
 
+def test_a_password_in_an_address_is_in_no_answer_and_survives_being_put_back(
+    worker: Worker, name: str, tmp_path: Path
+) -> None:
+    word, one = "hush0815", f"/connectors/{name}"
+    plain = f"jdbc:sqlite:{tmp_path}/a.db?password={word}"
+    config = {"name": name, "connector.class": "JdbcSink", "connection.url": plain, "topics": name}
+    body = {"name": name, "config": config, "initial_state": "STOPPED"}
+    answers = [worker.ask("POST", "/connectors", body)]
+    assert answers[0][0] == 201, answers
+    shown = worker.ask("GET", f"{one}/config")[1]
+    assert shown == {**config, "connection.url": plain.replace(word, "[hidden]")}
+
+    answers.append(worker.ask("PUT", f"{one}/config", {**shown, "tasks.max": "2"}))
+    assert answers[-1][0] == 200
+    elsewhere = {**shown, "connection.url": shown["connection.url"].replace("a.db", "b.db")}
+    refused(worker.ask("PUT", f"{one}/config", elsewhere), 400, "connection.url")
+    assert worker.ask("GET", f"{one}/config")[1] == {**shown, "tasks.max": "2"}
+    answers.append(worker.ask("GET", "/connectors?expand=info&expand=status"))
+    answers.append(worker.ask("PUT", "/connector-plugins/JdbcSink/config/validate", config))
+    answers += [worker.ask("GET", path) for path in (one, f"{one}/tasks", "/v1/connectors")]
+    assert [answer[0] for answer in answers] == [201, *[200] * 6]
+    assert word not in json.dumps(answers)
+
+
 def test_internal_requests_of_strangers_are_refused(worker: Worker, name: str) -> None:
     worker.create(name, numbers(name, 1))
 

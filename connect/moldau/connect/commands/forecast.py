@@ -12,11 +12,11 @@ from moldau.connect.api import (
     SinkConnector,
 )
 from moldau.connect.errors import ConnectError
-from moldau.connect.herder.operations import masked
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.settings import listed, whole
 from moldau.connect.worker.guarantee import guarantee_of
 from moldau.connect.worker.plugins import connector_class, resolved
+from moldau.connect.worker.secrets import masked
 
 
 class _Context(ConnectorContext):

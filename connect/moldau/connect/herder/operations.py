@@ -26,9 +26,10 @@ from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
 from moldau.connect.task.clients import refused_overrides
-from moldau.connect.task.diagnosis import HIDDEN, without
+from moldau.connect.task.diagnosis import without
 from moldau.connect.worker.guarantee import EXACTLY_ONCE, guarantee_of
-from moldau.connect.worker.plugins import catalogue, connector_class, resolved, secret_values
+from moldau.connect.worker.plugins import catalogue, connector_class, resolved
+from moldau.connect.worker.secrets import hidden, masked, secret_values, unmasked
 from moldau.errors import ConfigError, MoldauError
 
 Json = dict[str, Any]
@@ -136,12 +137,16 @@ class Operations:
         self, config: Mapping[str, str | None], *, is_offline: bool = False
     ) -> ConfigInfos:
         """ConfigInfos, made on a thread: connectors may ask their servers."""
+        restored, problems = unmasked(config, self._known(config.get("name")))
         try:
-            return await self.herder.runtime.run_blocking(
-                lambda: validated(config, self.herder.settings, asks=not is_offline)
+            infos = await self.herder.runtime.run_blocking(
+                lambda: validated(restored, self.herder.settings, asks=not is_offline)
             )
         except (PluginNotFound, ConfigError) as error:
             raise BadRequest(str(error)) from error
+        for problem in problems:
+            infos.add_error(problem.key, problem.text)
+        return infos
 
     async def put_config(
         self,
@@ -164,18 +169,15 @@ class Operations:
         is_new = image.get(name) is None
         if is_new and not may_replace and target is None:
             target = TargetState.STARTED
-        kept = self._unmasked(name, {key: str(value) for key, value in config.items()})
+        restored, _ = unmasked(config, self._known(name))
+        kept = {key: str(value) for key, value in restored.items()}
         await self.herder.configs.put_connector(name, kept, target)
         return is_new
 
-    def _unmasked(self, name: str, config: dict[str, str]) -> dict[str, str]:
-        """A config that somebody read here and puts back keeps its secrets."""
-        entry = self.herder.configs.image.get(name)
-        known = {} if entry is None or entry.config is None else entry.config
-        return {
-            key: known[key] if value == HIDDEN and key in known else value
-            for key, value in config.items()
-        }
+    def _known(self, name: str | None) -> Mapping[str, str]:
+        """The config that is stored for a connector; empty for a new one."""
+        entry = self.herder.configs.image.get(name) if name else None
+        return {} if entry is None or entry.config is None else entry.config
 
     async def patch_config(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Null takes a key away (KIP-477)."""
@@ -268,6 +270,7 @@ def validated(
     """ConfigInfos of a config with its references resolved; what they stand for is not in it."""
     given = {name: value for name, value in config.items() if value is not None}
     props, secrets = resolved(given, worker)
+    secrets |= secret_values(props)
     infos = validate(catalogue(), {**config, **props}, ask_connector=asks)
     for name, reason in refused_overrides(given, worker).items():
         infos.add_error(name, reason)
@@ -282,14 +285,9 @@ def validated(
     for info in infos.configs:
         if given.get(info.name) != props.get(info.name):
             info.value = given[info.name]
+        info.value = None if info.value is None else hidden(info.value)
         info.errors = [without(error, secrets) for error in info.errors]
     return infos
-
-
-def masked(config: Mapping[str, str], owner: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Without the values of secrets. `owner` is the connector's config, if `config` is a task's."""
-    hidden = secret_values(owner if owner is not None else config)
-    return {name: HIDDEN if value in hidden and value else value for name, value in config.items()}
 
 
 def state_json(status: Status) -> Json:

@@ -30,7 +30,7 @@ from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message
 from moldau.connect.task.settings import whole
-from moldau.connect.worker.plugins import secret_values
+from moldau.connect.worker.secrets import secret_values
 from moldau.connect.worker.settings import restart_policy
 from moldau.connect.worker.shell import Worker
 from moldau.errors import MoldauError

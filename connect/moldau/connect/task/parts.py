@@ -18,7 +18,8 @@ from moldau.connect.task.clients import settings_for
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.settings import ErrorSettings, beneath
 from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
-from moldau.connect.worker.plugins import catalogue, connector_class, resolved, secret_values
+from moldau.connect.worker.plugins import catalogue, connector_class, resolved
+from moldau.connect.worker.secrets import secret_values
 
 STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"

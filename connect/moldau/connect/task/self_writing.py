@@ -16,6 +16,7 @@ from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.topic_creation import TopicCreation
 from moldau.connect.worker.plugins import connector_class, resolved
+from moldau.connect.worker.secrets import secret_values
 
 Reached = tuple[Mapping[str, Any], Mapping[str, Any]]
 
@@ -33,7 +34,7 @@ class SelfWritingRunner(TaskRunner):
         config, secrets = resolved(spec.connector_config, spec.worker)
         task_config, more = resolved(spec.task_config, spec.worker)
         worker, of_worker = resolved(spec.worker, spec.worker)
-        self.secrets |= secrets | more | of_worker
+        self.secrets |= secrets | more | of_worker | secret_values(config)
         task = connector_class(spec.connector_config)().task_class()()
         if not isinstance(task, SelfWritingSourceTask):
             raise ConnectError("the task class of the connector must be a SelfWritingSourceTask")

@@ -10,7 +10,7 @@ from typing import Final
 from moldau.connect.api import Connector
 from moldau.connect.plugins import Catalogue, PluginKind
 from moldau.connect.providers.resolution import Resolver
-from moldau.errors import ConfigError, MoldauError
+from moldau.errors import ConfigError
 
 _REFERENCE: Final = re.compile(r"\$\{[^}]*\}")
 
@@ -58,13 +58,3 @@ def resolved_for_a_time(
     finally:
         resolver.close()
     return props, {value for text, value in given.items() if value and value != text}, ttl_ms
-
-
-def secret_values(config: Mapping[str, str]) -> set[str]:
-    """The values of the connector's PASSWORD settings; by their names where it is not known."""
-    try:
-        kind: type[Connector] = connector_class(config)
-    except MoldauError:
-        return {value for name, value in config.items() if "password" in name.lower()}
-    names = {each.name for each in kind.config_model.settings() if each.kind.value == "PASSWORD"}
-    return {value for name, value in config.items() if name in names and "${" not in value}

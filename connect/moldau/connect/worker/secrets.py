@@ -1,0 +1,145 @@
+"""Which parts of a config are secret, and a config without them. No IO.
+
+Secret are the values of PASSWORD settings, values under a name such as `sasl.jaas.config` or
+`...password`, and the password inside an address: `jdbc:postgresql://user:PASSWORD@host/db`,
+`?password=PASSWORD`. Of an address only the password is hidden, so the rest can still be read. A
+reference such as `${env:DB_PASSWORD}` is no secret, because it shows nothing.
+
+Invariant: `unmasked(masked(config), config)` gives `config`. A hidden value that stands for nothing
+known is an error of its key, never stored as if it were the secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import unquote, unquote_plus
+
+from moldau.connect.api import Connector
+from moldau.connect.config.kinds import HIDDEN, Kind
+from moldau.connect.config.model import ConfigModel, Problem
+from moldau.connect.plugins import PluginKind, PluginNotFound
+from moldau.connect.plugins.stages import aliases
+from moldau.connect.worker.plugins import catalogue, connector_class
+from moldau.errors import MoldauError
+
+_WORD: Final = r"(?:password|passwd|pwd|secret|token)"
+_NAME: Final = re.compile(
+    rf"(?:{_WORD}|jaas\.config|auth\.user\.info|keystore\.key|secret\.(?:access\.)?key)$", re.I
+)
+_IN_ADDRESS: Final = (
+    re.compile(r"://[^:/?#@\s]*:([^/?#\s]+)@"),
+    re.compile(r"://[^:/?#@\s]*:(?!\d+[/?;,])([^@\s]+)@"),  # a slash in the password
+    re.compile(r"^jdbc:oracle:\w+:[^/@\s]+/(\S+)@"),
+    re.compile(rf"[?&][\w.]*{_WORD}=([^&]+)", re.I),
+    re.compile(rf";\s*[\w.]*{_WORD}=([^;]+)", re.I),
+)
+_REFERENCE: Final = re.compile(r"(?:\$\{[^}]*\})+")
+_CONVERTERS: Final = (
+    ("key.converter", PluginKind.CONVERTER),
+    ("value.converter", PluginKind.CONVERTER),
+    ("header.converter", PluginKind.HEADER_CONVERTER),
+)
+
+
+def secret_values(config: Mapping[str, str]) -> set[str]:
+    """All secrets of a connector's config, as they stand in it and as its plugins read them."""
+    names = secret_names(config)
+    found: set[str] = set()
+    for name, value in config.items():
+        if name in names:
+            found |= set() if "${" in value else {value}
+        for start, end in _places(value):
+            part = value[start:end]
+            found |= {part, unquote(part), unquote_plus(part)}
+    return found
+
+
+def secret_names(config: Mapping[str, str]) -> set[str]:
+    """The keys of a config whose whole value is a secret."""
+    names = {name for name in config if _NAME.search(name)}
+    for prefix, model in _models(config):
+        names |= {prefix + each.name for each in model.settings() if each.kind is Kind.PASSWORD}
+    return names & set(config)
+
+
+def _models(config: Mapping[str, str]) -> Iterator[tuple[str, type[ConfigModel]]]:
+    """The settings of every plugin that the config names; those that are not known are left out."""
+    try:
+        kind: type[Connector] = connector_class(config)
+        yield "", kind.config_model
+    except MoldauError:
+        pass
+    parts = [(name, f"{name}.", plugin) for name, plugin in _CONVERTERS]
+    for stage, plugin in (
+        ("transforms", PluginKind.TRANSFORMATION),
+        ("predicates", PluginKind.PREDICATE),
+    ):
+        for alias in aliases(config, stage):
+            prefix = f"{stage}.{alias}."
+            parts.append((f"{prefix}type", prefix, plugin))
+    for key, prefix, plugin in parts:
+        try:
+            yield prefix, catalogue().find(plugin, config.get(key, "")).cls.config_model
+        except PluginNotFound:
+            continue
+
+
+def _places(value: str) -> list[tuple[int, int]]:
+    """Where passwords stand inside a value, from left to right, none inside another."""
+    found: list[tuple[int, int]] = []
+    for pattern in _IN_ADDRESS:
+        for match in pattern.finditer(value):
+            start, end = match.span(1)
+            is_new = all(end <= other or start >= until for other, until in found)
+            if is_new and not _REFERENCE.fullmatch(value[start:end]):
+                found.append((start, end))
+    return sorted(found)
+
+
+def hidden(value: str) -> str:
+    """A value without the passwords inside it."""
+    for start, end in reversed(_places(value)):
+        value = value[:start] + HIDDEN + value[end:]
+    return value
+
+
+def masked(config: Mapping[str, str], owner: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Without the values of secrets. `owner` is the connector's config, if `config` is a task's."""
+    whole = owner if owner is not None else config
+    names = secret_names(whole)
+    values = {whole[name] for name in names if "${" not in whole[name]}
+    return {
+        name: HIDDEN if value in values and value else hidden(value)
+        for name, value in config.items()
+    }
+
+
+def unmasked(
+    config: Mapping[str, str | None], known: Mapping[str, str]
+) -> tuple[dict[str, str | None], list[Problem]]:
+    """A config with the secrets of the `known` one where it was read masked and is put back.
+
+    The problems name what hides a secret that is not known: a new connector, or an address of which
+    more was changed than its password.
+    """
+    shown = masked(known)
+    found: dict[str, str | None] = {}
+    problems: list[Problem] = []
+    names = secret_names({name: text for name, text in config.items() if text is not None})
+    for name, value in config.items():
+        found[name] = value
+        if value is None or HIDDEN not in value:
+            continue
+        if shown.get(name) == value or (value == HIDDEN and name in names and name in known):
+            found[name] = known[name]
+        elif name in names or HIDDEN in {value[start:end] for start, end in _places(value)}:
+            problems.append(
+                Problem(
+                    name,
+                    f"{HIDDEN} stands in the place of a secret that is not known for this value -> "
+                    "write the secret itself, or a reference such as ${env:DB_PASSWORD}",
+                )
+            )
+    return found, problems
