@@ -46,7 +46,7 @@ def seconds(given: object, what: str) -> float:
 
 
 def seconds_at_most(given: object, what: str) -> float | None:
-    """The same for who may wait; None leaves it to a setting, or has no end."""
+    """The same where a wait is bounded; None leaves it to a setting, or has no end."""
     return None if given is None else seconds(given, what)
 
 

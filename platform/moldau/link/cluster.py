@@ -6,8 +6,8 @@ waiting between tries exist once.
 
 Invariants: at most one connection a broker and lane (most talk goes on one lane; what may be parked
 at the broker for long has its own), and one attempt to make it; between two attempts that
-fail lies the reconnect backoff; at most one Metadata request is under way, and whoever asks for a
-refresh gets the answer to a request that was sent after asking; where no known broker can be
+fail lies the reconnect backoff; at most one Metadata request is under way, and a caller that wants
+a refresh gets the answer to a request that was sent after asking; where no known broker can be
 reached the bootstrap servers are asked again (KIP-899). `aclose` ends all of it.
 """
 
@@ -60,8 +60,8 @@ class Attempt(Protocol[T_co]):
 
 @dataclass(slots=True)
 class _Refresh:
-    """Who waits for which round of metadata: those `asked` for the one under way, those `waiting`
-    for the one after it."""
+    """Callers that wait for metadata: those `asked` for the request under way, those `waiting` for
+    the one after it."""
 
     task: asyncio.Task[None] | None = None
     again: bool = False
@@ -115,7 +115,7 @@ class Cluster:
         """Why the last refresh brought nothing; None when it did."""
         self._hints = 0
         """How many connections have ended on which something was sent that gets no answer. A broker
-        ends one to say that it has refused something, as who does not lead a partition any more."""
+        ends one to refuse something: it may not lead the partition any more."""
         self._hints_taken = 0
         """How many of them metadata have been asked for since, and have come."""
 
@@ -439,7 +439,7 @@ class Cluster:
         """`attempt()` until it succeeds, fails for good, or the time is over.
 
         Then the last error is raised, as what it is, with how often and how long it was tried, and
-        who had said how long: the caller, or a setting. When the client is closed meanwhile, that
+        what had said how long: the caller, or a setting. When the client is closed meanwhile, that
         is the error, at once.
         """
         self._check_open()
@@ -489,7 +489,7 @@ class Cluster:
         """WrongLoop in another event loop than the client's own, while it is open."""
         try:
             is_own = asyncio.get_running_loop() is self._loop
-        except RuntimeError:  # outside a loop, as who asks what was read
+        except RuntimeError:  # outside a loop, as when a program asks what was read
             return
         if not (is_own or self.is_closed):
             raise wrong_loop(self._loop)

@@ -1,4 +1,4 @@
-"""One connection to a broker: requests out, answers to whoever asked, in the order of asking.
+"""One connection to a broker: requests out, answers to their callers, in the order of asking.
 
 `Connection.open` connects, to the first of the addresses behind a name that lets it, and asks which
 versions the broker speaks; `ask` sends a request in the highest version that both sides have and
@@ -11,10 +11,10 @@ either). One that expects none counts as under way until the network has taken i
 takes nothing more for as long, the connection ends too. After `is_closed` nothing is sent. No task
 is needed: answers are decoded inside `buffer_updated`, and one timer watches over all requests.
 
-Who hears the answer, the `on_answer`, is called from within the event loop's read and must neither
-block nor raise; so is `on_written` of a request without an answer, from within its write. One that
-raises has a bug: the loop's exception handler gets it, and the connection ends, so that all others
-hear of it.
+The callback for the answer, `on_answer`, is called from within the event loop's read and must
+neither block nor raise; so is `on_written` of a request without an answer, from within its write.
+One that raises has a bug: the loop's exception handler gets it, and the connection ends, so that
+all others hear of it.
 """
 
 from __future__ import annotations
@@ -441,7 +441,7 @@ class Connection(asyncio.BufferedProtocol):
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, self._why.reason, **self._why.context)
 
     def _call(self, step: Callable[[T], None], argument: T) -> None:
-        """What must not raise, so that who calls can go on to the next one even if it does."""
+        """Call what must not raise; if it does, the caller still goes on to the next one."""
         try:
             step(argument)
         except Exception as bug:
@@ -534,7 +534,7 @@ async def _first_of(
 
 
 def _close_late(task: asyncio.Task[Connection]) -> None:
-    """Nobody wants it any more: another one was there first, or who asked has gone."""
+    """Nobody wants it any more: another one was there first, or the caller has gone."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 

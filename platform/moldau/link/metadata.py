@@ -1,4 +1,4 @@
-"""What a client knows of its cluster: brokers, topics, and who leads which partition. No IO.
+"""What a client knows of its cluster: brokers, topics, and the leaders of partitions. No IO.
 
 Invariants: a partition's leader epoch never goes back while the topic keeps its id, because brokers
 learn of an election at different times and a stale answer must not undo a fresh one; a topic that
@@ -47,7 +47,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Who has the partition; `leader` is -1 and `error` says why while nobody leads it."""
+    """Leader and replicas of a partition; `leader` is -1 and `error` says why while it has none."""
 
     index: int
     leader: int
@@ -67,7 +67,7 @@ class Topic:
     partitions: tuple[Partition, ...]
     is_internal: bool = False
     authorized_operations: frozenset[AclOperation] | None = None
-    """What whoever asks may do to the topic; None unless that was asked for."""
+    """What this client may do to the topic; None unless that was asked for."""
 
     @property
     def has_id(self) -> bool:

@@ -215,7 +215,7 @@ def test_a_second_error_does_not_hide_where_the_first_came_from() -> None:
 
 def test_a_seek_settles_what_a_failed_check_left_open() -> None:
     made, position = _refused_check()
-    made.require(T0).seek(7)
+    made.assignment.require(T0).seek(7)
     assert (position.state, position.error) == (State.READING, None)
     position.fail(KafkaError(ErrorCode.CORRUPT_MESSAGE))
     with pytest.raises(KafkaError):

@@ -33,7 +33,7 @@ def positions(reset: str = "latest", memory: int = 10_000) -> Positions:
     made = Positions(
         Bounds(1_000, memory, replica_s=30.0), parse_reset(reset), Backoff(100, 1000), Random(1)
     )
-    made.assign([T0])
+    made.assignment.assign([T0])
     return made
 
 
@@ -52,7 +52,7 @@ def data(first: int, count: int, epoch: int, near: int = -1) -> PartitionData:
 
 def reading(made: Positions, metadata: Metadata) -> Position:
     """At offset 10, of which 5 to 9 (epoch 5) were given out and 10 to 14 lie here."""
-    position = made.require(T0)
+    position = made.assignment.require(T0)
     position.seek(5)
     made.leaders_changed(metadata)
     for first in (5, 10):
@@ -110,7 +110,7 @@ def test_a_new_leader_is_asked_before_it_is_read() -> None:
 def test_metadata_as_new_as_a_position_are_waited_for_but_not_for_ever() -> None:
     """Its epoch may be made up, or be of another cluster."""
     made, metadata = positions(), cluster(epoch=5)
-    position = made.require(T0)
+    position = made.assignment.require(T0)
     position.seek(7, 6)
     made.leaders_changed(metadata)
     now, tries = 0.0, 0
@@ -184,16 +184,16 @@ def test_a_partition_that_is_known_by_no_id_does_not_hide_its_siblings() -> None
     other = TopicPartition("t", 1)
     made, metadata = positions(), cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata)
+    made.assignment.check_topics(metadata)
     metadata.topics.pop("t")
-    made.assign([T0, other])
-    made.check_topics(metadata)
-    assert made.topic_ids([T0, other], metadata) == dict.fromkeys((T0, other), b"o" * 16)
-    made.require(other).life.topic_id = b"n" * 16
-    assert made.topic_ids([T0, other], metadata) == {T0: b"o" * 16, other: b"n" * 16}
+    made.assignment.assign([T0, other])
+    made.assignment.check_topics(metadata)
+    assert made.assignment.topic_ids([T0, other], metadata) == dict.fromkeys((T0, other), b"o" * 16)
+    made.assignment.require(other).life.topic_id = b"n" * 16
+    assert made.assignment.topic_ids([T0, other], metadata) == {T0: b"o" * 16, other: b"n" * 16}
     metadata.topics["u"] = Topic("u", b"u" * 16, ())
     elsewhere = TopicPartition("u", 0), TopicPartition("v", 0)
-    assert made.topic_ids(elsewhere, metadata) == {
+    assert made.assignment.topic_ids(elsewhere, metadata) == {
         elsewhere[0]: b"u" * 16,
         elsewhere[1]: bytes(16),
     }
@@ -201,7 +201,7 @@ def test_a_partition_that_is_known_by_no_id_does_not_hide_its_siblings() -> None
 
 def test_a_replica_near_by_is_read_until_it_fails_or_its_time_is_over() -> None:
     made, metadata = positions(), cluster()
-    position = made.require(T0)
+    position = made.assignment.require(T0)
     position.seek(0)
     made.arrived(position.asked(), data(0, 1, 5, near=2), is_committed=False, now=0.0)
     assert list(made.to_fetch(1.0, metadata)) == [2]
@@ -215,13 +215,13 @@ def test_a_replica_near_by_is_read_until_it_fails_or_its_time_is_over() -> None:
 
 def test_no_more_is_kept_than_was_said() -> None:
     made, metadata = positions(memory=900), cluster()
-    position = made.require(T0)
+    position = made.assignment.require(T0)
     position.seek(0)
     while made.to_fetch(0.0, metadata):
         made.arrived(
             position.asked(), data(position.fetch_offset, 4, 5), is_committed=False, now=0.0
         )
-    assert 900 <= sum(each.buffered_bytes for each in made) < 900 + 400
+    assert 900 <= sum(each.buffered_bytes for each in made.assignment) < 900 + 400
     made.take(100)
     made.take(100)
     assert made.to_fetch(0.0, metadata)
@@ -229,26 +229,26 @@ def test_no_more_is_kept_than_was_said() -> None:
 
 def test_what_is_paused_and_full_does_not_keep_others_from_being_read() -> None:
     made, metadata = positions(memory=100), cluster()
-    position = made.require(T0)
+    position = made.assignment.require(T0)
     position.seek(0)
     made.arrived(position.asked(), data(0, 4, 5), is_committed=False, now=0.0)
     position.is_paused = True
     other = TopicPartition("u", 0)
     metadata.topics["u"] = Topic("u", bytes(16), metadata.topics["t"].partitions)
-    made.assign([T0, other])
-    made.require(other).seek(0)
+    made.assignment.assign([T0, other])
+    made.assignment.require(other).seek(0)
     assert [each.where for each in made.to_fetch(0.0, metadata)[1]] == [other]
 
 
 def test_an_answer_from_before_a_partition_was_assigned_anew_is_void() -> None:
     made = positions()
-    before = made.require(T0).asked()
-    made.assign([], from_committed=True)
-    made.assign([T0], from_committed=True)
+    before = made.assignment.require(T0).asked()
+    made.assignment.assign([], from_committed=True)
+    made.assignment.assign([T0], from_committed=True)
     made.found_committed(before, 7, 0)
-    assert made.require(T0).state is State.COMMITTED
-    made.found_committed(made.require(T0).asked(), 9, 0)
-    assert made.require(T0).position == 9
+    assert made.assignment.require(T0).state is State.COMMITTED
+    made.found_committed(made.assignment.require(T0).asked(), 9, 0)
+    assert made.assignment.require(T0).position == 9
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["made again", "the same"])
@@ -260,16 +260,16 @@ def test_a_partition_that_comes_back_begins_anew_in_another_topic_only(
     made = positions("latest")
     metadata = cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata)
-    made.require(T0).seek(7)
+    made.assignment.check_topics(metadata)
+    made.assignment.require(T0).seek(7)
     topic = metadata.topics.pop("t")
     for _ in range(times):
-        made.assign([], from_committed=True)
-        made.assign([T0], from_committed=True)
-        made.check_topics(metadata)
+        made.assignment.assign([], from_committed=True)
+        made.assignment.assign([T0], from_committed=True)
+        made.assignment.check_topics(metadata)
     metadata.topics["t"] = replace(topic, topic_id=(b"n" if is_new else b"o") * 16)
-    assert made.check_topics(metadata) == set()
-    position = made.require(T0)
+    assert made.assignment.check_topics(metadata) == set()
+    position = made.assignment.require(T0)
     assert (position.state, position.position) == (State.COMMITTED, -1)
     made.found_committed(position.asked(), None, -1)
     assert made.to_look_up(0.0, 0) == {T0: -2 if is_new else -1}
@@ -281,28 +281,28 @@ def test_who_chooses_anew_takes_up_nothing() -> None:
     made = positions("latest")
     metadata = cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata)
-    made.require(T0).seek(7)
-    made.assign([])
-    made.begin()
-    made.assign([T0])
+    made.assignment.check_topics(metadata)
+    made.assignment.require(T0).seek(7)
+    made.assignment.assign([])
+    made.assignment.begin()
+    made.assignment.assign([T0])
     metadata.topics["t"] = replace(metadata.topics["t"], topic_id=b"n" * 16)
-    made.check_topics(metadata)
+    made.assignment.check_topics(metadata)
     assert made.to_look_up(0.0, 0) == {T0: -1}
 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_in_a_topic_that_was_made_again_a_partition_begins_anew(waits: bool) -> None:
     made, metadata = of_topic(OLD, is_assigned_by_id=waits)
-    made.require(T0).seek(5)
-    asked = made.require(T0).asked()
+    made.assignment.require(T0).seek(5)
+    asked = made.assignment.require(T0).asked()
     metadata.topics.pop("t")
-    assert made.check_topics(metadata) == set(), "gone, and who knows for how long"
-    assert made.topic_ids([T0], metadata) == {T0: OLD}
+    assert made.assignment.check_topics(metadata) == set(), "gone, and who knows for how long"
+    assert made.assignment.topic_ids([T0], metadata) == {T0: OLD}
     assert named(made, metadata, NEW) == {T0}
-    assert made.current(asked) is None
-    assert made.require(T0).state is (State.GONE if waits else State.COMMITTED)
-    assert (made.to_fetch(0.0, metadata), made.require(T0).position) == ({}, -1)
+    assert made.assignment.current(asked) is None
+    assert made.assignment.require(T0).state is (State.GONE if waits else State.COMMITTED)
+    assert (made.to_fetch(0.0, metadata), made.assignment.require(T0).position) == ({}, -1)
 
 
 OLD, NEW, NEXT = (each * 16 for each in (b"o", b"n", b"x"))
@@ -311,9 +311,9 @@ OLD, NEW, NEXT = (each * 16 for each in (b"o", b"n", b"x"))
 def of_topic(topic_id: bytes, *, is_assigned_by_id: bool = False) -> tuple[Positions, Metadata]:
     """`t` of this id, assigned by a group."""
     made, metadata = positions("latest"), cluster()
-    made.assign([])
+    made.assignment.assign([])
     ids = {T0: topic_id} if is_assigned_by_id else {}
-    made.assign([T0], from_committed=True, ids=ids)
+    made.assignment.assign([T0], from_committed=True, ids=ids)
     assert named(made, metadata, topic_id) == set(), "it is known for the first time"
     return made, metadata
 
@@ -321,13 +321,13 @@ def of_topic(topic_id: bytes, *, is_assigned_by_id: bool = False) -> tuple[Posit
 def named(made: Positions, metadata: Metadata, topic_id: bytes) -> set[TopicPartition]:
     """Metadata say that `t` is this one."""
     metadata.topics["t"] = Topic("t", topic_id, cluster().topics["t"].partitions)
-    made.consumed = lambda: {T0: 3}
-    return made.check_topics(metadata)
+    made.assignment.consumed = lambda: {T0: 3}
+    return made.assignment.check_topics(metadata)
 
 
 def begins_at(made: Positions) -> int:
     """Where it is looked up, since the group has committed nothing."""
-    position = made.require(T0)
+    position = made.assignment.require(T0)
     assert position.state is State.COMMITTED
     made.found_committed(position.asked(), None, -1)
     return made.to_look_up(0.0, 0)[T0]
@@ -338,34 +338,34 @@ def test_what_was_made_again_twice_is_read_from_its_beginning_though_nothing_was
     is_found: bool,
 ) -> None:
     made, metadata = of_topic(OLD)
-    made.require(T0).seek(5)
+    made.assignment.require(T0).seek(5)
     named(made, metadata, NEW)
     if is_found:
         assert begins_at(made) == -2
-        made.found(made.require(T0).asked(), 0, -1)
+        made.found(made.assignment.require(T0).asked(), 0, -1)
     assert named(made, metadata, NEXT) == {T0}
     assert begins_at(made) == -2
-    assert made.given_ids([T0]) == {T0: OLD}
+    assert made.assignment.given_ids([T0]) == {T0: OLD}
 
 
 def test_a_former_topic_is_remembered_over_rebalances_until_something_of_the_next_is_given() -> (
     None
 ):
     made, metadata = of_topic(OLD)
-    made.require(T0).seek(5)
+    made.assignment.require(T0).seek(5)
     named(made, metadata, NEW)
     for _ in range(2):
-        made.assign([], from_committed=True)
-        assert made.given_ids([T0]) == {T0: OLD}
-        made.assign([T0], from_committed=True)
+        made.assignment.assign([], from_committed=True)
+        assert made.assignment.given_ids([T0]) == {T0: OLD}
+        made.assignment.assign([T0], from_committed=True)
         named(made, metadata, NEW)
-        assert made.given_ids([T0]) == {T0: OLD}
+        assert made.assignment.given_ids([T0]) == {T0: OLD}
     assert begins_at(made) == -2
-    made.found(made.require(T0).asked(), 0, -1)
-    made.arrived(made.require(T0).asked(), data(0, 3, 5), is_committed=False, now=0.0)
-    assert made.given_ids([T0]) == {T0: OLD}
+    made.found(made.assignment.require(T0).asked(), 0, -1)
+    made.arrived(made.assignment.require(T0).asked(), data(0, 3, 5), is_committed=False, now=0.0)
+    assert made.assignment.given_ids([T0]) == {T0: OLD}
     made.take(1)
-    assert made.given_ids([T0]) == {T0: NEW}
+    assert made.assignment.given_ids([T0]) == {T0: NEW}
 
 
 @pytest.mark.parametrize("by_id", [True, False])
@@ -373,22 +373,22 @@ def test_one_old_answer_changes_nothing_of_what_is_read_when_the_right_one_is_ba
     by_id: bool,
 ) -> None:
     made, metadata = of_topic(NEW, is_assigned_by_id=by_id)
-    made.require(T0).seek(5)
+    made.assignment.require(T0).seek(5)
     assert named(made, metadata, OLD) == {T0}
     assert made.awaits_topics(0.0) is by_id
     assert (made.troubles() != {}) is by_id
     assert named(made, metadata, NEW) == {T0}
-    position = made.require(T0)
+    position = made.assignment.require(T0)
     assert (position.state, position.position) == (State.READING, 3), "where its user is"
     assert made.troubles() == {}
 
 
 def test_what_others_may_have_read_on_is_not_gone_on_with_when_an_old_answer_is_over() -> None:
     made, metadata = of_topic(NEW)
-    made.require(T0).seek(5)
+    made.assignment.require(T0).seek(5)
     named(made, metadata, OLD)
-    made.assign([], from_committed=True)
-    made.assign([T0], from_committed=True)
+    made.assignment.assign([], from_committed=True)
+    made.assignment.assign([T0], from_committed=True)
     named(made, metadata, OLD)
     assert named(made, metadata, NEW) == {T0}
     assert begins_at(made) == -1
@@ -397,22 +397,24 @@ def test_what_others_may_have_read_on_is_not_gone_on_with_when_an_old_answer_is_
 def test_who_seeks_while_the_topic_is_another_one_seeks_in_his_own() -> None:
     made, metadata = of_topic(NEW, is_assigned_by_id=True)
     named(made, metadata, OLD)
-    made.require(T0).sought(7, -1)
-    assert made.require(T0).state is State.GONE
+    made.assignment.require(T0).sought(7, -1)
+    assert made.assignment.require(T0).state is State.GONE
     named(made, metadata, NEW)
-    assert made.require(T0).position == 7
+    assert made.assignment.require(T0).position == 7
 
 
 def test_an_error_is_heard_beside_partitions_that_always_have_more() -> None:
     """And one does not hide another."""
     made = positions()
     others = [TopicPartition("t", each) for each in (1, 2)]
-    made.assign([T0, *others])
-    reader = made.require(T0)
+    made.assignment.assign([T0, *others])
+    reader = made.assignment.require(T0)
     reader.seek(0)
     for where in others:
-        made.require(where).seek(0)
-        made.require(where).fail(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, str(where)))
+        made.assignment.require(where).seek(0)
+        made.assignment.require(where).fail(
+            KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, str(where))
+        )
     heard: list[str] = []
     for _ in range(6):
         made.arrived(reader.asked(), data(reader.fetch_offset, 1, 5), is_committed=False, now=0.0)

@@ -29,6 +29,7 @@ from moldau.broker.coordinator.outcome import Outcome, Ticket
 from moldau.broker.coordinator.parked import give
 from moldau.broker.coordinator.shell import ShardShell
 from moldau.client import TopicPartition
+from moldau.client.consumer.assignment import Assignment
 from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
@@ -63,7 +64,9 @@ def begins_at_the_beginning() -> Mutation:
         Positions,
         "found_committed",
         lambda self, asked, offset, epoch: (
-            position.forget(self.reset) if (position := self.current(asked)) is not None else None
+            position.forget(self.assignment.reset)
+            if (position := self.assignment.current(asked)) is not None
+            else None
         ),
     )
 
@@ -74,7 +77,7 @@ def commits_what_was_fetched() -> Mutation:
     def consumed(self: Consumer) -> dict[TopicPartition, OffsetAndMetadata]:
         return {
             each.where: OffsetAndMetadata(each.fetch_offset, "", each.epoch)
-            for each in self._positions
+            for each in self._positions.assignment
             if each.position >= 0
         }
 
@@ -97,10 +100,10 @@ def takes_back_what_it_has_committed() -> Iterator[None]:
 def believes_old_answers() -> Mutation:
     """An answer to a look-up or fetch counts although the partition was assigned anew since."""
 
-    def current(self: Positions, asked: Asked) -> Position | None:
+    def current(self: Assignment, asked: Asked) -> Position | None:
         return self.get(asked.where)
 
-    return patch.object(Positions, "current", current)
+    return patch.object(Assignment, "current", current)
 
 
 def commits_old_offsets_to_new_topics() -> Mutation:
@@ -121,10 +124,10 @@ def commits_old_offsets_to_new_topics() -> Mutation:
 def reads_on_in_a_new_topic() -> Mutation:
     """A topic that was made again is read from where the old one was."""
 
-    def check_topics(self: Positions, metadata: Metadata) -> set[TopicPartition]:
+    def check_topics(self: Assignment, metadata: Metadata) -> set[TopicPartition]:
         return set()
 
-    return patch.object(Positions, "check_topics", check_topics)
+    return patch.object(Assignment, "check_topics", check_topics)
 
 
 def keeps_what_is_lost() -> Mutation:

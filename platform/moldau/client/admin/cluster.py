@@ -86,7 +86,7 @@ _LEVELS = range(2**15)
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """Who is in the cluster."""
+    """The cluster's id and its brokers."""
 
     cluster_id: str | None
     controller_id: int
@@ -94,7 +94,7 @@ class ClusterDescription:
     fenced: tuple[Broker, ...] = ()
     """Registered, and not alive; only where they were asked for."""
     authorized_operations: frozenset[AclOperation] | None = None
-    """What whoever asks may do to the cluster; None unless that was asked for."""
+    """What this client may do to the cluster; None unless that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,13 +343,13 @@ class GroupAdmin(AdminRequests):
             answer = await coordinator.call(request, LeaveGroupResponse)
             self._check(coordinator, answer.error_code)
             for each in answer.members:
-                who = each.group_instance_id or each.member_id
-                self._check(coordinator, each.error_code, member=who)
+                member = each.group_instance_id or each.member_id
+                self._check(coordinator, each.error_code, member=member)
 
         await self._at_coordinator(group, ask)
 
     async def remove_all_members(self, group: str, *, reason: str = "") -> None:
-        """Removes whoever is in a classic group; its consumers join again if they still run."""
+        """Removes all members of a classic group; its consumers join again if they still run."""
         _reason(reason)
         members = (await self.describe_group(group)).members
         if members:

@@ -48,7 +48,7 @@ Outcomes = dict[TopicPartition, "KafkaError | None"]
 
 
 class Election(IntEnum):
-    """Who may win."""
+    """Which replicas may become leader."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -81,7 +81,8 @@ class PartitionAdmin(AdminRequests):
     _page_partitions = 2000
 
     async def eligible_replicas(self, *topics: str) -> dict[TopicPartition, EligibleReplicas]:
-        """Who could lead each partition of these topics, or of all, if nobody in sync is left.
+        """The replicas that could lead each partition of these topics, or of all, when none is in
+        sync any more.
         KafkaError for a topic that there is not, and where the broker is older than Kafka 3.8."""
         names = sorted(set(names_of(topics, "topic")))
         found: dict[TopicPartition, EligibleReplicas] = {}

@@ -1,4 +1,5 @@
-"""How far groups have come: what they have committed, beside where the logs end and who reads.
+"""How far groups have come: what they have committed, beside the ends of the logs and
+the members that read them.
 
 Invariant: one partition that cannot be asked (its topic is gone, nobody leads it) costs the others
 nothing: it is in the answer, without an end.

@@ -43,8 +43,8 @@ class AdminRequests:
         return await self._ask(request, response, node_id=CONTROLLER)
 
     async def _require_broker(self, node_id: int) -> None:
-        """KafkaError, at once, when no living broker has that id: who names one by its number would
-        rather hear that than wait for it."""
+        """KafkaError, at once, when no living broker has that id: a wrong number should raise an
+        error, not a wait."""
         if node_id < 0 or node_id in self._cluster.metadata.brokers:
             return
         await self._cluster.refresh()
@@ -64,7 +64,7 @@ class AdminRequests:
     ) -> dict[K, V | KafkaError]:
         """`ask` for all items, then for those whose error is retriable, until the time is over.
         The answer has each item: its value, or the KafkaError that it ended with. `ask` itself
-        tries once: of two who wait equally long, the outer one would not know for what."""
+        tries once: if both retried equally long, this one could not say what failed."""
         results: dict[K, V | KafkaError] = {}
         pending = list(dict.fromkeys(items))
 

@@ -1,7 +1,7 @@
 """What is asked for by its name and is not there: told at once, not waited for.
 
-Most requests try an unknown topic again, as it may have been made a moment ago. Who describes,
-changes or deletes a thing by its name has most likely mistaken the name.
+Most requests try an unknown topic again, as it may have been made a moment ago. A request
+that describes, changes or deletes a topic most likely has a wrong name.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Generic, Self, TypeVar, Unpack
 
-from moldau.client.consumer.assigned import NO_IDS
+from moldau.client.consumer.assignment import NO_IDS
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.consumer.fetcher import Fetcher
@@ -211,8 +211,8 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         )
         reset = parse_reset(settings[rows.auto_offset_reset])
         self._positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
-        self._out.is_paused = self._positions.is_paused
-        self._positions.consumed = self._out.consumed
+        self._out.is_paused = self._positions.assignment.is_paused
+        self._positions.assignment.consumed = self._out.consumed
         self._fetcher = Fetcher(runtime, self._cluster, self._positions, settings)
         self._metrics = ConsumerMetrics(
             runtime.clock,
@@ -339,7 +339,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._interest = interest
         if self._refusal is not None and self._refusal.context["topic"] not in interest.names:
             self._refusal = None
-        self._positions.begin()
+        self._positions.assignment.begin()
         self._cluster.watches_all = interest.pattern is not None
         self._cluster.follows_pattern = interest.is_pattern
 
@@ -387,9 +387,9 @@ class Consumer(ConsumerPositions, Generic[K, V]):
     def _read(
         self, wanted: Sequence[TopicPartition], ids: Mapping[TopicPartition, Uuid] = NO_IDS
     ) -> None:
-        before = {each.where for each in self._positions}
+        before = {each.where for each in self._positions.assignment}
         topics = {where.topic for where in wanted} | self._interest.names
-        self._positions.assign(wanted, from_committed=self._group is not None, ids=ids)
+        self._positions.assignment.assign(wanted, from_committed=self._group is not None, ids=ids)
         self._check_topics()
         self._drop(before.difference(wanted))
         self._cluster.unwatch({where.topic for where in before} - topics)
@@ -399,7 +399,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._fetcher.soon()
 
     def _check_topics(self) -> None:
-        self._drop(self._positions.check_topics(self._cluster.metadata))
+        self._drop(self._positions.assignment.check_topics(self._cluster.metadata))
 
     def _drop(self, partitions: Collection[TopicPartition]) -> None:
         self._out.drop(partitions)
@@ -504,7 +504,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             return found
         finally:
             if not found:
-                self._turned_at = _LONG_AGO  # who polls on, whatever is raised, gives way first
+                self._turned_at = _LONG_AGO  # a caller that polls on after an error gives way first
             if self._poller is task:
                 self._poller = self._positions.chosen = None
             self._metrics.poll_ended(self._clock.monotonic())
@@ -527,7 +527,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         return asked.done() and not asked.cancelled() and asked._exception is None
 
     async def _give_way_if_due(self) -> bool:
-        """For who goes through what lies here without a poll; whether it was due."""
+        """Let other tasks run while records are taken without a poll; whether it was due."""
         self._cluster.check_loop()
         is_due = self._clock.monotonic() - self._turned_at >= _TURN_S
         if is_due:
@@ -633,7 +633,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         await self._require_group("commit").commit(offsets, timeout_s=timeout_s)
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
-        """As `commit`, without waiting; who does not await what it gives does not hear of errors.
+        """As `commit`, without waiting. Errors come out only where the task is awaited.
         Offsets are taken now, and commits are stored in the order in which they were begun."""
         return self._require_group("commit").commit_soon(offsets)
 
@@ -658,12 +658,12 @@ class Consumer(ConsumerPositions, Generic[K, V]):
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         return {
             each.where: OffsetAndMetadata(left.get(each.where, each.position), "", each.epoch)
-            for each in self._positions
+            for each in self._positions.assignment
             if each.position >= 0
         }
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this is in its group, as a transactional producer wants to know it."""
+        """This member's identity in its group, for a transactional producer."""
         return self._require_group("know its group's metadata").metadata
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> bool:

@@ -196,7 +196,7 @@ class Decoding:
 async def _attempt(
     decoding: Awaitable[T],
 ) -> tuple[T | None, Exception | CancelledError | None]:
-    """What it gives, or the error that it ends with; but who is cancelled meanwhile is."""
+    """What it gives, or the error that it ends with. A cancelled caller stays cancelled."""
     try:
         return await decoding, None
     except (Exception, CancelledError) as error:
@@ -244,7 +244,7 @@ def _failure(
 
 
 def _advice(error: BaseException) -> str:
-    """What helps. Who sought past a good record because the registry fails would lose it."""
+    """What helps. Seeking past a good record, because the registry fails, would lose it."""
     may_heal = bool(getattr(error, "retriable", False))
     if not getattr(error, "is_of_record", True):
         return "poll again" if may_heal else "poll again when that is put right"

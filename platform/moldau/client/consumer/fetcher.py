@@ -159,7 +159,7 @@ class Fetcher:
             self._cluster.request_refresh()
         self._positions.note_lasting_troubles(now)
         tell_notices(self._positions.notices)
-        failed = [each.where for each in self._positions if each.state is State.FAILED]
+        failed = [each.where for each in self._positions.assignment if each.state is State.FAILED]
         if any(map(self._positions.is_chosen, failed)):
             self.news.set()
         self._set_timer(now)
@@ -230,7 +230,7 @@ class Fetcher:
         except KafkaError as error:
             self._cluster.request_refresh()
             now = self._clock.monotonic()
-            for each in self._positions:
+            for each in self._positions.assignment:
                 if each.source(self._cluster.metadata, now) == node_id:
                     each.in_trouble(error, now)
                 if each.replica == node_id:
@@ -269,7 +269,7 @@ class Fetcher:
                 self.on_fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
         self.news.set()
         if self._is_awaited or isinstance(answer, KafkaError):
-            self.is_overdue = True  # who waits gets his records first
+            self.is_overdue = True  # a waiting poll gets its records first
             self.soon()
         else:
             self._fetch()
@@ -286,7 +286,7 @@ class Fetcher:
             ready = self._without_held(known, now)
             self._look((State.COMMITTED, NO_LEADER), ready, self._look_committed_up)
         wanted = self._positions.to_look_up(now, self._clock.wall_ms())
-        unknown = [self._positions.require(where) for where in wanted]
+        unknown = [self._positions.assignment.require(where) for where in wanted]
         self._look_at_leaders(
             State.UNKNOWN, unknown, lambda leader: partial(self._look_offsets_up, leader, wanted)
         )
@@ -313,7 +313,7 @@ class Fetcher:
             self._look((state, leader), chosen, at(leader))
 
     def _led(self, waiting: list[Position]) -> dict[int, list[Position]]:
-        """Those that somebody leads, by who; the others are put off."""
+        """Those that have a leader, by leader; the others are put off."""
         cluster, now = self._cluster, self._clock.monotonic()
         found = self._positions.by_leader(waiting, cluster.metadata, now, cluster.blind_for)
         if found.pop(NO_LEADER, None) is not None and not cluster.is_refreshing:
@@ -387,7 +387,7 @@ class Fetcher:
         epochs = {
             position.where: position.fetch_epoch
             for each in asked
-            if (position := self._positions.current(each)) is not None
+            if (position := self._positions.assignment.current(each)) is not None
         }
         ends = await ends_of_epochs(self._cluster, leader, epochs)
         for each in asked:

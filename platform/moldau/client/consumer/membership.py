@@ -132,7 +132,7 @@ class ConsumerGroup:
         self._all_committed: asyncio.Future[None] | None = None
         """Ends with the last of the commits that were begun."""
         self._under_way: dict[asyncio.Task[None], tuple[KeysView[TopicPartition], float]] = {}
-        """Commits, what they are of, and until when one waits for them who looks that up."""
+        """Commits, their partitions, and until when a look-up of these waits for them."""
         self._request_s = settings[rows.request_timeout_ms] / 1000
         self._failure: KafkaError | None = None
         self._rebalance_s = (
@@ -230,7 +230,7 @@ class ConsumerGroup:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who this is."""
+        """This member's identity."""
         identity = self._member.identity
         return GroupMetadata(
             self._coordinator.group_id,
@@ -282,17 +282,17 @@ class ConsumerGroup:
             return await self._session.on_poll(until)
 
     async def _tell_at_last(self, kind: type[BaseException] | None, *_: object) -> None:
-        """A poll that was waited for when it was closed ends, but for who was cut off in it."""
+        """End a poll that waited during the close, unless it was cancelled."""
         if self._is_over and (kind is None or issubclass(kind, Exception)):
             with not_hiding(kind):
                 await self.end_goodbye(0.0)
 
     def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
-        """Partitions go: what ends when that is committed which was given out of them, if that is
-        to be done by itself. It is told and begun now, in the task of who lets them go: another one
-        may have records in hand, and what he commits meanwhile comes behind it. It has as long as a
-        rebalance may take. The user's own that are under way have as long as an answer may take:
-        who gave up first would have them refused."""
+        """Partitions go: with auto commit, what was given out of them is committed first. The
+        commit begins now, in the task that lets them go: a commit of another task, which may have
+        records in hand, comes behind it. It may take as long as a rebalance. The user's own commits
+        that are under way may take as long as an answer: to go on earlier would have them
+        refused."""
         gone = set(change.partitions)
         consumed = self.reader.let_go() if self._commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
@@ -310,7 +310,7 @@ class ConsumerGroup:
 
         async def ended() -> None:
             try:
-                await asyncio.wait([task])  # who is cut off before it has begun lets it begin
+                await asyncio.wait([task])  # cancelled before the commit has begun: let it begin
                 task.result()
             except KafkaError as error:
                 self._note_failure(error, ids)
@@ -545,8 +545,8 @@ class ConsumerGroup:
 
     def held_until(self, where: TopicPartition) -> float:
         """Until when nobody should look up what is committed of it: a commit of it is under way,
-        and who begins before it reads again what the user is done with. It is waited for as long as
-        for an answer to the first of them, by the clock. Or a listener may still commit it: that
+        and to begin before it would read again what the user is done with. It is waited for as long
+        as for an answer to the first of them, by the clock. Or a listener may still commit it: that
         has no end until it is told."""
         if self._session.is_undecided(where):
             return math.inf

@@ -3,8 +3,8 @@
 Invariants: what lies here, and what was asked for and has not come, is `memory_bytes` at most,
 whatever the number of brokers; but a broker gives at least one batch however little it is asked
 for, so a batch a broker may come beyond. Brokers share the room evenly: one that has nothing new,
-and holds its fetch back, does not keep the others from being asked; and who got nothing comes first
-the next time, where there is not enough for all.
+and holds its fetch back, does not keep the others from being asked. Where there is not enough for
+all, a broker that got nothing comes first the next time.
 """
 
 from __future__ import annotations

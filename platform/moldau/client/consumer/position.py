@@ -175,9 +175,9 @@ class Position:
         """Metadata say which topic has the name; the user is at `offset`. True if it was another
         one before: what lies here is void.
 
-        Who has read the one before has read nothing of this one, all of which came later: to go on
-        behind it would leave out what he has never seen. So it begins at its beginning, unless the
-        user decides or the group has committed something."""
+        Nothing of the new topic was read, as all of it came later: an offset of the old one would
+        skip records that were never seen. So reading begins at its beginning, unless the user
+        decides or the group has committed something."""
         is_known_first = self.topic_id == ZERO_UUID
         back_at = self.life.on_topic(topic_id, offset if self.position >= 0 else -1, self.epoch)
         former = self.life.former

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from moldau.client.consumer.assigned import Assigned
+from moldau.client.consumer.assignment import Assignment
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.origin import Part
 from moldau.client.consumer.position import Asked, Position, State
@@ -62,12 +62,13 @@ class Take(Protocol[P]):
     def __call__(self, count_max: int, *, check_crc: bool) -> P | None: ...
 
 
-class Positions(Assigned):
-    """All partitions of a consumer."""
+class Positions:
+    """Decides for all partitions of a consumer what to look up, to fetch and to give out."""
 
     def __init__(self, bounds: Bounds, reset: Reset, backoff: Backoff, random: Random) -> None:
         """`reset` is for positions that are unknown or out of range."""
-        super().__init__(reset)
+        self.assignment = Assignment(reset)
+        self._reset = reset
         self._bounds = bounds
         self._backoff = backoff
         self._random = random
@@ -91,9 +92,9 @@ class Positions(Assigned):
         return bool(waiting)
 
     def awaits_epochs(self, metadata: Metadata, now: float) -> bool:
-        """Whether metadata are to be asked for, as they are older than a position that somebody has
-        committed, or sought. Whoever they say leads has perhaps not heard of that epoch. It would
-        seem as if its log was truncated (KIP-320)."""
+        """Whether metadata are to be asked for, as they are older than a position that was
+        committed or sought. The leader that they name has perhaps not heard of that epoch, and its
+        log would seem to be truncated (KIP-320)."""
         is_awaited = False
         for each in self.waiting(State.VALIDATING, now):
             if not each.waits_for_newer(metadata, now, _BEHIND_S):
@@ -108,11 +109,11 @@ class Positions(Assigned):
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """What keeps partitions from being read at present."""
-        return {each.where: each.trouble for each in self if each.trouble is not None}
+        return {each.where: each.trouble for each in self.assignment if each.trouble is not None}
 
     def note_lasting_troubles(self, now: float) -> None:
         """What lasts for long is told, once."""
-        for each in self:
+        for each in self.assignment:
             if each.trouble_since is None or now - each.trouble_since < _LONG_S:
                 continue
             assert each.trouble is not None
@@ -132,7 +133,7 @@ class Positions(Assigned):
 
     def waiting(self, state: State, now: float) -> list[Position]:
         """Those in that state that may be tried now."""
-        return [each for each in self if each.state is state and now >= each.not_before]
+        return [each for each in self.assignment if each.state is state and now >= each.not_before]
 
     def to_look_up(self, now: float, now_ms: int) -> dict[TopicPartition, int]:
         """The partitions whose position has to be found, each with the timestamp to ask for."""
@@ -160,8 +161,8 @@ class Positions(Assigned):
         now: float,
         blind_for: KafkaError | None,
     ) -> dict[int, list[Position]]:
-        """Whom to ask about these. Those that nobody leads are put off and under -1; `blind_for` is
-        why nothing newer is known, if so."""
+        """The brokers to ask about these. Partitions without a leader are put off and under -1;
+        `blind_for` is why nothing newer is known, if so."""
         by_where = {each.where: each for each in wanted}
         found = metadata.by_leader(by_where)
         for where in found.get(NO_LEADER, ()):
@@ -198,13 +199,13 @@ class Positions(Assigned):
 
     def could_not_look_up(self, asked: Asked, error: KafkaError, now: float) -> None:
         """As `not_found`, unless it has gone on elsewhere since."""
-        position = self.current(asked)
+        position = self.assignment.current(asked)
         if position is not None:
             self.not_found(position, error, now)
 
     def found_committed(self, asked: Asked, offset: int | None, epoch: int) -> None:
         """What the group has committed; None if nothing."""
-        position = self.current(asked)
+        position = self.assignment.current(asked)
         if position is None or position.state is not State.COMMITTED:
             return
         if offset is not None:
@@ -216,7 +217,7 @@ class Positions(Assigned):
     def leaders_changed(self, metadata: Metadata) -> None:
         """Positions of which an epoch is known are held against a new leader's log first; those
         that waited for a leader wait no more when they have one."""
-        for each in self:
+        for each in self.assignment:
             known = metadata.partition(each.where)
             if each.waits_for_leader and known is not None and known.leader in metadata.brokers:
                 each.waits_for_leader = False
@@ -237,7 +238,7 @@ class Positions(Assigned):
         what was given out already cannot be taken back, so the user hears of it, by each poll until
         he seeks, or the position is reset.
         """
-        position = self.current(asked)
+        position = self.assignment.current(asked)
         if position is None or position.state is not State.VALIDATING:
             return
         position.failures = 0
@@ -245,11 +246,11 @@ class Positions(Assigned):
         position.state = State.READING
         if end_offset >= position.fetch_offset:
             return
-        self._settle(position)
+        self.assignment.settle(position)
         leader_epoch = position.leader_epoch
         if position.position <= end_offset:
             position.seek(position.position, min(position.epoch, epoch))
-        elif self.reset.is_none:
+        elif self._reset.is_none:
             position.seek(position.position, position.epoch)
             if position.epoch == NO_EPOCH:
                 return  # nothing was read of it: whether it is in the log a fetch finds out
@@ -268,7 +269,7 @@ class Positions(Assigned):
                 )
             )
         elif end_offset < 0:
-            position.reset(self.reset, "the log was truncated below all that was read of it")
+            position.reset(self._reset, "the log was truncated below all that was read of it")
         else:
             self._note_truncated(position, end_offset)
             position.seek(end_offset, epoch)
@@ -281,7 +282,7 @@ class Positions(Assigned):
         found: dict[int, list[Position]] = {}
         if self.is_full:
             return found
-        for each in self:
+        for each in self.assignment:
             if (
                 each.state is State.READING
                 and not each.is_paused
@@ -297,7 +298,7 @@ class Positions(Assigned):
     @property
     def buffered_bytes(self) -> int:
         """What was fetched and not given out yet."""
-        return sum(each.buffered_bytes for each in self)
+        return sum(each.buffered_bytes for each in self.assignment)
 
     @property
     def room_bytes(self) -> int:
@@ -307,7 +308,7 @@ class Positions(Assigned):
     @property
     def is_full(self) -> bool:
         """Whether there is enough to give out, and no room for more."""
-        is_there = any(each.buffered and self._may_give(each) for each in self)
+        is_there = any(each.buffered and self._may_give(each) for each in self.assignment)
         return is_there and self.room_bytes <= 0
 
     def _may_give(self, position: Position) -> bool:
@@ -321,14 +322,18 @@ class Positions(Assigned):
         """The brokers of partitions that want more as soon as something is taken of them."""
         return {
             each.source(metadata, now)
-            for each in self
+            for each in self.assignment
             if each.buffered_bytes >= self._bounds.fetch_bytes and not each.is_paused
         }
 
     def awaited_at(self, metadata: Metadata) -> set[int]:
         """The brokers of partitions that will want something as soon as they are looked up: room is
         to be left for them."""
-        awaited = [each.where for each in self if each.state in _LOOKED_UP and not each.is_paused]
+        awaited = [
+            each.where
+            for each in self.assignment
+            if each.state in _LOOKED_UP and not each.is_paused
+        ]
         return metadata.by_leader(awaited).keys() - {NO_LEADER}
 
     def _note_truncated(self, position: Position, end: int) -> None:
@@ -344,7 +349,7 @@ class Positions(Assigned):
     def found(self, asked: Asked, offset: int, epoch: int) -> None:
         """Where a position that was unknown begins. One that was out of range before is told of,
         now that both offsets are known."""
-        position = self.current(asked)
+        position = self.assignment.current(asked)
         if position is None or position.state is not State.UNKNOWN:
             return
         self._begin_at(position, offset, epoch)
@@ -374,12 +379,12 @@ class Positions(Assigned):
 
     def next_wake(self, now: float) -> float | None:
         """When a partition that was put off may be tried again."""
-        waits = [each.not_before for each in self if each.not_before > now]
+        waits = [each.not_before for each in self.assignment if each.not_before > now]
         return min(waits, default=None)
 
     def arrived(self, asked: Asked, data: PartitionData, *, is_committed: bool, now: float) -> None:
         """A fetch brought something of a partition."""
-        position = self.current(asked)
+        position = self.assignment.current(asked)
         if position is None:
             return
         position.failures = 0
@@ -408,19 +413,19 @@ class Positions(Assigned):
 
     def refused(self, asked: Asked, error: KafkaError, now: float) -> None:
         """A fetch failed for a partition."""
-        position = self.current(asked)
+        position = self.assignment.current(asked)
         if position is None:
             return
         was_near, position.replica = position.replica, NO_LEADER
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and was_near != NO_LEADER:
             return
-        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and not self.reset.is_none:
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and not self._reset.is_none:
             # What is buffered is given out first: the position of the user is still in the log.
             if position.buffered:
                 self.put_off(position, now)
             else:
-                self._settle(position)
-                position.reset(self.reset, "the offset is not in the log any more, or not yet")
+                self.assignment.settle(position)
+                position.reset(self._reset, "the offset is not in the log any more, or not yet")
         elif error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
             position.in_trouble(error, now)
             self.put_off(position, now)
@@ -455,7 +460,8 @@ class Positions(Assigned):
         if self._has_met_failed:
             self._raise_error()
         served, is_any = [], False
-        for where, each in self._all.items():
+        for each in self.assignment:
+            where = each.where
             if count_max <= 0:
                 break
             if each.state is State.FAILED and self.is_chosen(where):
@@ -466,7 +472,7 @@ class Positions(Assigned):
             is_any |= bool(count)
             served.append(where)
         for where in served:  # the next take begins with another partition
-            self._all[where] = self._all.pop(where)
+            self.assignment.to_the_back(where)
         if not is_any:
             self._raise_error()
 
@@ -521,9 +527,10 @@ class Positions(Assigned):
 
     def _raise_error(self) -> None:
         self._has_met_failed = False
-        for where, each in self._all.items():
+        for each in self.assignment:
+            where = each.where
             if each.state is State.FAILED and self.is_chosen(where):
                 error = each.take_error()
                 if error is not None:
-                    self._all[where] = self._all.pop(where)  # the next error is another one's
+                    self.assignment.to_the_back(where)  # the next error is another one's
                     raise error

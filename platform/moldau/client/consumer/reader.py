@@ -80,7 +80,7 @@ class GroupsReader:
     def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These are to be stored. Of partitions that were given so far it is remembered."""
         for where, each in offsets.items():
-            position = self._consumer._positions.get(where)
+            position = self._consumer._positions.assignment.get(where)
             if position is not None and each.offset <= position.position:
                 self._begun[where] = each.offset
 
@@ -105,7 +105,7 @@ class GroupsReader:
     def given_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
         """The same for offsets that the user names: he has them of what he was given last."""
         wanted = list(partitions)
-        return {**self.topic_ids(wanted), **self._consumer._positions.given_ids(wanted)}
+        return {**self.topic_ids(wanted), **self._consumer._positions.assignment.given_ids(wanted)}
 
     def committed_now(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float

@@ -1,7 +1,7 @@
 """Fetch requests from positions, and what their answers mean for each partition. No IO.
 
-`told` travels with a request: who was asked for, and whether the answer names them all (a full
-fetch) or only those that have news (a session's, see `fetch_session`).
+`told` travels with a request: which partitions were asked for, and whether the answer names them
+all (a full fetch) or only those that have news (a session's, see `fetch_session`).
 """
 
 from __future__ import annotations

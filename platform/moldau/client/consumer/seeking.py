@@ -86,12 +86,14 @@ class ConsumerPositions:
     @property
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
-        return [each.where for each in self._positions]
+        return [each.where for each in self._positions.assignment]
 
     def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
         """Of which topics these are: of those that are read, also when others have taken their
         names since. ZERO_UUID where nobody knows."""
-        return self._positions.topic_ids(partitions_in(partitions), self._cluster.metadata)
+        return self._positions.assignment.topic_ids(
+            partitions_in(partitions), self._cluster.metadata
+        )
 
     # Seeking
 
@@ -102,7 +104,7 @@ class ConsumerPositions:
         where = partition_of(partition)
         facts = {"topic": where.topic, "partition": where.partition}
         offset, leader_epoch = offset_of(offset, facts), leader_epoch_of(leader_epoch, facts)
-        self._positions.require(where).sought(offset, leader_epoch)
+        self._positions.assignment.require(where).sought(offset, leader_epoch)
         self._drop([where])
         self._fetcher.soon()
 
@@ -121,9 +123,11 @@ class ConsumerPositions:
 
     async def _seek_by(self, wanted: dict[TopicPartition, int]) -> None:
         for where in wanted:
-            self._positions.require(where)
+            self._positions.assignment.require(where)
         found = await self._found_or_end(wanted)
-        positions = [self._positions.require(where) for where in wanted]  # all of them, or none
+        positions = [
+            self._positions.assignment.require(where) for where in wanted
+        ]  # all of them, or none
         for position in positions:
             answer = found[position.where]
             position.sought(answer.offset, answer.leader_epoch)
@@ -181,7 +185,7 @@ class ConsumerPositions:
     def position(self, partition: Partition) -> int | None:
         """The offset of the next record that a poll will give; None while it is not known."""
         where = partition_of(partition)
-        found = self._positions.require(where)
+        found = self._positions.assignment.require(where)
         if found.position < 0:
             self._position_is_wanted(where)
             return None
@@ -192,13 +196,13 @@ class ConsumerPositions:
         before the first one. With read_committed the end is where the first open transaction
         begins."""
         where = partition_of(partition)
-        self._positions.require(where)
+        self._positions.assignment.require(where)
         return self._lags()[where].lag
 
     def _lags(self) -> dict[TopicPartition, Lag]:
         begun = self._out.consumed()
         found = {}
-        for each in self._positions:
+        for each in self._positions.assignment:
             given = begun.get(each.where, each.position)
             lag = lead = None
             if each.readable_end >= 0 and each.position >= 0:
@@ -227,12 +231,12 @@ class ConsumerPositions:
 
     def _required(self, partitions: Partitions | None) -> list[Position]:
         self._check_open()
-        return [self._positions.require(where) for where in self._chosen(partitions)]
+        return [self._positions.assignment.require(where) for where in self._chosen(partitions)]
 
     @property
     def paused(self) -> list[TopicPartition]:
         """The partitions that are paused."""
-        return [each.where for each in self._positions if each.is_paused]
+        return [each.where for each in self._positions.assignment if each.is_paused]
 
     # What is going on
 

@@ -62,7 +62,7 @@ class Supply:
     def fetch_again(self, parts: Iterable[Part]) -> None:
         """Go back to the beginning of these parts. The user has not seen them."""
         for part in parts:
-            position = self._positions.get(TopicPartition(part.topic, part.partition))
+            position = self._positions.assignment.get(TopicPartition(part.topic, part.partition))
             if position is not None and part.first_offset < position.position:
                 position.seek(part.first_offset, position.epoch)
 
@@ -97,7 +97,7 @@ class Supply:
             decoded, self._undecoded = await decoding.decode(parts)
             wanted = self._out.end_decoding()
             for where, offset, error in self._undecoded:
-                position = self._positions.get(where)
+                position = self._positions.assignment.get(where)
                 if where in wanted and position is not None:
                     self._out.drop_waiting([where])  # the rest of what an earlier poll took
                     position.seek(offset, position.epoch)
@@ -113,7 +113,7 @@ class Supply:
             if chosen is not None and each.where not in chosen:
                 continue
             self._undecoded.remove(each)
-            position, error = self._positions.get(each.where), each.error
+            position, error = self._positions.assignment.get(each.where), each.error
             if position is not None and position.error is error:
                 position.take_error()
                 raise error

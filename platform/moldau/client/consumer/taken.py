@@ -132,8 +132,8 @@ class RecordsOut:
 
     def add(self, parts: Iterable[PartitionRecords]) -> None:
         """These are read behind what lies here, but before what comes after them in their logs: 1.
-        two partitions are paused, 2. who waits for more resumes both, and is handed a part of what
-        lies here, 3. he adds it, and the rest of it lies here still."""
+        two partitions are paused, 2. a task that waits for more resumes both, and is handed a part
+        of what lies here, 3. the task adds it, and the rest of it lies here still."""
         with self._lock:
             if not self._parts:
                 self._parts.extend(parts)
@@ -175,8 +175,8 @@ class RecordsOut:
             yield from some
 
     def some_records(self, count_max: int) -> Iterator[ConsumerRecord]:
-        """Up to so many of the next ones; none where nothing may be given. Who takes one of them is
-        given it: the rest is given by whatever reads next."""
+        """Up to so many of the next ones; none where nothing may be given. A record
+        counts as given when it is taken from here; the next reader gets the rest."""
         begun = self._resume()
         while begun is not None:
             found = begun.next_chunk(count_max)
@@ -222,7 +222,7 @@ class RecordsOut:
         return self.is_withheld or self.is_paused(TopicPartition(*part[:2]))
 
     def take(self, count_max: int, chosen: Chosen = None) -> list[PartitionRecords]:
-        """The rest, or so many of it, for who wants parts after all."""
+        """The rest, or so many of it, as parts."""
         with self._lock:
             self._put_back()
             found: list[PartitionRecords] = []
@@ -235,7 +235,7 @@ class RecordsOut:
             return found
 
     def take_all(self) -> list[PartitionRecords]:
-        """All that lies here, decoded or not, first to last, for who reads it in another way."""
+        """All that lies here, decoded or not, first to last, to be read in another way."""
         with self._lock:
             self._put_back()
             found = [*self._parts, *self._decoding, *self._undecoded]
@@ -297,8 +297,8 @@ class RecordsOut:
             self._cut()
 
     def need_poll(self) -> None:
-        """From now on nothing is given one by one, until a poll takes `needs_poll` back: who asks
-        for the next record or part polls before."""
+        """Give nothing one by one until a poll takes `needs_poll` back: a reader polls before it
+        takes the next record or part."""
         with self._lock:
             self.needs_poll = True
             self._cut()

@@ -19,8 +19,8 @@ What the next share takes from it is lost, and until it is gone the member commi
 
 A static member (KIP-345) does not leave, so that it finds its share again under a new member id;
 FENCED_INSTANCE_ID tells it that another one has its name, and it gives up for good. A static leader
-that is back is not to share anything out (KIP-814). Partitions may have come while nobody watched,
-so it asks once who has what, and has all join again if something is nobody's.
+that is back is not to share anything out (KIP-814). Partitions may have come meanwhile, so
+it asks once which member has which, and has all join again if one belongs to no member.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class ClassicMember(Membership):
 
     @property
     def identity(self) -> Identity:
-        """Who commits: nobody in particular while the member is out, and before it has a share in
+        """The member that commits: none in particular while it is out, and before it has a share in
         a new generation the member in the one before. Else a cooperative member that was thrown
         out, and let in again before it heard of it, could commit what is somebody else's. A
         generation that ended before it had a share, and is next to the one before, has taken
@@ -352,8 +352,8 @@ class ClassicMember(Membership):
         self._depart_if_free()
 
     def _is_current(self, request: Request) -> bool:
-        """Whether it was asked by who this is now: a static member may have left, and come back,
-        while the answer was on its way."""
+        """Whether the member still has the identity that it asked with: a static member may have
+        left and come back while the answer was on its way."""
         if isinstance(request, JoinGroupRequest):
             return self.state is State.JOINING and request.member_id == self.member_id
         if isinstance(request, SyncGroupRequest) and self.state is not State.SYNCING:

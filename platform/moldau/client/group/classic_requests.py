@@ -98,5 +98,5 @@ def leave(terms: Terms, member_id: str, reason: str) -> Ask:
 
 
 def describe(terms: Terms) -> Ask:
-    """Asks who has what."""
+    """Ask which member has which partitions."""
     return Ask(DescribeGroupsRequest(groups=[terms.group_id]), DescribeGroupsResponse)

@@ -107,7 +107,7 @@ class ConsumerMember(Membership):
 
     @property
     def identity(self) -> Identity:
-        """Who commits: nobody in particular while the member is out."""
+        """The member that commits: none in particular while it is out."""
         if self._may_commit:
             return Identity(self.member_id, self.epoch, self.terms.instance_id)
         return NOBODY
@@ -288,8 +288,8 @@ class ConsumerMember(Membership):
                 self._accepted(answer, now)
 
     def _leaves_on(self, answer: ConsumerGroupHeartbeatResponse) -> None:
-        """It is in another epoch by now, perhaps: that is who commits. Or it is no member any more,
-        and nobody commits."""
+        """It may be in another epoch by now, and commits in that one. Or it is no member any more,
+        and cannot commit."""
         if not answer.error_code:
             self.epoch = answer.member_epoch
         elif answer.error_code in _FENCED or answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -299,7 +299,7 @@ class ConsumerMember(Membership):
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
         self._worked()
         if self._told or "topic_partitions" in self._telling:
-            self._told = self._telling  # else all is owed still: only who tells all is told all
+            self._told = self._telling  # else all is still owed: a full request gets a full answer
         self._interval_s = answer.heartbeat_interval_ms / 1000
         self._next_heartbeat = now + self._interval_s
         self.epoch = answer.member_epoch

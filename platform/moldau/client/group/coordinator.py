@@ -4,7 +4,7 @@ A broker answers the requests of a connection in order, and a JoinGroup may be p
 So members talk on a connection of their own (`MEMBERSHIP`), and commits on another one (`OFFSETS`):
 neither waits behind a fetch or behind a rebalance.
 
-Invariants: one lookup is under way at a time, whoever asks; an answer that says that the
+Invariants: one lookup is under way at a time for all callers; an answer that says that the
 coordinator is elsewhere (or a connection that ended) makes the next call look it up again.
 """
 

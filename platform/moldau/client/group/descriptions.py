@@ -30,7 +30,7 @@ class ListedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member: who it is, what it wants, and what it reads (`target`: what it is to read)."""
+    """A member: its names, what it wants, and what it reads (`target`: what it is to read)."""
 
     member_id: str
     instance_id: str | None
@@ -59,7 +59,7 @@ class GroupDescription:
     epoch: int = -1
     assignment_epoch: int = -1
     authorized_operations: frozenset[AclOperation] | None = None
-    """What whoever asks may do to the group; None unless that was asked for."""
+    """What this client may do to the group; None unless that was asked for."""
 
 
 def consumer_group(told: consumer.DescribedGroup) -> GroupDescription:

@@ -90,7 +90,7 @@ class Ready:
 
 
 class Identity(NamedTuple):
-    """Who commits. The epoch is the generation in a classic group."""
+    """The member that commits. The epoch is the generation in a classic group."""
 
     member_id: str
     epoch: int
@@ -98,7 +98,7 @@ class Identity(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group; generation -1 and no member id while it is no member. With
+    """A consumer's identity in its group; generation -1 and no id while it is no member. With
     group.protocol=consumer the generation is the member's epoch."""
 
     group_id: str
@@ -276,7 +276,7 @@ class Membership:
     @property
     def _is_giving_up(self) -> bool:
         """Whether the member must not leave yet: what is revoked can be committed as long as it is
-        a member. Who closes has done that already."""
+        a member. A close has done that already."""
         is_revoking = any(each.kind is Kind.REVOKED for each in self._unfinished)
         return is_revoking and not (self._is_closing or self._waits_no_more)
 

@@ -39,7 +39,7 @@ _NOT_A_MEMBER: Final = (
     "session timeout: the event loop must not be blocked that long"
 )
 _BY_HAND_BESIDE_MEMBERS: Final = (
-    "not committed: the group has members, who alone may commit in it. A consumer that assigns "
+    "not committed: the group has members, and only these may commit. A consumer that assigns "
     "partitions itself needs a group.id of its own"
 )
 _REASONS: Final[Mapping[ErrorCode, str]] = {
@@ -98,7 +98,7 @@ class GroupOffsets:
         on_refused: Callable[[Identity, ErrorCode], None],
         may_retry: Callable[[Identity, TopicPartition, ErrorCode], bool],
     ) -> None:
-        """`identity` raises KafkaError when there is nobody who may commit, or not yet (`Later`).
+        """`identity` raises KafkaError when no member may commit, or not yet (`Later`).
         `may_retry`: whether one that was refused as outdated may commit under a newer epoch, as it
         is still the partition's owner, or as nobody in particular."""
         self._cluster = cluster

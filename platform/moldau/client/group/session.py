@@ -136,7 +136,7 @@ class GroupSession:
         self._hearers = 0
         """How many poll, unsubscribe or close: one of them will."""
         self.is_ending = False
-        """Whether it is being closed: who does that tells of what is left."""
+        """Whether it is being closed: the close runs the changes that are left."""
         self._is_closing = False
         self._rebalancing_since: float | None = None
         self._unreached_since: float | None = None
@@ -190,7 +190,7 @@ class GroupSession:
 
     @property
     def _runs_on(self) -> bool:
-        """Whether there is more to run, and who closes has not taken it upon him to tell of it."""
+        """Whether changes are left to run, and no close has taken them over."""
         return self._is_running or (self.member.has_change() and not self.is_ending)
 
     def poke(self) -> None:
@@ -217,7 +217,7 @@ class GroupSession:
         """What runs the change; None while it waits for its commit."""
         while self._changing is None:
             if not self._runs_on:
-                return None  # who closes has run it
+                return None  # the close has run it
             begun = self._begun = self._begun or self._begin_change()
             change, commit = begun
             if commit is not None and not await self._is_over(commit, until):
@@ -237,7 +237,7 @@ class GroupSession:
         return running
 
     def _ended(self, running: _Running) -> None:
-        """However it has. Who waits for it goes on after this."""
+        """A change has ended, in any way. Tasks that wait for it go on after this."""
         task = running.task
         self.listening.discard(task)
         running.has_told.set()
@@ -260,7 +260,7 @@ class GroupSession:
         return change, commit
 
     async def _is_over(self, task: asyncio.Task[None], until: float) -> bool:
-        """Whether it has ended by then. A user who waits for it is there."""
+        """Whether it has ended by then. A user that waits for it takes part in the group."""
         while not task.done():
             now = self._clock.monotonic()
             self.member.on_poll(now)
@@ -309,7 +309,7 @@ class GroupSession:
         return where in self._deciding
 
     def listener_wants(self, where: TopicPartition) -> None:
-        """If it is the listener who asks: it goes by what is committed now. Nothing must wait for
+        """A listener that asks for a position gets what is committed now: it must not wait for
         itself."""
         if where in self._deciding and _INSIDE.get() is self._unsettled:
             self._decided([where])
@@ -332,7 +332,7 @@ class GroupSession:
 
     @contextmanager
     def _hears(self) -> Iterator[None]:
-        """Who is inside may take what listeners raise."""
+        """The code inside may take what listeners raise."""
         self._hearers += 1
         try:
             yield
@@ -374,8 +374,8 @@ class GroupSession:
         )
 
     def _live_on(self) -> None:
-        """What is left is to be done whatever ended it before, an assignor's error for one: else
-        the coordinator, and who commits, would wait for it."""
+        """Finish what is left, whatever ended it before (an assignor's error, say): else the
+        coordinator, and tasks that commit, would wait for it."""
         if self._task is not None and self._task.done():
             if not self._task.cancelled():
                 self._task.exception()
@@ -510,7 +510,7 @@ class GroupSession:
 
     async def run_changes(self) -> BaseException | None:
         """Runs what is still to be run, as a poll would, without staying in the group for it, but
-        for what is left to who has begun to close. What kept the user out of it is over then. What
+        for what a close has taken over. What kept the user out of it is over then. What
         a listener has raised comes back: what it was told of has gone all the same."""
         with self._hears():
             await self._settle_from_inside()
@@ -543,7 +543,7 @@ class GroupSession:
 
     @property
     def _hears_alone(self) -> bool:
-        """Whether nobody but who closes waits for a change, and goes on with it."""
+        """Whether only the close waits for a change, and goes on with it."""
         return self._hearers == 1
 
     async def _end_change(self, until: float) -> None:
@@ -591,7 +591,7 @@ class GroupSession:
 
 
 def _failure(task: asyncio.Task[None]) -> BaseException | None:
-    """That a listener is cancelled, at the end of its loop, cancels nobody who waits for it."""
+    """A listener that is cancelled, at the end of its loop, does not cancel the waiting tasks."""
     if task.cancelled():
         return RuntimeError("the rebalance listener was cut off")
     return task.exception()
@@ -605,8 +605,8 @@ def _maybe_later(error: KafkaError) -> KafkaError:
 
 
 async def tell_guarded(listener: RebalanceListener, change: Change) -> None:
-    """A CancelledError that a listener raises while nobody cancels who tells it, as who awaits a
-    task that he has cancelled does, is an error like any other."""
+    """A CancelledError that a listener raises by itself, as after awaiting a task that it has
+    cancelled, is an error like any other."""
     try:
         await tell(listener, change)
     except asyncio.CancelledError as error:

@@ -34,7 +34,7 @@ class Interest:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether names decide, whoever matches them."""
+        """Whether a pattern chooses the topics, here or at the coordinator."""
         return self.pattern is not None or self.remote_pattern is not None
 
     def wanted(self, metadata: Metadata) -> Wanted:

@@ -1,14 +1,14 @@
-"""Who waits until memory is free for a record, and whose turn it is. No IO.
+"""Sends that wait until memory is free for a record, and their turns. No IO.
 
 Turns are given to as many at a time as will find room, by the sizes of what they bring; the next
 ones get theirs when all of these have come for it. To wake everybody for each batch that leaves
 would cost the square of their number; to wake one after the other would make a batch of each
-record where there is room for one batch. So whose turn it is takes along those who wait for the
-same partition, as many as fit into the batch.
+record where there is room for one batch. So a send that has its turn takes along those that wait
+for the same partition, as many as fit into the batch.
 
 Invariants: among those of a partition turns come in the order in which they were first waited for,
-and whoever has waited longest of all is among the next; who was given one and gives up, or finds
-that another was faster, hands it on; while there is room and anybody waits, somebody has a turn.
+and the send that has waited longest of all is among the next; a send that gives up its turn, or
+finds that another was faster, hands it on; while there is room and a send waits, one has a turn.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class _Need(NamedTuple):
 
 
 class Room:
-    """Those who wait for one producer's memory. Each is a number: lower ones came first."""
+    """Sends that wait for one producer's memory. Each is a number: lower ones came first."""
 
     def __init__(self, batch_bytes: int) -> None:
         """`batch_bytes`: what a batch takes of the memory when it is begun."""
         self._batch_bytes = batch_bytes
         self._needs: dict[int, _Need] = {}
         self._turns: set[int] = set()
-        # Heaps; who has left is dropped from each when no lower number stands before it.
+        # Heaps; one that has left is dropped from each when no lower number stands before it.
         self._order: list[int] = []
         self._lines: dict[TopicPartition, list[int]] = {}
 
@@ -42,7 +42,7 @@ class Room:
 
     def come(self, number: int, where: TopicPartition, size_bytes: int | None) -> None:
         """Waits for room for so much in this partition; for a whole batch, if nobody knows how
-        much. Who has left may come again, and then stands where it stood."""
+        much. One that has left may come again, and then stands where it stood."""
         size_bytes = self._batch_bytes if size_bytes is None else size_bytes
         self._needs[number] = _Need(where, size_bytes)
         heappush(self._order, number)

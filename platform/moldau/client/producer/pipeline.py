@@ -39,7 +39,7 @@ _TURN: Final = 100
 
 
 class Prepared(NamedTuple):
-    """A record with its bytes, and who wants to hear of it."""
+    """A record with its bytes, and the callback for its outcome."""
 
     record: ProducerRecord
     key: bytes | None
@@ -175,10 +175,10 @@ class Pipeline:
                 await turn()
         return found
 
-    # Who is told
+    # Outcomes
 
     def watch(self, prepared: Prepared, delivery: Delivery) -> None:
-        """Tells those who want to hear of a record when its batch is decided."""
+        """Calls interceptors and the callback when the record's batch is decided."""
         batch = delivery.batch
         if prepared.on_delivery is not None:
             batch.when_done(partial(_deliver, prepared.on_delivery, delivery))
@@ -286,7 +286,7 @@ class Telling:
 
 @contextmanager
 def _failing_as(place: Place, value: object) -> Iterator[None]:
-    """Whatever a serializer raises says which one it was; but who is cancelled meanwhile is."""
+    """Errors of a serializer say which one it was. A cancelled caller stays cancelled."""
     try:
         yield
     except (Exception, CancelledError) as error:

@@ -1,4 +1,4 @@
-"""A record before it is sent, and who is told of it afterwards."""
+"""A record before it is sent, and the callbacks that get its outcome."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _TURN_S: Final = 0.002
 
 
 class Turn(NamedTuple):
-    """Of somebody who waits for room: those of lower number come first."""
+    """A place in the line for room: lower numbers come first."""
 
     number: int
     until: float
@@ -107,9 +107,10 @@ class Sender:
             self._loop.call_soon(self._drain)
 
     def filled(self) -> bool:
-        """A batch is full; whether it `presses` now. Else who sends without a pause would do so
-        until memory runs out. A few at once, because a request with several batches costs little
-        more than one with one, and more where they are soon filled: small ones grow meanwhile."""
+        """A batch is full; whether it `presses` now. Else a program that sends without a
+        pause would do so until memory runs out. A few at once, because a request with several
+        batches costs little more than one with one, and more where they are soon filled: small
+        ones grow meanwhile."""
         self.drain_soon()
         self._filled += 1
         if self._filled >= _PRESSING:
@@ -126,11 +127,11 @@ class Sender:
             self._wake_at(self._loop.time() + linger_s)
 
     def may_begin(self, waited: Turn | None) -> bool:
-        """Whether a batch may be begun. Who has not waited yet comes after those who do."""
+        """Whether a batch may be begun. A send that has not waited comes after those that have."""
         return self._buffer.has_room and (waited is not None or not self._waking)
 
     def patience(self) -> float:
-        """Until when who sends now may wait, by the loop's time: for metadata and for room."""
+        """Until when a send that begins now may wait, by the loop's time: for metadata and room."""
         return self._loop.time() + self._max_block_s
 
     def left_s(self, until: float) -> float:
@@ -364,7 +365,7 @@ class Sender:
             self._accumulator.refused(batch, error, now)
 
     def _wake_senders(self) -> None:
-        """Those for whom there is room; those who come after them have their turn when these have
+        """Wake the sends that there is room for; the next ones have their turn when these have
         had it, taken or not: no wake-up is lost, and nobody is woken in vain for long."""
         if not self._waking or not self._buffer.has_room:
             return

@@ -134,7 +134,8 @@ class AdminCalls(BlockingClient):
         return self._call(self._client.list_config_resources(types))
 
     def eligible_replicas(self, *topics: str) -> dict[TopicPartition, EligibleReplicas]:
-        """Who could lead each partition of these topics, or of all, if nobody in sync is left.
+        """The replicas that could lead each partition of these topics, or of all, when none is in
+        sync any more.
         KafkaError for a topic that there is not, and where the broker is older than Kafka 3.8."""
         return self._call(self._client.eligible_replicas(*topics))
 
@@ -246,7 +247,7 @@ class AdminCalls(BlockingClient):
         )
 
     def remove_all_members(self, group: str, *, reason: str = "") -> None:
-        """Removes whoever is in a classic group; its consumers join again if they still run."""
+        """Removes all members of a classic group; its consumers join again if they still run."""
         self._call(self._client.remove_all_members(group, reason=reason))
 
     def list_topics(self, *, internal: bool = False) -> list[Topic]:

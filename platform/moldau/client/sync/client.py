@@ -6,8 +6,8 @@ over and waits for what comes of it.
 
 Invariants: a client is used in the process that started it and nowhere else, and says so; a call
 that Ctrl-C interrupts is ended on the loop too, and the client goes on; what was accepted is
-delivered, or its failure is told, before the interpreter ends; whoever closes a client finds it
-closed when that returns, also where another thread closes it; a close that fails leaves nothing.
+delivered, or its failure is told, before the interpreter ends; a client is closed when `close`
+returns, also where another thread closes it; a close that fails leaves nothing.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class BlockingClient:
     # What the loop's thread wants of its tenants
 
     def _as_tenant(self) -> Tenant:
-        """Who needs the thread: always the same."""
+        """What needs the thread: always the same object."""
         return self
 
     def finish(self) -> None:

@@ -38,7 +38,7 @@ class _Shared:
         hear_of_forks(self)
 
     def get(self, key: Hashable, make: Callable[[], C]) -> C:
-        """One for all who ask, until it is closed."""
+        """One for all callers, until it is closed."""
         with self._lock:
             client: C | None = self._clients.get(key)
             if client is None or client.is_over:
@@ -69,9 +69,9 @@ class Configuration(Generic[C]):
         return self.client.from_config(self)
 
     def shared(self) -> C:
-        """The client that all who ask for it with an equal configuration share in this process,
-        started. It is not for `with`: it is closed when the process ends, or by who calls `close`,
-        after which the next one who asks gets a new one.
+        """The client that all callers with an equal configuration share in this process, started.
+        It is not for `with`: it is closed when the process ends, or by `close`, after which the
+        next caller gets a new one.
 
         Any thread may use a producer or an admin client; a consumer belongs to one thread, so none
         can be had this way.

@@ -404,7 +404,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
             self._reader.release()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> Future[None]:
-        """As `commit`, without waiting; who does not ask what it gives does not hear of errors.
+        """As `commit`, without waiting. Errors come out only where the result is asked for.
         Offsets are taken now, and commits are stored in the order in which they were begun."""
         if offsets is None:
             self._take_turn()

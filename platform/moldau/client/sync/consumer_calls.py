@@ -145,7 +145,7 @@ class ConsumerCalls(BlockingClient):
         return self._run(lambda: self._client.consumed())
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this is in its group, as a transactional producer wants to know it."""
+        """This member's identity in its group, for a transactional producer."""
         return self._run(lambda: self._client.group_metadata())
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> bool:

@@ -93,8 +93,8 @@ class Producer(ProducerCalls, Generic[K, V]):
 
         May be called again, also by several threads at once: each returns when it is closed. The
         `timeout_s` of the one that came first is for all: what is not delivered by then fails, also
-        for who would wait longer. Whose own is over before hears it by a KafkaError; an `abort` is
-        for all.
+        for callers that would wait longer. A caller whose own is over earlier gets a KafkaError; an
+        `abort` is for all.
         """
         timeout_s, abort = seconds_at_most(timeout_s, "timeout_s"), flag(abort, "abort")
         self._stop_taking()
@@ -110,7 +110,7 @@ class Producer(ProducerCalls, Generic[K, V]):
         await self._client.drop()
 
     def finish(self) -> None:
-        """The program ends: what was accepted goes out. Who closes it meanwhile sees to that."""
+        """The program ends: what was accepted goes out, unless a `close` does that already."""
         if self._thread is not None:
             with suppress(ClientClosed):
                 self.flush()

@@ -4,9 +4,9 @@ The loop's thread owns everything else: connections, timers, requests, answers. 
 of it is the topics that are known and the accumulator. One lock guards these, and is held for one
 record or for one step of the loop.
 
-Invariants: whoever appends to a batch holds the lock, and the loop takes it to seal one, so no
-record comes after its batch was counted; every public method of the accumulator holds it (a test
-knows their names); a batch ends on the loop, and whom to tell of that is known there too.
+Invariants: a thread that appends to a batch holds the lock, and the loop takes it to seal one, so
+no record comes after its batch was counted; every public method of the accumulator holds it (a test
+knows their names); a batch ends on the loop, which also knows what to call then.
 
 Why not a queue that the loop empties into the producer: each record would be touched by two
 threads and need a promise of its own. This way a record costs a lock and an append, and the loop
@@ -62,7 +62,7 @@ def _locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[An
 
 
 class Calls(list[Callable[[], None]]):
-    """Whom to tell when a batch ends. They are called right after it: the step that ends it holds
+    """What to call when a batch ends. They are called right after it: the step that ends it holds
     the lock, for which a thread may wait that itself holds a lock that a user's callback wants."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
@@ -100,7 +100,7 @@ class LockedAccumulator(Accumulator):
     waiting = _locked(Accumulator.waiting)
 
     def begin(self, queue: PartitionQueue, *arguments: Any) -> Batch:
-        """As its base, with a list of whom to tell: adding to one is one step, making it is not."""
+        """As its base, with a list of what to call: adding to one is one step, making it is not."""
         with self.lock:
             batch = super().begin(queue, *arguments)
             batch.on_done = Calls(self.call_soon)
@@ -192,7 +192,7 @@ class SharedProducer(Producer):
     def send_here(
         self, record: ProducerRecord, on_delivery: OnDelivery | None, wait: Wait
     ) -> Delivery:
-        """The way of any record, as in `_send`, in the thread of who sends it: `wait` is how it
+        """The way of any record, as in `_send`, in the thread that sends it: `wait` is how it
         waits for the loop."""
         prepared = self._pipeline.prepare(record, on_delivery)
         if isinstance(prepared, Preparing):

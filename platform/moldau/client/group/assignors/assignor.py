@@ -1,4 +1,4 @@
-"""What an assignor is: who tells the leader of a classic group how partitions are shared. No IO.
+"""What an assignor is: it decides for a classic group which member reads which partition. No IO.
 
 A plugin of the group `moldau.assignors` is a callable without arguments, mostly a class, that makes
 an object of this shape; a program can give such an object, or its class, to

@@ -1,9 +1,9 @@
 """Sticky shares where all members want the same topics: counted out, no search. No IO.
 
 Of P partitions and M members everybody gets P // M (`least`), and P % M of them one more (`most`).
-1. Everybody keeps what he has, up to `most` while there are members left that may have so many,
-else up to `least`. 2. What is left goes to who is short of `least`, in turn, near ones first where
-racks matter. 3. Whoever may have one more gets one.
+1. Each member keeps what it has, up to `most` while there are members left that may have so many,
+else up to `least`. 2. What is left goes to members that have less than `least`, in turn, near ones
+first where racks matter. 3. Members that may have one more get one.
 
 `changing_hands` tells what goes to a member that did not give it up itself.
 """

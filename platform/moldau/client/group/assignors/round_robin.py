@@ -11,7 +11,7 @@ from moldau.link.metadata import TopicPartition
 
 
 class RoundRobinAssignor(Forgetful):
-    """Deals partitions like cards; who does not want a topic is passed over."""
+    """Deals partitions like cards; a member that does not want a topic is passed over."""
 
     @property
     def name(self) -> str:

@@ -72,7 +72,7 @@ class _Sticky:
     def _share(
         self, topics: Topics, members: Mapping[str, Subscription]
     ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
-        """The shares, and who gets what another has had; None where that was not kept track of."""
+        """The shares, and the new members of partitions that move; None where it is unknown."""
         ordered = members_in_hash_order(members)
         wanted = wanted_topics(topics, members)
         held = {member: self._claim(each) for member, each in ordered.items()}
@@ -116,7 +116,7 @@ class _Sticky:
         return _Claims(are_alike, owned, disputed)
 
     def _held_before(self, held: Mapping[str, Held]) -> dict[TopicPartition, str]:
-        """Who had a partition before the newest generation: it may come back to him."""
+        """The member that had a partition before the newest generation: it may get it back."""
         found: dict[TopicPartition, tuple[int, str]] = {}
         for member, (partitions, told) in held.items():
             generation = NO_GENERATION if told is None else told

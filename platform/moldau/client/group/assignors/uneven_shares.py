@@ -1,6 +1,6 @@
 """Sticky shares where members want different topics: moved about until they are even. No IO.
 
-Everybody keeps what he has and still wants. What is left goes to whoever has the least. Then
+Each member keeps what it has and still wants. What is left goes to the member with the least. Then
 partitions move, one at a time, from a member to one that has at least two fewer, until no such move
 is left; if the outcome is no more even than what was there, it is thrown away.
 
@@ -49,7 +49,7 @@ class _Moved:
 
 
 class Movements:
-    """Who gave what to whom, chains made short: A to B and B to C is A to C."""
+    """Moves of partitions between members, chains made short: A to B and B to C is A to C."""
 
     def __init__(self) -> None:
         self._pairs: dict[TopicPartition, tuple[str, str]] = {}
@@ -78,7 +78,7 @@ class Movements:
 
 
 class UnevenShares:
-    """One assignment in the making. `owned` is what members had, `before` who had what earlier."""
+    """One assignment in the making. `owned` is what members had, `before` what they had earlier."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class UnevenShares:
             self._shares[member] = kept
         return must_revoke
 
-    # Who has the least
+    # Members by how little they have
 
     def _rank(self, member: str) -> None:
         insort(self._ranking, (len(self._shares[member]), text_order(member), member))

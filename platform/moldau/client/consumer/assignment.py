@@ -1,8 +1,8 @@
 """The partitions that a consumer has, and in which topics they are. No IO.
 
-Invariants: who is assigned again begins anew, but it is known how far its user was, in which topic
-(`topic_life`), until he chooses anew what to read; offsets are committed to the topics that they
-are of, whichever have the names by then.
+Invariants: a partition that is assigned again begins anew, but how far its user was, and in which
+topic (`topic_life`), is kept until the user chooses anew what to read. Offsets are committed to the
+topics that they are of, also when other topics have the names by then.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from moldau.link.metadata import Metadata, TopicPartition
 NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
 
 
-class Assigned:
-    """All of them."""
+class Assignment:
+    """The positions of all assigned partitions."""
 
     def __init__(self, reset: Reset) -> None:
         """`reset` is for positions that are unknown or out of range."""
@@ -55,7 +55,7 @@ class Assigned:
         before = self._all
         self._all = {where: before.get(where) or self._made(where, ids) for where in wanted}
         for where in before.keys() - self._all.keys():
-            self._settle(before[where])
+            self.settle(before[where])
             former = before[where].as_former()
             if former is not None:
                 self._taken_away[where] = former
@@ -65,7 +65,7 @@ class Assigned:
         life = TopicLife(self._taken_away.pop(where, None), ids.get(where, ZERO_UUID))
         return Position(where, self.reset, self._first_state, self._generations, life)
 
-    def _settle(self, position: Position) -> None:
+    def settle(self, position: Position) -> None:
         """Looks whether its user is still in a former topic."""
         if position.life.former is not None:
             position.life.on_given(self.consumed().get(position.where, position.position))
@@ -111,11 +111,15 @@ class Assigned:
             position, former = self._all.get(where), self._taken_away.get(where)
             own = ZERO_UUID if former is None else former.topic_id
             if position is not None:
-                self._settle(position)
+                self.settle(position)
                 own = position.life.given_id
             if own != ZERO_UUID:
                 found[where] = own
         return found
+
+    def to_the_back(self, where: TopicPartition) -> None:
+        """Make this partition the last one of those that `__iter__` gives."""
+        self._all[where] = self._all.pop(where)
 
     def get(self, where: TopicPartition) -> Position | None:
         """The partition's position, if it is assigned."""
