@@ -1,7 +1,11 @@
-"""`python -m bench [AREA...] [--rounds N] [--write]`: measure areas, exit 1 if a goal is missed.
+"""`python -m bench [AREA...] [--rows NAME...] [--rounds N] [--write]`: measure areas, exit 1 if a
+goal is missed.
 
 An area is a module beside this one that has `tables()`, or `page(machine, command)` where what it
 finds is no table of cases; such a page has no goals.
+
+With `--write` a page is written after each of its tables, so that a run that is cut off keeps what
+it has measured. `--rows` runs the tables whose titles begin so, and leaves the others on the page.
 """
 
 from __future__ import annotations
@@ -9,14 +13,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import pkgutil
+import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import bench
 from bench.harness import ROUNDS_DEFAULT, Measured, Table, machine_line, measure, report, told
+from bench.pages import merged, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -40,18 +47,40 @@ def page_of(module: ModuleType) -> Callable[[str, str], str] | None:
     return page
 
 
-def command_of(area: str, rounds: int) -> str:
-    return f"python -m bench {area} --rounds {rounds}"
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How areas are measured: how often, which tables (all if none is named), where, and the
+    folder that keeps the pages."""
+
+    rounds: int
+    rows: Sequence[str]
+    machine: str
+    results: Path | None
+
+    def command(self, area: str) -> str:
+        rows = f" --rows {shlex.join(self.rows)}" if self.rows else ""
+        return f"python -m bench {area}{rows} --rounds {self.rounds}"
+
+    def chosen(self, tables: Iterable[Table]) -> Iterator[Table]:
+        """Those that are to be measured."""
+        names = tuple(name.casefold() for name in self.rows)
+        return (each for each in tables if not names or each.title.casefold().startswith(names))
 
 
-def run_area(area: str, tables: Iterable[Table], rounds: int, machine: str) -> tuple[str, bool]:
+def run_area(area: str, tables: Iterable[Table], run: Run) -> tuple[str, bool]:
     """Measure one area: its page, and whether every goal is met."""
+    path = None if run.results is None else run.results / f"{area}.md"
+    before = path.read_text(encoding="utf-8") if path and path.exists() and run.rows else ""
+    command = run.command(area)
+    page = report(area, [], command=command, machine=run.machine)
     measured: list[Measured] = []
-    for table in tables:
-        measured.append(measure(table, rounds=rounds))
+    for table in run.chosen(tables):
+        measured.append(measure(table, rounds=run.rounds))
         # An area may take a quarter of an hour: show how far it is.
         print(f"{area}: {table.title}: {told(measured[-1])}", file=sys.stderr, flush=True)
-    page = report(area, measured, command=command_of(area, rounds), machine=machine)
+        page = report(area, measured, command=command, machine=run.machine)
+        if path is not None:
+            write(path, merged(before, page, told=f"measured alone: `{command}`; {run.machine}"))
     return page, all(each.is_met for each in measured)
 
 
@@ -63,30 +92,41 @@ def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> 
         print(f"no such area: {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     machine = machine_line()
+    run = Run(options.rounds, options.rows, machine, results if options.write else None)
     all_met = True
     for area in options.areas or known:
         module = importlib.import_module(f"{bench.__name__}.{area}")
         tables, make_page = tables_of(module), page_of(module)
         if tables is not None:
-            page, met = run_area(area, tables(), options.rounds, machine)
+            if options.rows and not any(run.chosen(tables())):
+                titles = "; ".join(table.title for table in tables())
+                print(f"{area} has no such rows; there are: {titles}", file=sys.stderr)
+                return 2
+            page, met = run_area(area, tables(), run)
             all_met &= met
         elif make_page is not None:
             page = make_page(machine, f"python -m bench {area}")
+            if options.write:
+                write(results / f"{area}.md", page)
         else:
             if options.areas:
                 print(f"no area: {area} only serves others", file=sys.stderr)
                 return 2
             continue
         print(page, flush=True)
-        if options.write:
-            results.mkdir(exist_ok=True)
-            (results / f"{area}.md").write_text(page, encoding="utf-8")
     return 0 if all_met else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=bench.__doc__)
     parser.add_argument("areas", nargs="*", metavar="AREA", help="what to measure; default: all")
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="measure only the tables whose titles begin so",
+    )
     parser.add_argument("--rounds", type=_positive, default=ROUNDS_DEFAULT, metavar="N")
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/results/")
     return parser

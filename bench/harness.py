@@ -6,6 +6,8 @@ Invariants:
 * What is reported is the median of the rounds, with the spread beside it; a ratio is the quotient
   of the two medians that the reader sees.
 * A goal that names no case of its table is an error, never a goal silently left out.
+* A case that raises `Missing` is run no more and stands in the table with its reason. A goal on it
+  is missed; a goal that compares with it cannot be judged, and the report says so.
 * A report holds nothing that names the machine's owner: no host name, no path.
 
 Why not a benchmark library: what matters here is the ratio to a peer in the same run, which those
@@ -27,6 +29,10 @@ from pathlib import Path
 Clock = Callable[[], float]
 
 ROUNDS_DEFAULT = 7
+
+
+class Missing(Exception):
+    """A case has no value: it took too long or cannot run here. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +101,17 @@ class Measured:
 
     table: Table
     values: Mapping[str, Sequence[float]]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Cases without values, and why."""
     verdicts: Sequence[Verdict] = field(init=False)
 
     def __post_init__(self) -> None:
-        verdicts = [verdict for goal in self.table.goals for verdict in _judge(goal, self.median)]
+        verdicts = []
+        for goal in self.table.goals:
+            if goal.case in self.missing:
+                verdicts.append(Verdict(goal, f"`{goal.case}` has no value", met=False))
+            elif goal.versus not in self.missing:
+                verdicts += _judge(goal, self.median)
         object.__setattr__(self, "verdicts", tuple(verdicts))
 
     def median(self, name: str) -> float:
@@ -140,15 +153,29 @@ def measure(table: Table, *, rounds: int = ROUNDS_DEFAULT, warm_up: int = 1) -> 
     """Run every case `warm_up` times unmeasured, then once a round, interleaved."""
     if rounds < 1:
         raise ValueError(f"at least one round is needed, not {rounds}")
+    missing: dict[str, str] = {}
     for case in table.cases:
         for _ in range(warm_up):
-            case.run()
+            _run(case, missing)
     values: dict[str, list[float]] = {case.name: [] for case in table.cases}
     for number in range(rounds):
         for case in _rotated(table.cases, number):
             gc.collect()
-            values[case.name].append(case.run())
-    return Measured(table, values)
+            values[case.name] += _run(case, missing)
+    return Measured(
+        table, {name: found for name, found in values.items() if name not in missing}, missing
+    )
+
+
+def _run(case: Case, missing: dict[str, str]) -> list[float]:
+    """The value of a round; none if the case is missing, or is now."""
+    if case.name in missing:
+        return []
+    try:
+        return [case.run()]
+    except Missing as error:
+        missing[case.name] = str(error)
+        return []
 
 
 def report(area: str, measured: Iterable[Measured], *, command: str, machine: str) -> str:
@@ -161,9 +188,10 @@ def report(area: str, measured: Iterable[Measured], *, command: str, machine: st
 
 def told(measured: Measured) -> str:
     """A table in one line: its medians, and what was missed."""
-    medians = (f"{case.name} {human(measured.median(case.name))}" for case in measured.table.cases)
+    medians = (f"{name} {human(measured.median(name))}" for name in measured.values)
+    missing = (f"{name} has no value: {reason}" for name, reason in measured.missing.items())
     missed = (f"MISSED {each.text}" for each in measured.verdicts if not each.met)
-    return ", ".join((*medians, *missed))
+    return ", ".join((*medians, *missing, *missed))
 
 
 def machine_line(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
@@ -227,10 +255,11 @@ def _hold(
 
 def _report_table(measured: Measured) -> list[str]:
     table = measured.table
-    first = table.cases[0].name
-    base = measured.median(first)
+    present = [case.name for case in table.cases if case.name not in measured.missing]
+    first = present[0] if present else table.cases[0].name
+    base = measured.median(first) if present else 0.0
     better = "higher" if table.higher_is_better else "lower"
-    rounds = len(measured.values[first])
+    rounds = len(measured.values[first]) if present else 0
     lines = [
         f"## {table.title}",
         "",
@@ -240,12 +269,21 @@ def _report_table(measured: Measured) -> list[str]:
         "|-|-:|-:|-:|",
     ]
     for case in table.cases:
+        if case.name in measured.missing:
+            lines.append(f"| {case.name} | missing | - | - |")
+            continue
         median = measured.median(case.name)
         ratio = f"{median / base:.2f}" if base else "-"
         spread = f"{measured.spread(case.name):.0%}"
         lines.append(f"| {case.name} | {human(median)} | {spread} | {ratio} |")
     lines.append("")
     lines += [f"- {'met' if each.met else 'MISSED'}: {each.text}" for each in measured.verdicts]
+    lines += [
+        f"- not judged: `{goal.case}` / `{goal.versus}`"
+        for goal in table.goals
+        if goal.versus in measured.missing and goal.case not in measured.missing
+    ]
+    lines += [f"- missing: {name}: {reason}" for name, reason in measured.missing.items()]
     lines += [f"- {note}" for note in table.notes]
     return [*lines, ""] if lines[-1] else lines
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -103,3 +104,52 @@ def test_an_area_may_bring_a_page_of_its_own(
     page = (results / "pages.md").read_text()
     assert page.startswith("# pages by `python -m bench pages` on ")
     assert page in capsys.readouterr().out
+
+
+def row(title: str, run: Callable[[], float]) -> Table:
+    return Table(title, "x/s", [Case("ours", run)])
+
+
+def cut_off() -> float:
+    raise KeyboardInterrupt
+
+
+def test_a_run_that_is_cut_off_keeps_the_rows_before(
+    monkeypatch: pytest.MonkeyPatch, results: Path
+) -> None:
+    plant(monkeypatch, area=[row("count, 10 keys", lambda: 3.0), row("join", cut_off)])
+
+    with pytest.raises(KeyboardInterrupt):
+        command.main(["area", "--rounds", "1", "--write"], results=results)
+
+    page = (results / "area.md").read_text()
+    assert "## count, 10 keys" in page
+    assert "## join" not in page
+
+
+def test_rows_are_measured_alone_and_the_others_stay(
+    monkeypatch: pytest.MonkeyPatch, results: Path
+) -> None:
+    rows = [row("count, 10 keys", lambda: 3.0), row("join", lambda: 4.0)]
+    plant(monkeypatch, area=rows)
+    command.main(["area", "--rounds", "1", "--write"], results=results)
+    plant(monkeypatch, area=[row("count, 10 keys", lambda: 7.0), row("join", cut_off)])
+
+    again = ["area", "--rows", "Count", "--rounds", "2", "--write"]
+    assert command.main(again, results=results) == 0
+
+    page = (results / "area.md").read_text()
+    assert page.index("## count, 10 keys") < page.index("| ours | 7 |") < page.index("## join")
+    assert "| ours | 4 |" in page
+    assert "| ours | 3 |" not in page
+    assert "- measured alone: `python -m bench area --rows Count --rounds 2`" in page
+    assert "- command: `python -m bench area --rounds 1`" in page
+
+
+def test_rows_that_do_not_exist_are_told_with_those_there_are(
+    monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, area=[row("count, 10 keys", cut_off)])
+
+    assert command.main(["area", "--rows", "counts"], results=results) == 2
+    assert "area has no such rows; there are: count, 10 keys" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from bench.harness import (
     Case,
     Goal,
     Measured,
+    Missing,
     Table,
     human,
     machine_line,
@@ -19,6 +20,7 @@ from bench.harness import (
     rate,
     report,
     seconds,
+    told,
 )
 
 
@@ -198,3 +200,46 @@ def test_the_machine_line_tells_the_processor_but_not_whose_it_is(tmp_path: Path
 
 def test_the_machine_line_needs_no_proc_file_system(tmp_path: Path) -> None:
     assert " cores, " in machine_line(tmp_path / "absent")
+
+
+def lacking(reason: str) -> Callable[[], float]:
+    def run() -> float:
+        raise Missing(reason)
+
+    return run
+
+
+def test_a_missing_case_is_run_once_and_stands_in_the_table_with_its_reason() -> None:
+    runs: list[str] = []
+
+    def hangs() -> float:
+        runs.append("peer")
+        raise Missing("not done after 120 s")
+
+    goals = [Goal("ours", "peer", ratio_at_least=2.0), Goal("ours", at_least=1.0)]
+    table = Table("T", "x/s", [Case("ours", lambda: 5.0), Case("peer", hangs)], goals)
+
+    found = measure(table, rounds=3)
+
+    assert runs == ["peer"]
+    assert found.is_met
+    page = report("area", [found], command="c", machine="m")
+    assert "| ours | 5 |" in page
+    assert "| peer | missing | - | - |" in page
+    assert "- missing: peer: not done after 120 s" in page
+    assert "- not judged: `ours` / `peer`" in page
+    assert "peer has no value: not done after 120 s" in told(found)
+
+
+def test_a_goal_on_a_missing_case_is_missed() -> None:
+    cases = [Case("ours", lacking("it ended")), Case("peer", lambda: 4.0)]
+    found = measure(Table("T", "x/s", cases, [Goal("ours", "peer", ratio_at_least=2.0)]), rounds=1)
+
+    assert not found.is_met
+    assert "| peer | 4 | 0% | 1.00 |" in report("area", [found], command="c", machine="m")
+
+
+def test_a_table_whose_cases_are_all_missing_can_be_told() -> None:
+    found = measure(Table("T", "x/s", [Case("ours", lacking("it ended"))]), rounds=1)
+
+    assert "| ours | missing | - | - |" in report("area", [found], command="c", machine="m")
