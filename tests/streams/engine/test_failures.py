@@ -14,6 +14,7 @@ from moldau.streams import (
     Stream,
     Streams,
     TopologyError,
+    count_window,
     dead_letter,
     retry,
     session,
@@ -252,3 +253,44 @@ def test_each_operator_has_a_policy_of_its_own(name: str) -> None:
 def test_an_option_that_does_not_exist_is_rejected(build: Any) -> None:
     with pytest.raises(TopologyError, match=r"it takes no \w+=\.\.\.; it takes "):
         build(Streams("app").stream("in", int, key=str))
+
+
+KEYLESS: dict[str, Build] = {
+    "count": lambda app, numbers: numbers.group_by_key().count(name="n").changes(),
+    "tumbling": lambda app, numbers: (
+        numbers.group_by_key().window(tumbling("1s")).count(name="n").changes()
+    ),
+    "session": lambda app, numbers: (
+        numbers.group_by_key().window(session("1s")).count(name="n").changes()
+    ),
+    "sliding": lambda app, numbers: (
+        numbers.group_by_key().window(sliding("1s")).count(name="n").changes()
+    ),
+    "records": lambda app, numbers: (
+        numbers.group_by_key().window(count_window(2)).count(name="n").changes()
+    ),
+    "table": lambda app, numbers: numbers.to_table(name="n").changes(),
+    "n-repartition": lambda app, numbers: (
+        numbers.select_key(lambda key, _: key).group_by_key().count(name="n").changes()
+    ),
+    "stream-stream": lambda app, numbers: numbers.join(
+        app.stream("others", int, key=str), within="1s", name="n"
+    ),
+    "stream-table": lambda app, numbers: numbers.join(app.table("rows", int, key=str), name="n"),
+    "versioned": lambda app, numbers: numbers.join(
+        app.table("rows", int, key=str, versioned="1h"), grace="1s", name="n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEYLESS)
+def test_records_without_the_key_that_an_operator_needs_are_counted(name: str) -> None:
+    app = Streams("app", emit="every")
+    KEYLESS[name](app, app.stream("in", int, key=str)).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [(None, 1, 0), ("a", None, 0), (None, 1, 0)])
+
+    found = {what: count for what, count in driver.counters().items() if count}
+    step = name if name.endswith("-repartition") else "n"
+    assert found == {f"keyless {step}": 2}

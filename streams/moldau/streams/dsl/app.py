@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from moldau.streams.dsl.joins import GlobalRows
@@ -221,8 +221,8 @@ class Streams:
     def _topics(self, topics: Topics) -> tuple[str, ...]:
         if isinstance(topics, re.Pattern):
             return (pattern_topic(topics),)
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
-        if not names or not all(names):
+        names = (topics,) if isinstance(topics, str) else _listed(topics)
+        if not names or not all(isinstance(name, str) and name for name in names):
             raise TopologyError(f"app={self.name} stream: {topics!r} names no topics")
         return names
 
@@ -243,6 +243,10 @@ class Streams:
                 on_error=None if on_error is None else policy(on_error),
             )
         )
+
+
+def _listed(topics: Any) -> tuple[Any, ...]:
+    return tuple(topics) if isinstance(topics, Iterable) else ()
 
 
 def _given(bootstrap: str, state: str, settings: Mapping[str, object] | None) -> dict[str, object]:

@@ -53,6 +53,10 @@ class Grouped(Node, Generic[K, V]):
         """
         if self._windowing is not None:
             raise TopologyError("window: these records are in windows already")
+        if not isinstance(windows, Windows):
+            raise TopologyError(
+                f"window: {windows!r:.80} is no windows; write tumbling({windows!r:.20}) or others"
+            )
         idle_ms = None if idle is None else milliseconds(idle, "idle")
         if idle_ms is not None and idle_ms <= 0:
             raise TopologyError(f"window: idle={idle!r} must be above 0")

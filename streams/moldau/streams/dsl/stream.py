@@ -340,6 +340,10 @@ class Stream(Node, Generic[K, V]):
     ) -> Step:
         kind, operator = how
         key, grace, name = options.get("key"), options.get("grace"), options.get("name")
+        if not isinstance(other, GlobalRows | Stream | Table):
+            raise TopologyError(
+                f"{operator}: a stream joins a stream, a table or a global table, not {other!r:.80}"
+            )
         if isinstance(other, GlobalRows):
             return joins.join_global(self, other, kind, function, key)
         joins.same_app((self, other), operator)
@@ -390,6 +394,8 @@ class Stream(Node, Generic[K, V]):
         return result_type(call, self._step.key_type, self._step.value_type)
 
     def _same_app(self, other: Node, operator: str) -> Step:
+        if not isinstance(other, Stream):
+            raise TopologyError(f"{operator}: it takes streams, not {other!r:.80}")
         if other._graph is not self._graph:
             raise TopologyError(
                 f"{operator}: the streams belong to two apps: "

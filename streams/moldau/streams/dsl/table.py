@@ -115,6 +115,11 @@ class Table(Node, Generic[K, V]):
         on_error: ErrorPolicy,
     ) -> Table[K, Any]:
         on, name = how
+        if not isinstance(other, Table):
+            raise TopologyError(
+                f"join: a table joins a table, not {other!r:.80}; a stream joins a table by "
+                "stream.join(table), or is made one by to_table(name=...)"
+            )
         graph = joins.same_app((self, other), "join")
         if on is None:
             step = joins.join_tables((self, other), kind, function)

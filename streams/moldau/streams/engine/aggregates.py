@@ -128,10 +128,15 @@ class WindowedTable(Part):
         self.clock.next_close = next_close
 
     def _emit(self, window: OpenWindow, headers: Headers | None) -> None:
+        """No single record makes these results: one that fails keeps back no other."""
         result = self.result
-        for _, key, (value, time) in self.store.entries(window):
-            seen = value if result is None else result(value)
-            self.forward(Windowed(key, window.start, window.end), seen, None, time, headers)
+        entries = iter(self.store.entries(window))
+        while some := list(islice(entries, ROWS)):
+            rows = []
+            for _, key, (value, time) in some:
+                seen = value if result is None else result(value)
+                rows.append((Windowed(key, window.start, window.end), seen, None, time, headers))
+            self.emit_all(rows)
 
     def announce(self) -> None:
         """Emit the last update of each key and window that changed since the last commit."""

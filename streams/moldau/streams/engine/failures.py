@@ -65,7 +65,7 @@ class Failures:
 
     def decide(self, topic: str, chunk: Chunk, index: int, error: Exception, now_ms: int) -> bool:
         """True to go on after the record, False to try it again later; raises to fail."""
-        if isinstance(error, StateError):
+        if isinstance(error, StateError | OperatorFailed):
             raise error
         operator = operator_of(error.__traceback__) or topic
         place = RecordPlace(topic, self._partition, chunk.offsets[index], operator)

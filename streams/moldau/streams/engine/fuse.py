@@ -30,6 +30,8 @@ class Weaver(Protocol):
     """What a template needs from the network that is being woven."""
 
     outlets: Outlets
+    keyless: dict[str, int]
+    """By step: records that it left out because they have no key."""
 
     def emit_children(self, writer: Writer, step: Step, scope: Scope) -> None:
         """Write the operators after `step`."""
@@ -137,8 +139,18 @@ def sink(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     if operation.drops_null_keys:
         with writer.block(f"if {scope.key} is not None"):
             _write_out(weave, writer, operation, scope)
+        count_keyless(weave, writer, step)
     else:
         _write_out(weave, writer, operation, scope)
+
+
+def count_keyless(weave: Weaver, writer: Writer, step: Step, scope: Scope | None = None) -> None:
+    """After a block that leaves records without a key out. With a scope it leaves others out, too,
+    which are not counted."""
+    counts = writer.bind(weave.keyless, "keyless")
+    head = "else" if scope is None else f"elif {scope.key} is None"
+    with writer.block(head):
+        writer.line(f"{counts}[{step.name!r}] = {counts}.get({step.name!r}, 0) + 1")
 
 
 def _write_out(weave: Weaver, writer: Writer, operation: op.Sink, scope: Scope) -> None:
@@ -256,6 +268,7 @@ def aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         where = (cache, name, writer.bind(store.dirty, "dirty"), entry)
         _store(writer, where, now, writer.bind(store.deleted, "deleted"))
         _announce(weave, writer, (step, part), fold.seen(writer, now, scope), name)
+    count_keyless(weave, writer, step, scope)
 
 
 def to_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
@@ -275,6 +288,7 @@ def to_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         now = (old, scope.value, scope.time)
         _store(writer, where, now, writer.bind(store.deleted, "deleted"))
         _announce(weave, writer, (step, part), scope.changed(old=old), name)
+    count_keyless(weave, writer, step)
 
 
 def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
@@ -308,6 +322,7 @@ def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) ->
         if operation.emit is op.Emit.CLOSE:
             with writer.block(f"if {clock}.time >= {clock}.next_close"):
                 writer.line(f"{writer.bind(part.close, 'close')}({scope.headers})")
+    count_keyless(weave, writer, step, scope)
 
 
 def _hopping(

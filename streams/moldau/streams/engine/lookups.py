@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.streams.engine.fuse import Template, Weaver, call
+from moldau.streams.engine.fuse import Template, Weaver, call, count_keyless
 from moldau.streams.engine.scope import Scope
 from moldau.streams.engine.writer import Writer
 from moldau.streams.plan.functions import Call
@@ -29,6 +29,8 @@ def table_lookup(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> Non
             found = f"None if {scope.key} is None else {found}"
         writer.line(f"{row} = {found}")
         _join(weave, writer, step, scope, (operation.call, row, is_inner))
+    if is_inner:
+        count_keyless(weave, writer, step, scope)
 
 
 def global_lookup(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:

@@ -8,6 +8,8 @@ function that all of them call, so that its state stands in one place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from operator import length_hint
 from typing import Any, TypeVar
 
@@ -57,6 +59,7 @@ class Network:
         self.program = program
         self._global_tables = global_tables
         self.outlets = Outlets()
+        self.keyless: dict[str, int] = {}
         self.stores: dict[str, Store] = {
             spec.name: make_store(spec, backings[spec.name]) for spec in program.stores
         }
@@ -84,6 +87,7 @@ class Network:
             part.forward = self._record_run(self._steps[name])
             part.emit = self.guarded(name, part.forward, self._steps[name])
             part.emit_all = self._guarded_rows(self._steps[name], part.forward)
+            part.guard = partial(self._guarded_input, self._steps[name])
             for child in self._children[name]:
                 if isinstance(child.operation, op.Late):
                     part.on_late = self._record_run(child)
@@ -102,6 +106,13 @@ class Network:
                 self.on_error(Emission(operator, call, arguments, step), error)
 
         return run
+
+    def _guarded_input(
+        self, step: Step, call: Callable[..., None], parent: int
+    ) -> Callable[..., None]:
+        """As `guarded`, for what a step makes of a value of one of its parents."""
+        kind = self._steps[step.parents[parent]].value_type
+        return self.guarded(step.name, call, replace(step, value_type=kind))
 
     def _guarded_rows(
         self, step: Step, forward: Callable[..., None]

@@ -23,10 +23,16 @@ def _unwoven(*_: Any) -> None:
     raise AssertionError("a part forwards nothing before its network is woven")
 
 
+def _unguarded(call: Callable[..., None], _: int) -> Callable[..., None]:
+    return call
+
+
 class Part:
     """The network sets `forward`, which takes what the step gives to the steps after it."""
 
     idle_ms: int | None = None
+    # Records left out because they have no key.
+    keyless = 0
     # The wall clock when the part starts.
     now_ms = 0
     # Takes records that come too late, where something follows that wants them.
@@ -39,6 +45,8 @@ class Part:
         self.emit: Callable[..., None] = _unwoven
         # As `emit`, for many rows of arguments.
         self.emit_all: Callable[[list[Any]], None] = _unwoven
+        # As `emit` for a call(key, value, time, headers) with a value of the parent of that number.
+        self.guard: Callable[[Callable[..., None], int], Callable[..., None]] = _unguarded
 
     def entry(self, parent: str) -> Callable[..., None]:
         """The function that takes what `parent` gives, for a step that is not written inline."""

@@ -141,7 +141,7 @@ class Task:
 
     def process(self, now_ms: int, limit: int = 500) -> int:
         self._start(now_ms)
-        if self._is_announced or self._failures.is_waiting(now_ms):
+        if self._is_announced or self._failures.pending or self._failures.is_waiting(now_ms):
             return 0
         if self._unfinished is not None:
             return self._finish(now_ms)
@@ -319,7 +319,8 @@ class Task:
         return sum(store.unflushed_bytes() for store in self.network.stores.values())
 
     def counters(self) -> Mapping[str, int]:
-        """What was left out so far: by policies, and late records by operator."""
+        """What was left out so far: by policies, and by operator late records and those without the
+        key that it needs."""
         found = {
             "skipped": self._failures.skipped,
             "dead-lettered": self._failures.dead_lettered,
@@ -327,6 +328,9 @@ class Task:
         for name, part in self.network.parts.items():
             if (late := getattr(part, "late", 0)) > 0:
                 found[f"late {name}"] = late
+            if part.keyless:
+                found[f"keyless {name}"] = part.keyless
+        found |= {f"keyless {name}": count for name, count in self.network.keyless.items()}
         return found
 
     def metadata(self) -> str:

@@ -81,7 +81,7 @@ class WorkerMetrics:
         self._dropped = _Series(
             counters(
                 "moldau.streams.records.dropped",
-                "Records left out: skipped or dead-lettered by a policy, or too late.",
+                "Records left out: skipped or dead-lettered by a policy, too late, without a key.",
                 labels=("task", "reason", "operator"),
             )
         )

@@ -37,6 +37,7 @@ class CountTable(Part):
 
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         if key is None or (value is None and self._folds.skips_null):
+            self.keyless += key is None
             return
         size, advance = self._windows.size, self._windows.advance
         entry = self.store.get(key)

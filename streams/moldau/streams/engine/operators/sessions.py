@@ -56,6 +56,7 @@ class SessionTable(Part):
 
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         if key is None or (value is None and self._folds.skips_null):
+            self.keyless += key is None
             return
         self.clock.time = max(self.clock.time, time)
         store, folds = self.store, self._folds
@@ -103,8 +104,14 @@ class SessionTable(Part):
     def _close(self, headers: Headers | None = None) -> None:
         """Emit the sessions that are over, by end, start and key."""
         below = self.clock.time - self._open_ms
-        for key, (end, start), value in self.store.take_over(below):
-            self.forward(Windowed(key, start, end), self._folds.seen(value), None, end, headers)
+        over = iter(self.store.take_over(below))
+        while some := list(islice(over, ROWS)):
+            self.emit_all(
+                [
+                    (Windowed(key, start, end), self._folds.seen(value), None, end, headers)
+                    for key, (end, start), value in some
+                ]
+            )
         self._schedule()
 
     def announce(self) -> None:

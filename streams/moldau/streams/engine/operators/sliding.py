@@ -57,6 +57,7 @@ class SlidingTable(WindowedTable):
 
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         if key is None or value is None:
+            self.keyless += key is None
             return
         self.clock.time = max(self.clock.time, time)
         over = self.clock.time - self.grace_ms

@@ -40,6 +40,7 @@ class StreamJoinPart(Part):
         self._codecs = {LEFT: sides[0].spec.value, RIGHT: sides[1].spec.value}
         self._parents = parents
         self._join = joined(operation.call.function, takes_key=operation.call.takes_key)
+        self._pads: dict[int, Callable[..., None]] = {}
         # Those that wait, as the bytes of their keys: time, side, key. Until `span` is over.
         self._queues: list[tuple[int, Agenda]] = []
         if waiting is not None:
@@ -54,6 +55,16 @@ class StreamJoinPart(Part):
     def start(self) -> None:
         self._left.load()
         self._right.load()
+        self._pads = {
+            LEFT: self.guard(self._pad_left, 0),
+            RIGHT: self.guard(self._pad_right, 1),
+        }
+
+    def _pad_left(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        self.forward(key, self._join(key, value, None), time, headers)
+
+    def _pad_right(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        self.forward(key, self._join(key, None, value), time, headers)
 
     def _on_left(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         self.clock.time = max(self.clock.time, time)
@@ -62,6 +73,8 @@ class StreamJoinPart(Part):
         if key is None:
             if self._operation.pads_left:
                 self.forward(None, self._join(None, value, None), time, headers)
+            else:
+                self.keyless += 1
             return
         self._left.put(key, value, time)
         if time == self.clock.time:
@@ -85,6 +98,8 @@ class StreamJoinPart(Part):
         if key is None:
             if self._operation.pads_right:
                 self.forward(None, self._join(None, None, value), time, headers)
+            else:
+                self.keyless += 1
             return
         self._right.put(key, value, time)
         if time == self.clock.time:
@@ -127,9 +142,7 @@ class StreamJoinPart(Part):
                 continue  # it has met another meanwhile
             self._waiting.put(place, None, time)
             for data in waiting[0]:
-                value = self._codecs[side].decode(data)
-                pair = (value, None) if side == LEFT else (None, value)
-                self.forward(key, self._join(key, *pair), time, headers)
+                self._pads[side](key, self._codecs[side].decode(data), time, headers)
 
     def _first_over(self) -> tuple[bytes, Agenda] | None:
         """The first of those whose window and grace are over, in the order of both sides."""

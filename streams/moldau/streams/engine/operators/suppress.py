@@ -121,7 +121,7 @@ class SuppressPart(Part):
         released = self._release(key)
         assert released is not None
         value, before, time, headers = released
-        self.forward(key, value, before, time, headers)
+        self.emit(key, value, before, time, headers)
 
     def _make_room(self) -> None:
         operation = self._operation

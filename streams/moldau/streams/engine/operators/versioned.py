@@ -45,6 +45,7 @@ class VersionedTable(Part):
 
     def on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         if key is None:
+            self.keyless += 1
             return
         old = self.store.as_of(key, time)
         if self.store.put(key, value, time):
@@ -83,6 +84,10 @@ class DelayedLookupPart(Part):
         self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
         # What is held, as the bytes of its keys: time, 0, key.
         self._held = Agenda(store.first_keys)
+        self._join_held: Callable[..., None] = self._join
+
+    def start(self) -> None:
+        self._join_held = self.guard(self._join, 0)
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_record
@@ -94,6 +99,8 @@ class DelayedLookupPart(Part):
         if key is None:
             if self._operation.join is JoinKind.LEFT:
                 self.forward(None, self._joiner(None, value, None), time, headers)
+            else:
+                self.keyless += 1
         elif time < self.clock.time - self._operation.grace_ms:
             self._join(key, value, time, headers)
         else:
@@ -114,7 +121,7 @@ class DelayedLookupPart(Part):
             entry = self._store.put(place, None, at)
             if entry is not None:  # it may come twice
                 for value, headers in entry[0]:
-                    self._join(key, value, at, headers)
+                    self._join_held(key, value, at, headers)
 
     def _join(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         row = self._as_of(key, time)

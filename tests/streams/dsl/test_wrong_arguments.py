@@ -1,0 +1,29 @@
+"""What an operator cannot take is told when the app is built, in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.streams import Streams, TopologyError
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda app: app.stream(5), "names no topics"),
+        (lambda app: app.stream([5]), "names no topics"),
+        (lambda app: app.stream("in").merge(5), "merge: it takes streams, not 5"),
+        (lambda app: app.stream("in").merge(app.table("t")), "merge: it takes streams"),
+        (lambda app: app.stream("in").join(5), "join: a stream joins a stream, a table or"),
+        (lambda app: app.stream("in").left_join("t"), "left_join: a stream joins"),
+        (lambda app: app.table("t").join(app.stream("in")), "join: a table joins a table, not"),
+        (lambda app: app.stream("in").group_by_key().window("1m"), "window: '1m' is no windows"),
+    ],
+)
+def test_a_wrong_argument_is_told_in_one_line(build: Any, told: str) -> None:
+    with pytest.raises(TopologyError, match=told) as failed:
+        build(Streams("app"))
+
+    assert "\n" not in str(failed.value)
