@@ -20,7 +20,7 @@ import pytest
 pytestmark = pytest.mark.real
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipeline"
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 _MAIN = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from moldau.cli import main; exit(main())"

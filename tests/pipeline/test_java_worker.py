@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -22,6 +23,7 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 START_S = 180.0
+RUNNING = dict.fromkeys(("read-lines", "count-words", "write-counts"), "RUNNING")
 
 
 @contextmanager
@@ -77,10 +79,27 @@ def java_worker(bootstrap: str, folder: Path, directory: Path) -> Iterator[str]:
         process.wait()
 
 
+def asked(url: str, path: str) -> Any:
+    """The body of the answer; None while the worker is busy, or has no such thing."""
+    try:
+        answer = httpx.get(f"{url}{path}", timeout=30, trust_env=False)
+    except httpx.TransportError:
+        return None
+    return answer.json() if answer.is_success else None
+
+
 def states(url: str, name: str) -> list[str]:
     """Of the connector and its tasks, as Java's worker says."""
-    status = httpx.get(f"{url}/connectors/{name}/status", timeout=30, trust_env=False).json()
+    status = asked(url, f"/connectors/{name}/status")
+    if status is None:
+        return []
     return [status["connector"]["state"], *(each["state"] for each in status["tasks"])]
+
+
+def parts(folder: Folder, *there: str) -> dict[str, str]:
+    """The state of each part, as `moldau pipeline status` says."""
+    told = folder.moldau("pipeline", "status", "--json", *there)
+    return {each["part"]: each["state"] for each in json.loads(told)}
 
 
 def test_the_first_pipeline_runs_in_it_and_takes_away_what_it_made(tmp_path: Path) -> None:
@@ -97,18 +116,14 @@ def test_the_first_pipeline_runs_in_it_and_takes_away_what_it_made(tmp_path: Pat
         there = ("--bootstrap", broker.bootstrap_servers, "--connect", url)
         with folder.running(*there) as run:
             wait_until(lambda: len(folder.lines()) == 4, "four words", START_S)
-            rows = json.loads(folder.moldau("pipeline", "status", "--json", *there))
+            wait_until(lambda: parts(folder, *there) == RUNNING, "all parts run", START_S)
             plan = json.loads(folder.moldau("pipeline", "plan", "--json", *there))
-            running = states(url, "read-lines")
+            both = ["RUNNING", "RUNNING"]
+            wait_until(lambda: states(url, "read-lines") == both, "the source runs", START_S)
             run.stop()
-        stopped = states(url, "write-counts")
+        # The worker writes states and configs into topics, and reads them back.
+        wait_until(lambda: states(url, "write-counts") == ["STOPPED"], "a stopped sink", START_S)
         folder.moldau("pipeline", "down", "--delete", "--yes", *there)
-        left = httpx.get(f"{url}/connectors", timeout=30, trust_env=False).json()
+        wait_until(lambda: asked(url, "/connectors") == [], "no connector is left", START_S)
 
-    assert running == ["RUNNING", "RUNNING"]
-    assert {each["part"]: each["state"] for each in rows} == dict.fromkeys(
-        ("read-lines", "count-words", "write-counts"), "RUNNING"
-    )
     assert plan["counts"]["update"] == 0, "its own config is no change"
-    assert stopped == ["STOPPED"]
-    assert left == []

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer, TopicPartition
+from moldau.errors import MoldauError
+from moldau.spark.options import parse_read
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
 from tests.spark.topics import make_topic, numbers, reader, send, stream, values_of
@@ -144,6 +146,36 @@ def test_a_topic_that_was_made_again_is_noticed(
 
     with pytest.raises(Exception, match="was the topic made again"):
         _to_parquet(rows, tmp_path)
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_is_noticed(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str
+) -> None:
+    every = pytest.importorskip("pyspark.sql.streaming.datasource").ReadAllAvailable()
+    from moldau.spark.reading import StreamReader
+
+    doomed = f"{moldau_topic}-doomed"
+    make_topic(moldau_broker, moldau_topic, 1)
+    make_topic(moldau_broker, doomed, 1)
+    options = {
+        "kafka.bootstrap.servers": moldau_broker.bootstrap_servers,
+        "subscribePattern": f"{moldau_topic}.*",
+        "startingOffsets": "earliest",
+    }
+    begun = {moldau_topic: {"0": 0}, doomed: {"0": 0}}
+    strict = StreamReader(parse_read(options, is_stream=True), None)
+    lenient = StreamReader(parse_read({**options, "failOnDataLoss": "false"}, is_stream=True), None)
+    try:
+        assert strict.latestOffset(begun, every) == begun
+        with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
+            admin.delete_topic(doomed)
+
+        with pytest.raises(MoldauError, match=f"{doomed}-0: the partition is gone"):
+            strict.latestOffset(begun, every)
+        assert lenient.latestOffset(begun, every) == begun
+    finally:
+        strict.stop()
+        lenient.stop()
 
 
 def test_a_stream_writes_records(

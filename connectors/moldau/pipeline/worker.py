@@ -56,7 +56,7 @@ class ConnectApi:
         """End a connector's tasks; they commit first. Whether they have ended in that time."""
         self._ask("PUT", _path(name, "/stop"), patience_s=patience_s)
         for _ in range(int(patience_s / _AGAIN_S)):
-            states = self.states(name)
+            states = self.states(name, patience_s)
             if states is None or states[0] == "STOPPED":
                 return True
             pause_s(_AGAIN_S)
@@ -66,9 +66,9 @@ class ConnectApi:
         """Nothing happens to one that does not exist."""
         self._ask("DELETE", _path(name), patience_s=_REQUEST_S)
 
-    def states(self, name: str) -> list[str] | None:
+    def states(self, name: str, patience_s: float = 0.0) -> list[str] | None:
         """Of the connector and its tasks; None while it has no status."""
-        found = self._ask("GET", _path(name, "/status"))
+        found = self._ask("GET", _path(name, "/status"), patience_s=patience_s)
         if found is None:
             return None
         return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]

@@ -205,6 +205,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.begun_at = float("-inf")
         self.newest: dict[TopicPartition, int] = {}
         self.told: set[ErrorCode] = set()
+        self.gone: set[TopicPartition] = set()
 
     def initialOffset(self) -> Checkpoint:
         """Where a new query begins; Spark keeps it in the checkpoint and does not ask again."""
@@ -226,11 +227,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self.newest = self.lookups.latest(self.lookups.partitions())
         else:
             self.newest = dict(self.target)
+        self._look_for_gone(begun)
         begun |= self._new_starts(begun)
         if not self._is_due(begun):
             return start
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return to_checkpoint(limited(begun, self.newest, rows))
+
+    def _look_for_gone(self, begun: dict[TopicPartition, int]) -> None:
+        """A pattern does not name a topic that was deleted, so nobody else would miss it."""
+        gone = begun.keys() - self.newest.keys()
+        if gone == self.gone:
+            return
+        self.gone = gone
+        lost = [Loss(where, "the partition is gone") for where in sorted(gone)]
+        _tell(lost, fails=self.options.fail_on_data_loss)
 
     def _new_starts(self, begun: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Partitions that came after the query began are read from their beginning."""
