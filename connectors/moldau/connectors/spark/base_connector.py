@@ -1,4 +1,4 @@
-"""What Spark's sink and source have in common: one task each, whose runner does the work.
+"""What Spark's sink and source have in common: one task each, and a runner that does the work.
 
 Spark divides the work, so a connector makes exactly one task. The task starts a runner process,
 which has the Spark session, and tells the worker what the runner tells.
@@ -68,7 +68,7 @@ class RunnerContext(Protocol):
 
 
 class RunnerTask(Task):
-    """A task whose runner does the work."""
+    """A task with a runner, which does the work."""
 
     _following: Following | None = None
 

@@ -2,9 +2,9 @@
 
 A sink that writes each batch once leaves out a number that it has. That is right for the last batch
 before a crash, which Spark repeats under its number. It loses records when the numbers begin again
-at 0: the checkpoint was deleted, or other offsets began a new generation. So a sink whose batches
-the checkpoint does not know is refused, and a new generation that writes into the same directory of
-files goes on with the numbers of that directory.
+at 0: the checkpoint was deleted, or other offsets began a new generation. So a sink with batches
+that the checkpoint does not know is refused, and a new generation that writes into the same
+directory of files goes on with the numbers of that directory.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class CheckpointFolder:
         return f"{self._location}/{self._connector}/{name}"
 
     def read(self) -> Generation:
-        """The generation in use; the first one where nobody chose another."""
+        """The generation in use; the first one unless offsets were altered."""
         state = self._path / _STATE
         if not self.is_here or not state.exists():
             return Generation()

@@ -1,7 +1,7 @@
 """Batches into a database, exactly once: rows and the number of the batch in one transaction.
 
-The table `moldau_spark_batches` has the last batch of each query. A batch whose number is there
-already was written before a crash, and is left out.
+The table `moldau_spark_batches` has the last batch of each query. A batch that is
+there already was written before a crash, and is left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DatabaseSink:
         )
 
     def write(self, batch: Any, number: int) -> None:
-        """A Spark DataFrame, whose rows come to the driver in Arrow."""
+        """A Spark DataFrame; its rows come to the driver in Arrow."""
         data = batch.toArrow()
         engine = self._opened()
         with engine.begin() as connection:

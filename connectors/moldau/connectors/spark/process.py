@@ -1,6 +1,6 @@
 """A runner as its task sees it: a process, and messages both ways.
 
-Invariants: nothing but messages goes over the wires; a runner whose task is gone ends; the end of a
+Invariants: nothing but messages goes over the wires; a runner ends with its task; the end of a
 runner ends its Java.
 """
 
