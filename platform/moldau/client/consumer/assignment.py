@@ -104,8 +104,8 @@ class Assignment:
         return found
 
     def given_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
-        """Of which topics their user knows offsets: where one was made again since, of the old one
-        until he is given something of the new one; also of partitions that were taken away."""
+        """The topics that the user's offsets are of: of the old one, where a topic was made again,
+        until a record of the new one is given; also of partitions that were taken away."""
         found = {}
         for where in partitions:
             position, former = self._all.get(where), self._taken_away.get(where)

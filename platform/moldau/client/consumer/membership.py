@@ -240,8 +240,8 @@ class ConsumerGroup:
         )
 
     def read_by_hand(self) -> None:
-        """The user assigns partitions himself. What was left to run of an `unsubscribe` that was
-        cancelled his polls run."""
+        """Partitions are assigned by hand. The next polls finish an `unsubscribe` that was
+        cancelled."""
         self._is_subscribed = False
         self._member.forgive()
 
@@ -271,7 +271,7 @@ class ConsumerGroup:
         self._session.on_metadata()
 
     async def on_poll(self, until: float) -> bool:
-        """The user polls; False where a rebalance wants more time of him than he has."""
+        """Run what a rebalance wants of this poll; False if the poll has no time left for it."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -458,9 +458,9 @@ class ConsumerGroup:
         return self.reader.consumed()
 
     def commit_if_due(self, now: float) -> None:
-        """The user is done with what the last poll gave: commits that, when it is time to; and from
-        now on, at the interval, what he is done with meanwhile, as he may go through the records of
-        one poll, or wait in one, for long."""
+        """Commit what the last poll gave, if the interval is over, for the user is done with it.
+        From now on commit at the interval what is done meanwhile: to work on the records of one
+        poll, or to wait in one, may take long."""
         if not self._commits_by_itself:
             return
         if self._auto.is_due(now):
@@ -469,8 +469,7 @@ class ConsumerGroup:
             self._commit_later(now)
 
     def commit_soon_by_itself(self, partitions: Collection[TopicPartition]) -> None:
-        """The user is done with these: commits what he was given of them, if that is to be done by
-        itself."""
+        """With auto commit, commit what was given out of these partitions."""
         if self._commits_by_itself:
             consumed = self.reader.let_go()
             self._commit_done({where: consumed[where] for where in consumed if where in partitions})

@@ -58,7 +58,7 @@ class ConsumerMetrics:
     # Counting
 
     def poll_began(self, now: float) -> None:
-        """The user polls: how long since he did, and how much of that was spent waiting here."""
+        """A poll begins: note how long ago the last one did, and how much of that was waiting."""
         before = self._poll_began
         if before is not None and now > before:
             idle = 0.0 if self._poll_ended is None else max(0.0, self._poll_ended - before)

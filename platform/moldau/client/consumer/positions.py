@@ -235,8 +235,8 @@ class Positions:
         """Where the log of the position's epoch ends at the leader; -1 if it has no such epoch.
 
         What is beyond has been truncated (an unclean election): what is buffered of it is dropped;
-        what was given out already cannot be taken back, so the user hears of it, by each poll until
-        he seeks, or the position is reset.
+        what was given out already cannot be taken back, so each poll raises an error until a seek,
+        or the position is reset.
         """
         position = self.assignment.current(asked)
         if position is None or position.state is not State.VALIDATING:

@@ -26,8 +26,7 @@ class GroupsReader:
         that is stored. What goes by itself must not undo what the user has committed."""
 
     def take_over(self, change: Change) -> None:
-        """From now on it reads what the change says, unless the user has assigned partitions
-        himself since."""
+        """Read what the change says from now on, unless partitions were assigned by hand since."""
         if not self._consumer._interest.is_by_hand:
             self._consumer._read(change.owned, change.ids)
 
@@ -103,7 +102,7 @@ class GroupsReader:
         return self._consumer.topic_ids(partitions)
 
     def given_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
-        """The same for offsets that the user names: he has them of what he was given last."""
+        """The same for offsets that the user names: they are of what was given out last."""
         wanted = list(partitions)
         return {**self.topic_ids(wanted), **self._consumer._positions.assignment.given_ids(wanted)}
 

@@ -276,8 +276,8 @@ class RecordsOut:
         self._polled = ()
 
     def _cut(self) -> None:
-        """The rest of the part that is being read lies here: its reader comes to an end after what
-        he has in hand."""
+        """The rest of the part that is being read lies here: its reader ends after the record at
+        hand."""
         begun = self._begun
         left = () if begun is None else begun.cut()
         if begun is not None and left:

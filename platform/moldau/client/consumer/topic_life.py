@@ -2,11 +2,11 @@
 
 A topic that was deleted and made again has its old name and another id. Its user still has records
 and offsets of the old one when metadata tell of the new one; and metadata of a broker that lags
-behind tell of the old one once more. So what he knows is kept beside what the partition is in:
+behind tell of the old one once more. So what the user knows is kept beside the partition's topic:
 
     what happens                            `former`
     metadata have another id                where the user is in the topic before; the one that
-                                            is there stays: of the topic before he has nothing
+                                            is there stays: nothing was read of the one before
     metadata have the id of `former` again  none: it goes on there, or begins as at first if others
                                             may have read on meanwhile
     a position is found in this topic       stays; its user was told
@@ -14,11 +14,11 @@ behind tell of the old one once more. So what he knows is kept beside what the p
     a record of this topic is given         none, as soon as anybody asks (`on_given`): what was
                                             taken of it and lies here still was not given
     the user seeks                          none; where the group has given another topic than the
-                                            one that has the name, where he has sought in that
+                                            one that has the name, the sought place in that
     the user chooses anew what to read      none
 
 Invariant: the user's records and offsets are of `former`, or of `topic_id` where there is none. So
-an offset that he names is committed to that topic (`given_id`), and nothing of `topic_id` was given
+an offset of the user's is committed to that topic (`given_id`), and nothing of `topic_id` was given
 while there is a former one: it is read from its beginning.
 """
 
@@ -44,7 +44,7 @@ class Former(NamedTuple):
     is_held: bool = True
     """Whether the partition was not taken away since."""
     is_told: bool = False
-    """Whether he has heard that it is another topic now."""
+    """Whether the user has heard that it is another topic now."""
 
 
 class TopicLife:
@@ -65,7 +65,7 @@ class TopicLife:
             self._begins_at = offset
 
     def on_given(self, offset: int) -> None:
-        """How far the user is in what was taken: behind its first record he is in this topic."""
+        """How far the user is in what was taken: behind its first record means in this topic."""
         if 0 <= self._begins_at < offset:
             self.former = None
             self._begins_at = -1
@@ -99,13 +99,13 @@ class TopicLife:
         return former
 
     def seek(self, offset: int, epoch: int) -> bool:
-        """The user seeks; False where he has to wait until the topic that he means is back."""
+        """Go to an offset; False where that has to wait until the topic that is meant is back."""
         self._begins_at = -1
         self.former = Former(self.assigned_id, offset, epoch) if self.is_anothers else None
         return self.former is None
 
     def tell(self) -> tuple[int, str] | None:
-        """Once: where the user was in the topic before, and what he shall hear."""
+        """Once: where the user was in the topic before, and the words for the log."""
         former = self.former
         if former is None or former.is_told or former.topic_id == self.topic_id:
             return None

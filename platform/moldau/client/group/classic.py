@@ -467,7 +467,7 @@ class ClassicMember(Membership):
                 for each in decode_assignment(member.member_assignment)
             }
         except BadData:
-            return  # somebody shares out in words of his own
+            return  # the leader has shared out in a format of its own
         there = {
             TopicPartition(topic, index)
             for topic, racks in self._shared.items()

@@ -257,8 +257,8 @@ class Membership:
         self._tenures = {where: known.get(where, new) for where in owned}
 
     def tenure(self, where: TopicPartition) -> int | None:
-        """The same as long as the partition is the user's without a break, from the moment he is
-        told of it: another one when it went away and came back, None while it is not his."""
+        """A number that stays the same as long as the user has the partition without a break;
+        another one when it went away and came back, None while the user does not have it."""
         return self._tenures.get(where)
 
     def _changed(self, now: float) -> None:
@@ -285,7 +285,7 @@ class Membership:
         return (*self._changes, *([self._running] if self._running else []))
 
     def _has(self, where: TopicPartition) -> bool:
-        """Whether the user was told that it is his, and nobody else may read it by now."""
+        """Whether the user was told of the partition, and no other member may read it by now."""
         is_lost = any(
             each.kind is Kind.LOST and where in each.partitions for each in self._unfinished
         )
@@ -338,7 +338,7 @@ class Membership:
         self.is_there(now)
 
     def is_there(self, now: float) -> None:
-        """The user polls, or goes on with what a poll gave: he has `poll_interval_s` again."""
+        """A poll, or work on what a poll gave: `poll_interval_s` begins again."""
         self._last_poll = now
 
     def _poll_deadline(self) -> float:
@@ -361,7 +361,7 @@ class Membership:
     # Failing
 
     def take_error(self) -> KafkaError | BadData | None:
-        """What the user has to hear, once, or whenever he polls."""
+        """The error that the next poll raises: once, or at every poll."""
         error = self._error
         if self.kept_out_by is None:
             self._error = None
@@ -376,7 +376,7 @@ class Membership:
         return None
 
     def forgive(self) -> None:
-        """The user has unsubscribed: what he had to hear is over, and he may begin anew."""
+        """The user has unsubscribed: forget the error, so that a new subscription begins anew."""
         self._error = None
 
     def _put_off(self, now: float) -> None:

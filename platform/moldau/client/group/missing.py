@@ -52,7 +52,7 @@ class MissingTopics:
     def on_metadata(
         self, names: Iterable[str], metadata: Metadata, now: float
     ) -> list[MoldauError]:
-        """What the user shall hear, of the topics that he wants."""
+        """What to tell the user of the topics that are subscribed to."""
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         missing = sorted(name for name in names if metadata.refused.get(name) is unknown)
         self._since = {name: self._since.get(name, now) for name in missing}

@@ -145,9 +145,8 @@ class GroupSession:
     # The user's side
 
     async def on_poll(self, until: float = math.inf) -> bool:
-        """The user polls: runs what a rebalance wants of him, and hears of errors: what they made
-        him lose is told to his listener before. False where his time was over before: nothing may
-        be given out to him then."""
+        """Run what a rebalance wants of a poll, and raise errors; the listener hears first which
+        partitions an error has cost. False if `until` is over: the poll gives nothing then."""
         if self._unsettled is not None and _INSIDE.get() is self._unsettled:
             raise RuntimeError(
                 "a rebalance listener cannot poll: no records are given until it has returned"
@@ -521,8 +520,8 @@ class GroupSession:
             return self._take_unheard()
 
     async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
-        """Ends a change that runs, lets the user say goodbye to what he owns, and leaves, in what
-        is left of the time then. It leaves also where it is cancelled, or a listener raises."""
+        """End a change that runs, call the listener for what is owned, and leave the group in the
+        rest of the time; leave also when this is cancelled, or a listener raises."""
         until = self._clock.monotonic() + timeout_s
         self.is_ending = True
         with self._hears():

@@ -191,7 +191,7 @@ class StickyAssignor(_Sticky):
 
 
 class CooperativeStickyAssignor(_Sticky):
-    """Nobody stops reading what he keeps."""
+    """As sticky, but members go on reading what they keep during a rebalance."""
 
     @property
     def name(self) -> str:
