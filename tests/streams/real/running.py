@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
 
 ROOT: Final = Path(__file__).parents[3]
-_WAIT_S: Final = 60
+_WAIT_S: Final = 120
 _started: Final[list[subprocess.Popen[str]]] = []
 _RESTORED: Final = re.compile(r"restored \S+ ([\d,]+) offsets")
 
@@ -118,14 +119,15 @@ class App:
         found: dict[Any, Any] = {}
         with Consumer(bootstrap_servers=self.servers, auto_offset_reset="earliest") as consumer:
             consumer.assign(consumer.partitions(f"{self.name}-{topic}"))
-            for _ in range(_WAIT_S * 4):
+            end = time.monotonic() + _WAIT_S
+            while time.monotonic() < end:
                 if is_enough(found):
                     return found
                 for part in consumer.poll(0.25):
                     for record in part.records:
                         found[key(record.key)] = value(record.value)
         some = dict(list(found.items())[:20])
-        log = self.log.read_text()[-3000:]
+        log = self.log.read_text()[-20_000:]
         raise AssertionError(f"after {_WAIT_S} s the output has {len(found)} keys: {some}\n{log}")
 
     def changelog(self, store: str) -> dict[int, tuple[dict[bytes, bytes], int]]:

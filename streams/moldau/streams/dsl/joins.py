@@ -279,7 +279,7 @@ def same_app(nodes: tuple[Node, Node], operator: str) -> Graph:
 
 
 def settle_key(graph: Graph, step: Step, key: Any) -> Step:
-    """A repartition whose key nobody declared writes it as the other side does."""
+    """A repartition with keys of an undeclared type writes them as the other side does."""
     if isinstance(step.operation, Repartition) and step.key_type is Any:
         step = replace(step, key_type=key)
         graph.steps[step.name] = step

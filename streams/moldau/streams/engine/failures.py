@@ -24,8 +24,8 @@ from moldau.streams.serdes.types import codec_for
 
 @dataclass(slots=True)
 class Emission:
-    """A call that no single record set off. `step` is the step whose row it emits; None for a call
-    by the clock, which has no row."""
+    """A call that no single record set off. `step` emits the row; None for a call by the
+    clock, which has no row."""
 
     operator: str
     call: Callable[..., None]

@@ -56,7 +56,7 @@ def table_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], 
         return _filtered(before(step.parents[0]), operation)
     if isinstance(operation, op.TableMapValues):
         return _mapped(before(step.parents[0]), operation)
-    raise AssertionError(f"{step.name} makes no table whose rows can be found")
+    raise AssertionError(f"{step.name} makes no table with rows that can be found")
 
 
 def _filtered(get: Getter, operation: Any) -> Getter:

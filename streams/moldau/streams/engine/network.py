@@ -95,8 +95,8 @@ class Network:
     def guarded(
         self, name: str, call: Callable[..., None], step: Step | None = None
     ) -> Callable[..., None]:
-        """`call`, whose failures go to `on_error` with the operator that failed. `step` is the one
-        whose rows it emits."""
+        """`call`, whose failures go to `on_error` with the operator that failed. `step` emits
+        the rows."""
 
         def run(*arguments: Any) -> None:
             try:

@@ -17,7 +17,7 @@ class Columns:
         self.partitions: list[int | None] = []
 
     def add_headers(self, headers: Headers) -> None:
-        """The headers of the record whose time was added last."""
+        """The headers of the record that was added last."""
         self.headers.extend([()] * (len(self.timestamps) - len(self.headers) - 1))
         self.headers.append(headers)
 

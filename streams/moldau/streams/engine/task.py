@@ -175,7 +175,7 @@ class Task:
         return self._run(chosen, stop, now_ms)
 
     def _choice(self, now_ms: int) -> tuple[Input, int] | None:
-        """The input whose head is the lowest, and up to which time its records come first."""
+        """The input with the lowest head, and up to which time its records come first."""
         ready = [each for each in self._order if each.count]
         if len(ready) == len(self._order):
             self._idle_since = None

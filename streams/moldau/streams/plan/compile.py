@@ -191,7 +191,7 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
 
 
 def _copartitioned(steps: list[Step]) -> tuple[frozenset[str], ...]:
-    """Topics whose records meet in one stateful step, by key."""
+    """Topics with records that meet in one stateful step, by key."""
     upstream: dict[str, frozenset[str]] = {}
     groups: list[frozenset[str]] = []
     for step in steps:

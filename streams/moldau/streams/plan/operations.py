@@ -82,7 +82,7 @@ class Peek(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Branch(Operation):
-    """Each record goes to the first arm whose predicate holds; see `Arm`."""
+    """Each record goes to the first arm with a predicate that holds; see `Arm`."""
 
     predicates: tuple[Call, ...]
     kind: ClassVar[str] = "branch"

@@ -1,4 +1,4 @@
-"""Sources that read all topics whose names match a pattern.
+"""Sources that read all topics with names that match a pattern.
 
 A plan names such a source by a topic that cannot exist, `pattern:REGEX`; `resolved` puts the topics
 that do exist in its place. As in Kafka Streams, the whole name has to match, and the app's own

@@ -15,7 +15,7 @@ class Step:
 
     `key_type` and `value_type` are the types of what comes out; Any where nobody said. `is_rekeyed`
     says that a key may have changed since records were last sent to the partition of their key.
-    `lookups` are tables whose rows the step reads, without being told of their updates.
+    `lookups` are tables that the step reads rows of, without being told of their updates.
     """
 
     name: str

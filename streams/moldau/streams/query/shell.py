@@ -29,7 +29,7 @@ class _Asked(NamedTuple):
 
 
 class Gate:
-    """Invariant: whoever runs something here has all stores of the worker to itself."""
+    """Invariant: what runs here has all stores of the worker to itself."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.damage: StoreCorrupted | None = None

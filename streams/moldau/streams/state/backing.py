@@ -37,7 +37,7 @@ class Backing(Protocol):
 
 
 class PrefixedBacking:
-    """The rows of another backing whose keys begin with one byte, without that byte."""
+    """The rows of another backing with keys that begin with one byte, without that byte."""
 
     def __init__(self, backing: Backing, prefix: int) -> None:
         assert prefix < 0xFF

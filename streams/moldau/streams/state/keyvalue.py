@@ -192,7 +192,7 @@ class KeyValueStore:
         return self._range(low, high)
 
     def with_prefix(self, prefix: bytes) -> Iterator[tuple[Any, Entry]]:
-        """The rows whose keys' bytes begin with `prefix`, in the order of their bytes."""
+        """The rows with keys that begin with `prefix`, in the order of their bytes."""
         return self._range(prefix, prefix + b"\xff" * 64)
 
     def _range(self, low: bytes, high: bytes | None) -> Iterator[tuple[Any, Entry]]:

@@ -41,7 +41,7 @@ class StoreSpec:
     retention_ms: int | None = None
     is_logged: bool = True
     source_topic: str | None = None
-    # Windows of one size: needed to read a windowed key, whose bytes hold only the start.
+    # Windows of one size: needed to read a windowed key: its bytes hold only the start.
     window_ms: int | None = None
     # Whether rows carry a sequence number, so that equal keys and times stay apart.
     has_duplicates: bool = False

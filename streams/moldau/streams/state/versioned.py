@@ -80,7 +80,7 @@ class VersionedStore:
         return versions[-1][0] if versions else -1
 
     def versions(self, key: Any, first: int = 0, last: int = 2**63 - 1) -> Versions:
-        """The versions of a key whose times are from `first` to `last`, both included."""
+        """The versions of a key with times from `first` to `last`, both included."""
         return [row for row in self._loaded(self.keys.name(key)) if first <= row[0] <= last]
 
     def items(self) -> Iterator[tuple[Any, Entry]]:

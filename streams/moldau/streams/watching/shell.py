@@ -1,4 +1,4 @@
-"""Runs an app whose inputs are patterns: again with each change of the topics that match.
+"""Runs an app with patterns as inputs: again with each change of the topics that match.
 
 The worker commits and leaves its group first, so a change costs what a rebalance costs.
 """

@@ -275,7 +275,7 @@ class Door:
         self._ends.clear()
 
     async def learn_ends(self, partitions: Iterable[TopicPartition]) -> None:
-        """Asks for the ends of those whose lag is not known. A fetch session that goes on over a
+        """Asks for the ends of those with an unknown lag. A fetch session that goes on over a
         rebalance says nothing of a partition where nothing has changed (KIP-227), so a task would
         wait for ever for records of an input that has none."""
         unknown = [where for where in partitions if self.lag(where) is None]

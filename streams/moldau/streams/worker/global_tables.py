@@ -158,7 +158,7 @@ class GlobalTables:
             self._read_to[where] = max(self._read_to[where], self._door.globals.position(where))
 
     def _apply(self, fetched: Sequence[Fetched]) -> list[RecordFailed]:
-        """On a thread. A table whose rows are further than this records takes them in again."""
+        """On a thread. A table with rows further than these records takes them in again."""
         skipped = []
         for where, chunk in fetched:
             for name in self._of_topic[where.topic]:

@@ -1,4 +1,4 @@
-"""Questions to the stores of a worker: finds the tasks that have the rows, or who else has them.
+"""Questions to the stores of a worker: finds the tasks that have the rows, or the worker that has.
 
 Invariants: a key that is not here is never told to be absent; a store that is being restored gives
 no answer, since it would be an old one.

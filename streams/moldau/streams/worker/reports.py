@@ -1,4 +1,4 @@
-"""What a worker tells people: lines in the log, and its progress to whoever shows it.
+"""What a worker tells people: lines in the log, and its progress on a terminal.
 
 Invariant: a restore is told at its beginning and its end, with what was read; nothing is told for
 each record or commit.

@@ -22,7 +22,7 @@ def begin(
     topics: Mapping[str, TopicFacts],
     committed: Mapping[TopicPartition, Committed],
 ) -> list[str]:
-    """Notes in the task what is to be restored, and clears stores whose rows are worth nothing;
+    """Notes in the task what is to be restored, and clears stores with rows that are worth nothing;
     the names of those."""
     cleared = []
     for store in task.program.stores:

@@ -38,7 +38,7 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class AsyncCall:
-    """A coroutine to be awaited, by an event loop of whoever runs the task. Then call `finish`."""
+    """A coroutine that the worker or the test driver awaits. Then it calls `finish`."""
 
     coroutine: Coroutine[Any, Any, Any]
     record: Deferred

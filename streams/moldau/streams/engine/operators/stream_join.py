@@ -145,7 +145,7 @@ class StreamJoinPart(Part):
                 self._pads[side](key, self._codecs[side].decode(data), time, headers)
 
     def _first_over(self) -> tuple[bytes, Agenda] | None:
-        """The first of those whose window and grace are over, in the order of both sides."""
+        """The first with its window and grace over, in the order of both sides."""
         found = None
         for span_ms, queue in self._queues:
             if queue.first_time + span_ms >= self.clock.time:
