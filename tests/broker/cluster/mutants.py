@@ -105,8 +105,7 @@ def takes_fenced_brokers() -> Iterator[None]:
 
     def propose(self: IsrChanges, partition: Partition, replica_id: int) -> None:
         leader = partition.leadership
-        leader.propose(leader.isr | {replica_id})
-        self._note(partition, leader)
+        self._propose(partition, leader, leader.isr | {replica_id})
 
     with ExitStack() as planted:
         planted.enter_context(patch.object(IsrChanges, "on_caught_up", propose))

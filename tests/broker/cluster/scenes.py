@@ -7,10 +7,16 @@ equal.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from moldau.client import Admin, NewTopic, Producer
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.messages.alter_partition import AlterPartitionRequest
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -44,7 +50,8 @@ class Scene:
         self._written = 0
         brokers.await_up()
         self.ask(lambda admin: admin.create_topics([NewTopic(TOPIC, assignments={0: [1, 2, 3]})]))
-        Watch(brokers, TOPIC).begin()
+        self.watch = Watch(brokers, TOPIC)
+        self.watch.begin()
         self.await_leader(1)
 
     # What clients do.
@@ -59,6 +66,17 @@ class Scene:
 
     def prefer(self, *replicas: int, by: int = 1) -> None:
         """Let the first of them lead, without a broker that goes. Broker `by` is asked for it."""
+        self.reassign(*replicas, by=by)
+        election = ElectLeadersRequest(
+            election_type=0,
+            topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[0])],
+            timeout_ms=1000,
+        )
+        self._tell(by, election, ElectLeadersResponse)
+        self.world.run_until(lambda: self.brokers.leader_of(TOPIC) == replicas[0], within=60)
+
+    def reassign(self, *replicas: int, by: int) -> None:
+        """Let the replicas be these, in this order. Broker `by` is asked for it."""
         reassignment = AlterPartitionReassignmentsRequest(
             timeout_ms=1000,
             topics=[
@@ -68,19 +86,14 @@ class Scene:
                 )
             ],
         )
-        election = ElectLeadersRequest(
-            election_type=0,
-            topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[0])],
-            timeout_ms=1000,
-        )
+        self._tell(by, reassignment, AlterPartitionReassignmentsResponse)
 
+    def _tell(self, by: int, request: Request, answer: type[Response]) -> None:
         async def main(runtime: Runtime) -> None:
             async with wired(runtime, f"b{by}", PORT) as wire:
-                await wire.ask(reassignment, AlterPartitionReassignmentsResponse)
-                await wire.ask(election, ElectLeadersResponse)
+                await wire.ask(request, answer)
 
         self.brokers.run(main)
-        self.world.run_until(lambda: self.brokers.leader_of(TOPIC) == replicas[0], within=60)
 
     def write(self, count: int, acks: str = "1") -> None:
         """So many records, of which nothing is promised unless all replicas acknowledge."""
@@ -245,6 +258,16 @@ def a_follower_joins_under_load(at: Scene) -> None:
 def _propose_broker_3(at: Scene) -> None:
     """Leader 1 proposes broker 3 for the ISR, which the controller does not hear yet; broker 3 gets
     nothing more."""
+    _keep_broker_3_out(at)
+    at.network.clog("b1", f"b{CONTROLLER}")
+    at.join("b1", "b3")
+    leader = at.brokers.running[1].node.replicas.partition(TOPIC, 0).leadership
+    at.world.run_until(lambda: leader.proposed, within=60)
+    at.cut("b1", "b3")
+
+
+def _keep_broker_3_out(at: Scene) -> None:
+    """Broker 3 is alive, and lacks records that are committed: it does not reach leader 1."""
     at.brokers.kill(3)
     at.world.run_until(lambda: at.brokers.isr_of(TOPIC) == {1, 2}, within=60)
     at.write(10, acks="all")
@@ -252,11 +275,6 @@ def _propose_broker_3(at: Scene) -> None:
     at.brokers.start(3)
     at.brokers.await_up(3)
     at.world.run_for(0.5)  # until the leader has heard that broker 3 is alive
-    at.network.clog("b1", f"b{CONTROLLER}")
-    at.join("b1", "b3")
-    leader = at.brokers.running[1].node.replicas.partition(TOPIC, 0).leadership
-    at.world.run_until(lambda: leader.proposed, within=60)
-    at.cut("b1", "b3")
 
 
 def an_answer_to_a_leader_is_lost(at: Scene) -> None:
@@ -307,6 +325,55 @@ def a_proposal_arrives_after_a_restart(at: Scene) -> None:
     at.world.run_for(1)
 
 
+def a_proposal_is_sent_again_after_a_restart(at: Scene) -> None:
+    """KIP-903: 1. leader 1 proposes broker 3, which has everything; the request is lost. 2. Broker
+    3 loses power and its last records, comes back, and fetches once. 3. The leader asks again: it
+    proposes the broker 3 that it has seen in step 1."""
+    _propose_broker_3(at)
+    at.lose_power(3)
+    at.world.run_for(0.5)
+    at.brokers.start(3)
+    at.brokers.await_up(3)
+    leader = at.brokers.running[1].node.replicas.partition(TOPIC, 0).leadership
+    before = leader.broker_epoch(3)
+    at.join("b1", "b3")
+    at.world.run_until(lambda: leader.broker_epoch(3) != before, within=60)
+    at.cut("b1", "b3")
+    at.network.reset("b1", f"b{CONTROLLER}")
+    at.network.unclog("b1", f"b{CONTROLLER}")
+    at.world.run_for(1)
+
+
+def a_follower_is_proposed_on_a_new_ground(at: Scene) -> None:
+    """KIP-497: 1. leader 1 proposes broker 3, which takes its time. 2. The partition changes, and
+    the leader hears of it: it proposes broker 3 again. 3. The answer to the first proposal is that
+    its ground is gone. The second one is asked for all the same."""
+    _keep_broker_3_out(at)
+    node = at.brokers.running[1].node
+    leader = node.replicas.partition(TOPIC, 0).leadership
+    submit = node.controller.submit
+    late: list[Callable[[], object]] = []
+
+    def submit_late(request: Any, version: int, on_answer: Any) -> None:
+        if isinstance(request, AlterPartitionRequest):
+            turns, here = asyncio.get_running_loop(), copy_context()
+            late.append(
+                partial(turns.call_soon, partial(submit, request, version, on_answer), context=here)
+            )
+        else:
+            submit(request, version, on_answer)
+
+    with patch.object(node.controller, "submit", submit_late):
+        at.join("b1", "b3")
+        at.world.run_until(lambda: late, within=60)
+        ground = leader.partition_epoch
+        at.reassign(1, 3, 2, by=2)
+        at.world.run_until(lambda: leader.partition_epoch > ground and leader.proposed, within=60)
+    (first,) = late
+    first()
+    at.brokers.await_in_sync(TOPIC, {1, 2, 3})
+
+
 def an_eligible_replica_loses_power(at: Scene) -> None:
     """KIP-966: broker 2 may lead though it is not in sync, until its disk has lost something."""
     at.brokers.kill(3)
@@ -344,6 +411,8 @@ SCENES: dict[str, Callable[[int], None]] = {
         scene(an_answer_to_a_leader_is_lost, controller_quorum_retry_backoff_ms="1000"),
         scene(a_fenced_broker_goes_on_fetching, broker_session_timeout_ms="2000"),
         scene(a_proposal_arrives_after_a_restart),
+        scene(a_proposal_is_sent_again_after_a_restart, replica_fetch_max_bytes="1"),
+        scene(a_follower_is_proposed_on_a_new_ground),
         scene(an_eligible_replica_loses_power),
         scene(the_last_replica_takes_records),
     )

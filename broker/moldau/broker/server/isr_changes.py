@@ -2,13 +2,24 @@
 
 Invariants: one request is in flight at a time, and each partition has one proposal. A proposal
 stays until the controller has answered it, since it is unknown before whether it was accepted. A
-replica is proposed only if its broker is alive in the metadata, and with the broker epoch of its
-last fetch (KIP-841, KIP-903).
+replica is proposed only if its broker is alive in the metadata, and with the broker epoch that its
+last fetch had when it was proposed, however often that is asked (KIP-841, KIP-903): a broker that
+has restarted since may have lost what it was proposed for. An answer settles the proposal that was
+sent, and no later one of the same partition. The race behind that:
+
+1. The leader proposes a follower on partition epoch 2, and the request is on its way.
+2. The controller has changed the partition to epoch 3 already. The metadata tell the leader, which
+   forgets its proposal: the ground of it is gone.
+3. The follower fetches, and the leader proposes it again, on partition epoch 3.
+4. The answer to the first request comes: INVALID_UPDATE_VERSION. If it took away the proposal of
+   step 3, that one would never be sent and never be answered, and the ISR would not change again
+   as long as this leader leads.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.settings.replication import replica_lag_time_max_ms
@@ -18,6 +29,7 @@ from moldau.protocol.messages.alter_partition import (
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
     BrokerState,
 )
 
@@ -32,7 +44,6 @@ if TYPE_CHECKING:
     from moldau.protocol.declare import Response
 
 Name = tuple["Uuid", int]
-Proposals = dict[Name, tuple["Partition", "Leader"]]
 
 VERSION: Final = AlterPartitionRequest.spec.versions.last
 PARTITIONS_MAX: Final = 2000
@@ -42,6 +53,29 @@ _REFUSED_FOR_GOOD: Final = frozenset(
     (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
 )
 _AGAIN: Final = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT))
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An ISR that the controller is asked for."""
+
+    partition: Partition
+    leader: Leader
+    isr: frozenset[int]
+    broker_epochs: Mapping[int, int]
+    """Of the replicas in `isr` but the leader, as they were when it was made."""
+    partition_epoch: int
+    """The ground that it stands on."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the leader still waits for it: it leads, and the metadata have told no other."""
+        leader, partition = self.leader, self.partition
+        is_same = leader.proposed == self.isr and leader.partition_epoch == self.partition_epoch
+        return is_same and partition.is_leader and partition.leadership is leader
+
+
+Proposals = dict[Name, Proposal]
 
 
 class IsrChanges:
@@ -75,8 +109,7 @@ class IsrChanges:
             return
         if leader.broker_epoch(replica_id) not in (-1, broker.broker_epoch):
             return
-        leader.propose(leader.isr | {replica_id})
-        self._note(partition, leader)
+        self._propose(partition, leader, leader.isr | {replica_id})
 
     async def _tick(self) -> None:
         while True:
@@ -99,13 +132,15 @@ class IsrChanges:
                 partition=partition.index,
                 followers=sorted(late),
             )
-            leader.propose(leader.isr - late)
-            self._note(partition, leader)
+            self._propose(partition, leader, leader.isr - late)
 
     # Requests.
 
-    def _note(self, partition: Partition, leader: Leader) -> None:
-        self._proposals[partition.topic_id, partition.index] = partition, leader
+    def _propose(self, partition: Partition, leader: Leader, isr: frozenset[int]) -> None:
+        leader.propose(isr)
+        epochs = {each: leader.broker_epoch(each) for each in isr - {leader.replica_id}}
+        proposal = Proposal(partition, leader, isr, epochs, leader.partition_epoch)
+        self._proposals[partition.topic_id, partition.index] = proposal
         if self._task is None or self._task.done():
             self._task = self._node.runtime.spawn(self._ask(), name="broker-isr")
 
@@ -113,8 +148,8 @@ class IsrChanges:
         await asyncio.sleep(0)  # proposals of one turn go together
         while self._proposals:
             asked = dict(list(self._proposals.items())[:PARTITIONS_MAX])
-            for name, (_, leader) in list(asked.items()):
-                if leader.proposed is None:  # settled by the metadata
+            for name, proposal in list(asked.items()):
+                if not proposal.is_open:  # settled by the metadata
                     del asked[name], self._proposals[name]
             if asked and not await self._ask_some(asked):
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -139,42 +174,39 @@ class IsrChanges:
         for topic in answer.topics:
             for row in topic.partitions:
                 name = topic.topic_id, row.partition_index
-                known = asked.get(name)
-                if known is None:
+                if name not in asked:
                     continue
-                partition, leader = known
                 if row.error_code in _AGAIN:
                     is_settled = False
                     continue
-                self._proposals.pop(name, None)
-                if row.error_code in _REFUSED_FOR_GOOD:
-                    partition.withdraw(leader)
-                    continue
-                if row.error_code:
-                    # The change may have been accepted before; the metadata will tell. Until then
-                    # the proposed replicas may be elected, so they hold the high watermark back.
-                    continue
-                partition.on_isr(row.isr, row.leader_epoch, row.partition_epoch)
+                self._take(asked[name], row)
+                if self._proposals.get(name) is asked[name]:
+                    del self._proposals[name]
         return is_settled
 
-    def _request(self, asked: Mapping[Name, tuple[Partition, Leader]]) -> AlterPartitionRequest:
+    def _take(self, proposal: Proposal, row: AlterPartitionResponsePartitionData) -> None:
+        """The controller's answer. After another error than those for good, the change may have
+        been accepted before: the metadata will tell. Until then the proposed replicas may be
+        elected, so they hold the high watermark back."""
+        if row.error_code in _REFUSED_FOR_GOOD:
+            if proposal.is_open:
+                proposal.partition.withdraw(proposal.leader)
+        elif not row.error_code:
+            proposal.partition.on_isr(row.isr, row.leader_epoch, row.partition_epoch)
+
+    def _request(self, asked: Mapping[Name, Proposal]) -> AlterPartitionRequest:
         node = self._node
         topics: dict[Uuid, list[AlterPartitionRequestPartitionData]] = {}
-        for (topic_id, index), (partition, leader) in asked.items():
-            assert leader.proposed is not None
+        for (topic_id, index), proposal in asked.items():
+            epochs = proposal.broker_epochs
             row = AlterPartitionRequestPartitionData(
                 partition_index=index,
-                leader_epoch=partition.leader_epoch,
+                leader_epoch=proposal.partition.leader_epoch,
                 new_isr_with_epochs=[
-                    BrokerState(
-                        broker_id=each,
-                        broker_epoch=(
-                            node.broker_epoch if each == node.node_id else leader.broker_epoch(each)
-                        ),
-                    )
-                    for each in sorted(leader.proposed)
+                    BrokerState(broker_id=each, broker_epoch=epochs.get(each, node.broker_epoch))
+                    for each in sorted(proposal.isr)
                 ],
-                partition_epoch=leader.partition_epoch,
+                partition_epoch=proposal.partition_epoch,
             )
             topics.setdefault(topic_id, []).append(row)
         return AlterPartitionRequest(
