@@ -59,6 +59,11 @@ def await_more(brokers: SimulatedBrokers, traffic: Traffic | None, maker: Maker 
 def check(brokers: SimulatedBrokers, traffic: Traffic) -> None:
     """All that was acknowledged is there, once and in order, and the replicas are equal."""
     brokers.run(traffic.read_all, "auditor", within=WITHIN_S)
-    brokers.world.run_for(2)
+    # A follower with a severed connection hears of that when its fetch times out.
+    logs = [brokers.logs(TOPIC, index) for index in range(traffic.partitions)]
+    brokers.world.run_until(
+        lambda: all(len({log.log_end_offset for log in each.values()}) == 1 for each in logs),
+        within=WITHIN_S,
+    )
     traffic.check({index: brokers.digests_of(TOPIC, index) for index in range(traffic.partitions)})
     assert not brokers.failures, brokers.failures

@@ -2,6 +2,12 @@
 
 The watch looks into all nodes at once, which no node can. What it takes for committed is what any
 leader's high watermark has passed. Its cost is in proportion to what changed.
+
+Within one event a leader may pass a mark and lead no more: 1. it reads of an ISR without the
+follower that held it back, so the mark rises; 2. the next batch of the same metadata says that
+another leads, or none. What it passed in step 1 is committed (it has been held by all replicas of
+that ISR, and consumers could read it), though nothing outside has seen this leader with that mark.
+So the watch asks a leader that resigned for its last mark, before it looks at what came after.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ from typing import NamedTuple
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.topics import Partition as Known
 from moldau.broker.log.log import PartitionLog
+from moldau.broker.replication.leader import Leader
 from moldau.broker.replication.partition import Partition
 from moldau.broker.server import Broker
 from tests.broker.cluster.world import SimulatedBrokers
@@ -60,6 +67,10 @@ class Replica:
     truncations: int
     batches: list[Batch] = field(default_factory=list)
     state: tuple[object, ...] = ()
+    leader: Leader | None = None
+    """While it leads."""
+    place: tuple[int, int, int] = (NOTHING, NOTHING, NOTHING)
+    """Its broker, the broker's epoch and its leader epoch."""
 
     @property
     def end(self) -> int:
@@ -134,9 +145,12 @@ class Watch:
         if known is not None and known.log is log and known.state == state:
             return False
         truth = self._truths.setdefault(name, Truth())
+        if known is not None and known.log is log and known.leader not in (None, leader):
+            self._look_at_resigned(number, name, truth, known)
         if known is None or known.log is not log or known.truncations != log.truncation_count:
             known = self._replicas[key] = Replica(log, log.truncation_count)
-        known.state = state
+        known.state, known.leader = state, leader
+        known.place = number, broker.node.broker_epoch, partition.leader_epoch
         self._read_on(number, name, truth, known)
         facts = {"broker": number, "partition": name, "leader_epoch": partition.leader_epoch}
         demand(log.high_watermark <= log.log_end_offset, Invariant.MARK_IN_LOG, **facts)
@@ -150,15 +164,28 @@ class Watch:
         if is_first and truth.committed is not None:
             is_whole = known.holds(truth.committed) and known.end >= truth.end
             demand(is_whole, Invariant.LEADER_IS_COMPLETE, **facts, committed=truth.end)
-        place = number, broker.node.broker_epoch, epoch
-        demand(mark >= truth.marks.get(place, 0), Invariant.MARK_GROWS, **facts, mark=mark)
-        truth.marks[place] = mark
+        self._commit(name, truth, known, mark)
+        return True
+
+    def _look_at_resigned(self, number: int, name: Name, truth: Truth, known: Replica) -> None:
+        """What the leader that was here has passed since the last look."""
+        assert known.leader is not None
+        if known.truncations == known.log.truncation_count:
+            self._read_on(number, name, truth, known)
+        self._commit(name, truth, known, known.leader.high_watermark)
+
+    def _commit(self, name: Name, truth: Truth, known: Replica, mark: int) -> None:
+        """The leader at this replica has passed that mark."""
+        number, _, epoch = known.place
+        facts = {"broker": number, "partition": name, "leader_epoch": epoch, "mark": mark}
+        demand(mark >= truth.marks.get(known.place, 0), Invariant.MARK_GROWS, **facts)
+        demand(mark <= known.end, Invariant.MARK_IN_LOG, **facts, log_end=known.end)
+        truth.marks[known.place] = mark
         if mark > truth.end:
             truth.end = mark
             truth.committed = next(
                 (each for each in reversed(known.batches) if each.base_offset < mark), None
             )
-        return True
 
     def _read_on(self, number: int, name: Name, truth: Truth, known: Replica) -> None:
         """Read what is new in the log, and compare it with what others have there."""

@@ -50,8 +50,7 @@ class Scene:
         self._written = 0
         brokers.await_up()
         self.ask(lambda admin: admin.create_topics([NewTopic(TOPIC, assignments={0: [1, 2, 3]})]))
-        self.watch = Watch(brokers, TOPIC)
-        self.watch.begin()
+        Watch(brokers, TOPIC).begin()
         self.await_leader(1)
 
     # What clients do.

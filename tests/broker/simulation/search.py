@@ -80,6 +80,8 @@ def run_block(run: Callable[[int], Outcome], seeds: Iterable[int]) -> Found:
                 found.failures[seed] = f"seed {seed}: a second run was another one"
         except SimulationFailed as failure:
             found.failures[seed] = f"{failure}"[:REPORT_CHARACTERS]
+        except AssertionError as failure:  # of what is judged when the run is over
+            found.failures[seed] = f"seed {seed}: {failure}"[:REPORT_CHARACTERS]
         gc.collect()  # a world is a cycle with disks in it
     return found
 
