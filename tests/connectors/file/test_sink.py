@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.connect.api import DataError, RetriableError, Schema
+from moldau.connect.api import ConnectError, DataError, RetriableError, Schema
 from moldau.connect.data import INT64, OPTIONAL_STRING
 from moldau.connectors.file.naming import DRAFTS, Range, range_of
 from moldau.connectors.file.sink import (
@@ -297,3 +297,10 @@ def test_settings_that_cannot_work_are_refused(config: dict[str, str], reason: s
 
     with pytest.raises(ConfigError, match=reason):
         connector.task_class()
+
+
+def test_offsets_in_the_names_of_files_are_not_altered(tmp_path: Path) -> None:
+    rolled = {"directory": str(tmp_path), "topics": "t"}
+    with pytest.raises(ConnectError, match="move the topic's files away"):
+        FileStreamSinkConnector().alter_offsets(rolled, {})
+    assert FileStreamSinkConnector().alter_offsets({"file": "out", "topics": "t"}, {})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.client import TopicPartition
 from moldau.connect.api import ConnectError, DataError, RetriableError, Schema, SinkRecord, Struct
 from moldau.connect.data import (
     BOOLEAN,
@@ -22,6 +23,7 @@ from moldau.connect.data import (
     TIME,
     TIMESTAMP,
 )
+from moldau.connectors.jdbc.sink import JdbcSinkConnector
 from moldau.errors import ConfigError
 from tests.connectors.contexts import (
     TOPIC,
@@ -319,12 +321,53 @@ def test_offsets_are_stored_with_the_rows_and_a_replay_writes_nothing_twice(
     second = sink_task(database, context, **EXACTLY)
     second.open([at(TOPIC, 0), at(TOPIC, 1)])
     second.put(records)
-    allowed = second.pre_commit({at(TOPIC, 0): committed(99), at(TOPIC, 1): committed(5)})
+    allowed = second.pre_commit({at(TOPIC, 0): committed(9)})
     second.stop()
 
     assert context.seeks == {at(TOPIC, 0): 7}
     assert database.rows("SELECT id FROM orders ORDER BY id") == [(n,) for n in range(10)]
-    assert allowed == {at(TOPIC, 0): committed(10)}
+    assert allowed == {at(TOPIC, 0): committed(9)}
+
+
+def test_records_that_were_rejected_before_the_sink_are_not_read_again(
+    database: TestDatabase,
+) -> None:
+    database.run(TABLE)
+    first = sink_task(database, **EXACTLY)
+    first.open([at(TOPIC, 0), at(TOPIC, 1)])
+    first.put([record(order(n), offset=n) for n in range(3)])
+    done = {at(TOPIC, 0): committed(5), at(TOPIC, 1): committed(2)}
+    assert first.pre_commit(done) == done
+    first.stop()
+
+    context = SinkContext()
+    second = sink_task(database, context, **EXACTLY)
+    second.open([at(TOPIC, 0), at(TOPIC, 1)])
+    second.stop()
+    assert context.seeks == {at(TOPIC, 0): 5, at(TOPIC, 1): 2}
+
+
+def test_stored_offsets_are_altered_and_reset(database: TestDatabase) -> None:
+    database.run(TABLE)
+    props = {"connection.url": database.url, "name": "sink", "topics": TOPIC, **EXACTLY}
+    task = sink_task(database, **EXACTLY)
+    task.open([at(TOPIC, 0), at(TOPIC, 1)])
+    task.put([record(order(n), offset=n) for n in range(3)])
+    task.stop()
+
+    def seeks() -> dict[TopicPartition, int]:
+        context = SinkContext()
+        again = sink_task(database, context, **EXACTLY)
+        again.open([at(TOPIC, 0), at(TOPIC, 1)])
+        again.stop()
+        return context.seeks
+
+    assert JdbcSinkConnector().alter_offsets(props, {at(TOPIC, 0): 1, at(TOPIC, 1): 7})
+    assert seeks() == {at(TOPIC, 0): 1, at(TOPIC, 1): 7}
+    assert JdbcSinkConnector().alter_offsets(props, {at(TOPIC, 1): None})
+    assert seeks() == {at(TOPIC, 0): 1}
+    assert JdbcSinkConnector().alter_offsets(props, {})
+    assert seeks() == {}
 
 
 def test_rows_that_are_rolled_back_leave_no_offset(database: TestDatabase) -> None:

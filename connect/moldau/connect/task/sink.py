@@ -334,6 +334,8 @@ class SinkRunner(TaskRunner):
         counts = self._parts.tolerance.counts
         counts.errors += 1
         self._parts.tolerance.report(failure)
+        if self._dead_letters is not None:  # the sink may store an offset behind it next
+            self._dead_letters.settle()
 
     # Offsets
 
@@ -362,6 +364,8 @@ class SinkRunner(TaskRunner):
             for where in partitions
             if where in self._done
         }
+        if self._dead_letters is not None:  # a sink may store its own offsets in pre_commit
+            self._dead_letters.settle()
         try:
             allowed = self._task.pre_commit(dict(done))
         except Exception as error:

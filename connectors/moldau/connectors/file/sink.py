@@ -67,6 +67,19 @@ class FileStreamSinkConnector(SinkConnector):
             return promised(AT_LEAST_ONCE, "lines may come twice after a crash", props)
         return promised(EXACTLY_ONCE, "offsets are in the names of the files", props)
 
+    def alter_offsets(
+        self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        """Rolled files hold the offsets in their names, and no file is renamed or deleted here."""
+        config = FileSinkConfig.of(props)
+        if config.directory:
+            raise ConnectError(
+                "the offsets of this connector are in the names of the files below "
+                f"{config.directory} -> move the topic's files away, or give another directory; "
+                "then it begins behind the last file that is left"
+            )
+        return True
+
 
 class FileStreamSinkTask(SinkTask):
     """Appends a line a record to one file. At least once: after a crash lines may come twice."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from sqlalchemy.engine import Connection
+
 from moldau.connect.api import ConnectError, Problem, RetriableError
-from moldau.connectors.jdbc.database import Database
+from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.settings import DatabaseConfig
 from moldau.connectors.pace import Pace
 
@@ -30,10 +33,16 @@ def open_database(config: DatabaseConfig, pace: Pace) -> Database:
     return database
 
 
-def connection_problems(config: DatabaseConfig) -> list[Problem]:
+Look = Callable[[Connection], list[Problem]]
+
+
+def connection_problems(
+    config: DatabaseConfig, *, is_dry_run: bool = False, look: Look | None = None
+) -> list[Problem]:
     """What keeps the connector from connecting and will not pass by itself.
 
-    A database that does not answer now is no mistake in the settings: the task tries again.
+    A database that does not answer now is no mistake in the settings: the task tries again. Only a
+    dry run names it. `look` finds out more where the connection works.
     """
     if config.wrong & {"connection.url", "connection.user", "connection.password", "db.timezone"}:
         return []
@@ -45,10 +54,14 @@ def connection_problems(config: DatabaseConfig) -> list[Problem]:
         address = replace(address, arguments={timeout: _TIMEOUT_S, **address.arguments})
     database = Database(address, config.dialect(), Pace(), attempts=1, backoff_ms=0)
     try:
-        database.connection()
-    except RetriableError:
-        return []
-    except ConnectError as error:
+        if look is None:
+            database.connection()
+        else:
+            with database.transaction() as connection:
+                return look(connection)
+    except RetriableError as error:
+        return [Problem("connection.url", str(error))] if is_dry_run else []
+    except (ConnectError, PoisonError) as error:
         return [Problem("connection.url", str(error))]
     finally:
         database.close()

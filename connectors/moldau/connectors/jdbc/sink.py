@@ -6,10 +6,16 @@ import logging
 from collections.abc import Mapping
 from typing import ClassVar
 
+from sqlalchemy.engine import Connection
+
+from moldau.client import TopicPartition
 from moldau.connect.api import Problem, SinkConnector, Task
-from moldau.connectors.jdbc.connecting import connection_problems
+from moldau.connectors.jdbc.catalog import read_table
+from moldau.connectors.jdbc.connecting import connection_problems, open_database
 from moldau.connectors.jdbc.sink_settings import SinkConfig
 from moldau.connectors.jdbc.sink_task import JdbcSinkTask
+from moldau.connectors.jdbc.stored_offsets import StoredOffsets
+from moldau.connectors.pace import Pace
 from moldau.connectors.promise import AT_LEAST_ONCE, EXACTLY_ONCE, promised
 
 _log = logging.getLogger(__name__)
@@ -49,3 +55,39 @@ class JdbcSinkConnector(SinkConnector):
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
         return connection_problems(SinkConfig.read(props))
+
+    def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
+        """Also a database that is down, and tables that are missing and are not created."""
+        config = SinkConfig.read(props)
+        topics = [each.strip() for each in props.get("topics", "").split(",") if each.strip()]
+
+        def look(connection: Connection) -> list[Problem]:
+            if config.auto_create:
+                return []
+            found = []
+            for topic in topics:
+                try:
+                    table = config.table_of(topic)
+                except ValueError as error:
+                    found.append(Problem("table.name.format", f"{topic}: {error}"))
+                    continue
+                if read_table(connection, table) is None:
+                    text = f"there is no table {table} -> create it, or set auto.create=true"
+                    found.append(Problem("table.name.format", text))
+            return found
+
+        return connection_problems(config, is_dry_run=True, look=look)
+
+    def alter_offsets(
+        self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        """With exactly.once the offsets in the database are moved, too; {} forgets all of them."""
+        config = SinkConfig.of(props)
+        if not config.exactly_once:
+            return True
+        database = open_database(config, Pace())
+        try:
+            StoredOffsets(database, props.get("name", "connector")).alter(offsets)
+        finally:
+            database.close()
+        return True

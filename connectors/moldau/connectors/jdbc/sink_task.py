@@ -80,15 +80,30 @@ class JdbcSinkTask(SinkTask):
     def pre_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """What was put is written. With exactly.once nothing beyond the stored offsets."""
+        """What was put is written. With exactly.once the stored offsets also pass the records that
+        were rejected before they came here, so that a restart does not reject them again."""
         if self._offsets is None:
             return offsets
+        self._pass_rejected(offsets)
         committed = {}
         for partition, offset in offsets.items():
             stored = self._offsets.next_of(partition)
             if stored is not None:
                 committed[partition] = OffsetAndMetadata(min(stored, offset.offset))
         return committed
+
+    def _pass_rejected(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        assert self._offsets is not None
+        assert self._database is not None
+        behind = {
+            partition: offset.offset
+            for partition, offset in offsets.items()
+            if self._offsets.is_behind(partition, offset.offset)
+        }
+        if behind:
+            with self._database.transaction() as connection:
+                self._offsets.store(connection, behind)
+            self._offsets.stored(behind)
 
     def on_log_began_anew(self, partition: TopicPartition, offset: int, expected: int) -> None:
         if self._offsets is not None:

@@ -44,6 +44,29 @@ class StoredOffsets:
         self._next.update({partition: stored[partition] for partition in partitions})
         return {each: stored[each] for each in partitions if stored[each] != _NOTHING}
 
+    def alter(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Move the offsets of a stopped connector, None: forget one. {} forgets all of them."""
+        dialect = self._database.dialect
+        with self._database.transaction() as connection:
+            self._create(connection)
+            where = f"{dialect.identifier('connector')} = {dialect.placeholder(1)}"
+            remove = f"DELETE FROM {dialect.table(TABLE)} WHERE {where}"
+            if not offsets:
+                connection.exec_driver_sql(remove, (self._connector,))
+                return
+            marks = dialect.placeholders(3)
+            remove = (
+                f"DELETE FROM {dialect.table(TABLE)} WHERE {dialect.identifier('connector')} = "
+                f"{marks[0]} AND {dialect.identifier('topic')} = {marks[1]} AND "
+                f"{dialect.identifier('partition')} = {marks[2]}"
+            )
+            insert = dialect.insert(TABLE, (*_KEY, _OFFSET))
+            for partition, offset in offsets.items():
+                identity = (self._connector, partition.topic, partition.partition)
+                connection.exec_driver_sql(remove, identity)
+                if offset is not None:
+                    connection.exec_driver_sql(insert, (*identity, offset))
+
     def close(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
             self._next.pop(partition, None)
@@ -52,6 +75,11 @@ class StoredOffsets:
         """The offset that follows what was stored; None if nothing was."""
         stored = self._next.get(partition, _NOTHING)
         return None if stored == _NOTHING else stored
+
+    def is_behind(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether less than `offset` is stored for an open partition."""
+        stored = self._next.get(partition)
+        return stored is not None and stored < offset
 
     def store(self, connection: Connection, offsets: Mapping[TopicPartition, int]) -> None:
         """Move offsets in the transaction that writes the rows. Call `stored` after its commit."""
