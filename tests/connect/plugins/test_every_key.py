@@ -10,10 +10,15 @@ from typing import NamedTuple
 
 import pytest
 
+from moldau.client.settings.rows import (
+    ADMIN_SETTINGS,
+    CONSUMER_SETTINGS,
+    PRODUCER_SETTINGS,
+)
 from moldau.connect.config.connectors import SinkConfig, SourceConfig
 from moldau.connect.config.infos import ConfigInfos
 from moldau.connect.config.kinds import Kind
-from moldau.connect.config.model import ConfigKey
+from moldau.connect.config.model import ConfigKey, ConfigModel
 from moldau.connect.herder.operations import validated
 from moldau.connect.plugins import PluginKind
 from moldau.connect.worker.plugins import catalogue
@@ -41,6 +46,7 @@ class Place(NamedTuple):
     base: dict[str, str]
     name: str
     setting: ConfigKey
+    model: type[ConfigModel]
 
     def __str__(self) -> str:
         return f"{self.base['connector.class'].rpartition('.')[2]}:{self.name}"
@@ -62,7 +68,7 @@ def places() -> Iterator[Place]:
         for model in (shared, cls.config_model):
             for setting in model.settings():
                 if setting.name not in ("name", "connector.class"):
-                    yield Place(base, setting.name, setting)
+                    yield Place(base, setting.name, setting, model)
     yield from parts()
 
 
@@ -76,15 +82,15 @@ def parts() -> Iterator[Place]:
         for plugin in catalogue().all(kind):
             given = {**base, prefix: plugin.name}
             for setting in plugin.cls.config_model.settings():
-                yield Place(given, f"{prefix}.{setting.name}", setting)
+                yield Place(given, f"{prefix}.{setting.name}", setting, plugin.cls.config_model)
     for plugin in catalogue().all(PluginKind.TRANSFORMATION):
         given = {**base, "transforms": "a", "transforms.a.type": plugin.name}
         for setting in plugin.cls.config_model.settings():
-            yield Place(given, f"transforms.a.{setting.name}", setting)
+            yield Place(given, f"transforms.a.{setting.name}", setting, plugin.cls.config_model)
     for plugin in catalogue().all(PluginKind.PREDICATE):
         given = {**base, "predicates": "a", "predicates.a.type": plugin.name}
         for setting in plugin.cls.config_model.settings():
-            yield Place(given, f"predicates.a.{setting.name}", setting)
+            yield Place(given, f"predicates.a.{setting.name}", setting, plugin.cls.config_model)
 
 
 def checked(config: dict[str, str], *, asks: bool = False) -> ConfigInfos | None:
@@ -137,3 +143,61 @@ def test_odd_pairs_of_settings_are_answered() -> None:
             for one, two in (("0", "1"), ("true", "true"), ("x", "y"), ("-1", "")):
                 config = {**before.base, before.name: one, after.name: two}
                 checked(config, asks="FileStream" in config["connector.class"])
+
+
+def test_values_beyond_the_documented_limits_are_errors_of_their_key() -> None:
+    count = 0
+    for place in places():
+        for wrong in beyond(place):
+            assert errors_of(checked({**place.base, place.name: wrong}), place.name), (
+                f"{place}={wrong}"
+            )
+            count += 1
+
+    assert count > 100
+
+
+def beyond(place: Place) -> list[str]:
+    """Values just outside the limits that the model of a setting has, and no choice of its own."""
+    if place.setting.choices:
+        return ["no-such-choice"]
+    field = place.model.model_fields[place.setting.attribute]
+    limits = field.metadata
+    found = [str(limit.ge - 1) for limit in limits if hasattr(limit, "ge")]
+    return found + [str(limit.le + 1) for limit in limits if hasattr(limit, "le")]
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("errors.retry.timeout", "-5"),
+        ("errors.retry.delay.max.ms", "0"),
+        ("errors.restart.max", "many"),
+        ("errors.restart.backoff.ms", "-1"),
+        ("task.isolation", "moon"),
+        ("errors.deadletterqueue.topic.name", "no topic!"),
+        ("errors.deadletterqueue.topic.replication.factor", "0"),
+        ("topics", "a/b"),
+        ("producer.override.acks", "7"),
+        ("consumer.override.max.poll.recordz", "5"),
+        ("consumer.override.max.poll.records", "x"),
+        ("admin.override.request.timeout.ms", "soon"),
+    ],
+)
+def test_wrong_settings_of_what_runs_a_connector_are_errors_of_their_key(
+    key: str, wrong: str
+) -> None:
+    base = next(each for each in connectors() if "FileStreamSink" in each["connector.class"])
+    (text,) = errors_of(checked({**base, key: wrong}), key)
+    assert len(text) > 10
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer", "admin"])
+def test_each_setting_of_a_client_that_is_no_text_is_checked(kind: str) -> None:
+    tables = {"producer": PRODUCER_SETTINGS, "consumer": CONSUMER_SETTINGS, "admin": ADMIN_SETTINGS}
+    base = next(each for each in connectors() if "FileStreamSink" in each["connector.class"])
+    numbers = [row.name for row in tables[kind] if row.kind.name in ("int", "long", "boolean")]
+    assert len(numbers) > 5
+    for name in numbers:
+        key = f"{kind}.override.{name}"
+        assert errors_of(checked({**base, key: "x y"}), key), key

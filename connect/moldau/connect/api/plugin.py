@@ -29,3 +29,8 @@ class Plugin:
         Called on an instance that was not started, also when single settings are wrong.
         """
         return []
+
+    def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
+        """What would keep it from working now: what `validate` finds, and what may pass or appear
+        later, such as a server that is down or a table that is missing. Nothing is changed."""
+        return self.validate(props)

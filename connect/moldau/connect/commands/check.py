@@ -1,7 +1,7 @@
 """`lint`, `dry-run` and `plan`: what is wrong with a config, and what it would do, before it runs.
 
 lint     the config alone: every key, every plugin; nothing is connected to
-dry-run  the same, and the connectors ask their servers
+dry-run  the same, and that servers answer and that tables and files are there
 plan     what would run: tasks, topics, group, guarantee
 
 They need no worker: the plugins of this Python are asked. With the worker's settings (`--config`,
@@ -48,7 +48,7 @@ def _check(arguments: Namespace, context: Context, *, asks: bool) -> int:
     """FAILED where a config has an error; warnings are told and pass."""
     worker = local_worker(arguments, context)
     found = {
-        name: problems_of(config, worker, asks=asks)
+        name: problems_of(config, worker, asks=asks, is_dry_run=asks)
         for name, config in load_connectors(arguments.files).items()
     }
     if arguments.json:
@@ -70,12 +70,14 @@ def local_worker(arguments: Namespace, context: Context) -> dict[str, str]:
     return settings_given(arguments, context, RealFiles())
 
 
-def problems_of(config: Config, worker: Mapping[str, str], *, asks: bool) -> dict[str, list[str]]:
+def problems_of(
+    config: Config, worker: Mapping[str, str], *, asks: bool, is_dry_run: bool = False
+) -> dict[str, list[str]]:
     """Errors and warnings of one config, as a worker with these settings finds them."""
     from moldau.connect.herder.operations import validated
 
     try:
-        infos = validated(config, worker, asks=asks)
+        infos = validated(config, worker, asks=asks, is_dry_run=asks and is_dry_run)
     except MoldauError as error:
         return {"errors": [str(error)], "warnings": []}
     return {

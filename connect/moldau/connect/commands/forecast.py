@@ -10,6 +10,7 @@ from moldau.connect.api import (
     ConnectorContext,
     OffsetStorageReader,
     SinkConnector,
+    SourceConnector,
 )
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.offsets import AskedOffsets
@@ -56,12 +57,27 @@ def _task(number: int, task: Mapping[str, str], config: Mapping[str, str]) -> st
     return f"{number} " + ", ".join(f"{key}={value}" for key, value in own.items())
 
 
+def _written(config: Mapping[str, str]) -> str:
+    """The topics of a source, as far as its settings name them."""
+    if config.get("topic"):
+        return config["topic"]
+    prefix = config.get("topic.prefix", "")
+    tables = listed(config, "table.whitelist") or listed(config, "table.include.list")
+    if prefix and (config.get("query") or config.get("query.masked")):
+        return prefix
+    if tables:
+        return ", ".join(prefix + table.rpartition(".")[2] for table in tables)
+    return f"{prefix}<table>" if prefix else "as the connector decides"
+
+
 def _flow(name: str, connector: Connector, config: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(connector, SinkConnector):
         found["reads"] = listed(config, "topics") or f"/{config.get('topics.regex', '')}/"
         found["group"] = config.get("consumer.override.group.id", f"connect-{name}")
         found["dead letters"] = config.get("errors.deadletterqueue.topic.name") or "none"
+    elif isinstance(connector, SourceConnector):
+        found["writes"] = _written(config)
     transforms = listed(config, "transforms")
     if transforms:
         found["transforms"] = transforms

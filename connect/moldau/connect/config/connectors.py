@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from moldau.connect.config.model import ConfigModel, Problem, key
+from moldau.connect.config.topics import topic_name_problem
 from moldau.connect.java.regex import PatternError, compiled
 
 COMMON, TRANSFORMS, PREDICATES = "Common", "Transforms", "Predicates"
@@ -16,6 +17,15 @@ ERRORS, TOPICS, EXACTLY_ONCE = "Error Handling", "Topic Creation", "Exactly Once
 OFFSETS = "offsets.topic"
 DEFAULT_GROUP = "default"
 TOPIC_PREFIX = "topic.creation."
+RESTART_KEYS: Mapping[str, int] = {
+    "errors.restart.max": -1,
+    "errors.restart.backoff.ms": 0,
+    "errors.restart.backoff.max.ms": 0,
+}
+"""Settings of the worker that a connector may have of its own, each with its least value."""
+ISOLATION, ISOLATIONS = "task.isolation", ("process", "thread")
+DLQ_PREFIX = "errors.deadletterqueue.topic."
+DLQ = f"{DLQ_PREFIX}name"
 CLIENT_PREFIXES = ("producer.override.", "consumer.override.", "admin.override.")
 
 
@@ -30,6 +40,8 @@ class ConnectorConfig(ConfigModel):
         "header.converter.",
         "transforms.",
         "predicates.",
+        *RESTART_KEYS,
+        ISOLATION,
     )
 
     name: str = key(
@@ -104,12 +116,12 @@ class ConnectorConfig(ConfigModel):
         importance="low", group=COMMON, order=14, width="medium", display="Reload Action",
     )  # fmt: skip
     errors_retry_timeout: int = key(
-        "errors.retry.timeout", 0, kind="LONG",
+        "errors.retry.timeout", 0, kind="LONG", ge=-1,
         doc="For how many milliseconds a failed operation is tried again; -1 for ever.",
         group=ERRORS, width="medium", display="Retry Timeout for Errors",
     )  # fmt: skip
     errors_retry_delay_max_ms: int = key(
-        "errors.retry.delay.max.ms", 60_000, kind="LONG",
+        "errors.retry.delay.max.ms", 60_000, kind="LONG", ge=1,
         doc="The longest wait between two tries, in milliseconds.",
         group=ERRORS, width="medium", display="Maximum Delay Between Retries for Errors",
     )  # fmt: skip
@@ -137,6 +149,22 @@ class ConnectorConfig(ConfigModel):
             if len(set(aliases)) < len(aliases):
                 text = _invalid(name, f"[{', '.join(aliases)}]", "Duplicate alias provided.")
                 yield Problem(name, text)
+        yield from self._check_own_of_worker()
+
+    def _check_own_of_worker(self) -> Iterable[Problem]:
+        for name, least in RESTART_KEYS.items():
+            text = self.originals.get(name)
+            if text is None or not text.strip():
+                continue
+            try:
+                is_wrong = int(text) < least
+            except ValueError:
+                is_wrong = True
+            if is_wrong:
+                yield Problem(name, _invalid(name, text, f"a whole number from {least} on"))
+        isolation = self.originals.get(ISOLATION)
+        if isolation is not None and isolation not in ISOLATIONS:
+            yield Problem(ISOLATION, _invalid(ISOLATION, isolation, "must be process or thread"))
 
 
 class SinkConfig(ConnectorConfig):
@@ -181,6 +209,16 @@ class SinkConfig(ConnectorConfig):
             )
             yield Problem("topics", text)
             yield Problem("topics.regex", text)
+        for name, wanted in (("topics", topics), (DLQ, [self.dlq_topic] if self.dlq_topic else [])):
+            for topic in wanted:
+                reason = topic_name_problem(topic)
+                if reason is not None:
+                    yield Problem(name, _invalid(name, topic, reason))
+        replicas = self.dlq_replication_factor
+        if replicas < 1 and replicas != -1:
+            reason = "Value must be positive, or -1 for the broker's default"
+            name = f"{DLQ_PREFIX}replication.factor"
+            yield Problem(name, _invalid(name, str(replicas), reason))
         if self.dlq_topic and self.dlq_topic in topics:
             yield Problem(
                 "topics",
@@ -237,6 +275,10 @@ class SourceConfig(ConnectorConfig):
         if len(set(aliases)) < len(aliases):
             name, given = "topic.creation.groups", f"[{', '.join(aliases)}]"
             yield Problem(name, _invalid(name, given, "Duplicate alias provided."))
+        reason = topic_name_problem(self.offsets_topic) if self.offsets_topic else None
+        if self.offsets_topic and reason is not None:
+            name = "offsets.storage.topic"
+            yield Problem(name, _invalid(name, self.offsets_topic, reason))
         if any(name.startswith(TOPIC_PREFIX) for name in self.originals):
             for group in topic_groups(self.originals):
                 yield from group.problems()

@@ -25,7 +25,7 @@ from moldau.connect.plugins import PluginNotFound, validate
 from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
-from moldau.connect.task.clients import refused_overrides
+from moldau.connect.task.clients import refused_overrides, wrong_overrides
 from moldau.connect.task.diagnosis import without
 from moldau.connect.worker.guarantee import EXACTLY_ONCE, guarantee_of
 from moldau.connect.worker.plugins import catalogue, connector_class, resolved
@@ -265,14 +265,20 @@ class Operations:
 
 
 def validated(
-    config: Mapping[str, str | None], worker: Mapping[str, str], *, asks: bool
+    config: Mapping[str, str | None],
+    worker: Mapping[str, str],
+    *,
+    asks: bool,
+    is_dry_run: bool = False,
 ) -> ConfigInfos:
     """ConfigInfos of a config with its references resolved; what they stand for is not in it."""
     given = {name: value for name, value in config.items() if value is not None}
     props, secrets = resolved(given, worker)
     secrets |= secret_values(props)
-    infos = validate(catalogue(), {**config, **props}, ask_connector=asks)
+    infos = validate(catalogue(), {**config, **props}, ask_connector=asks, is_dry_run=is_dry_run)
     for name, reason in refused_overrides(given, worker).items():
+        infos.add_error(name, reason)
+    for name, reason in wrong_overrides(props).items():
         infos.add_error(name, reason)
     if props.get(EXACTLY_ONCE_SETTING, "").strip().lower() == "required":
         promise = guarantee_of(props)

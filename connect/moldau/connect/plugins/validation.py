@@ -33,19 +33,28 @@ CONVERTERS: tuple[tuple[str, PluginKind], ...] = (
 
 
 def validate(
-    catalogue: Catalogue, given: Mapping[str, str | None], *, ask_connector: bool = True
+    catalogue: Catalogue,
+    given: Mapping[str, str | None],
+    *,
+    ask_connector: bool = True,
+    is_dry_run: bool = False,
 ) -> ConfigInfos:
     """What is wrong with a config. ConfigError only where the connector itself is not known.
 
     `ask_connector=False` leaves out what the connector finds out by itself, such as whether a
-    server answers.
+    server answers. `is_dry_run=True` also finds what would pass by itself or appear later.
     """
     name = given.get("connector.class")
     if not name:
         raise ConfigError('the config has no "connector.class": name the connector')
     connector = catalogue.find(PluginKind.CONNECTOR, name).cls()
     assert isinstance(connector, Connector)
-    return _Validation(catalogue, given).of(connector, ask_connector)
+    infos = _Validation(catalogue, given).of(connector, ask_connector and not is_dry_run)
+    if is_dry_run:
+        props = {name: text for name, text in given.items() if text is not None}
+        for problem in connector.dry_run(props):
+            infos.add_error(problem.key, problem.text)
+    return infos
 
 
 class _Part(ConfigModel):

@@ -11,8 +11,10 @@ Invariant: what the policy forbids is refused with its key, never dropped in sil
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from moldau.client import Admin, Consumer, Producer
+from moldau.config.problems import BadSettings
 from moldau.connect.task.settings import Config, beneath, client_settings, listed
 from moldau.errors import ConfigError
 
@@ -52,6 +54,33 @@ def refused_overrides(config: Config, worker: Config) -> dict[str, str]:
         for name in beneath(config, f"{kind}.override.")
         if name not in allowed
     }
+
+
+def wrong_overrides(config: Config) -> dict[str, str]:
+    """The keys of the connector's config that its clients do not know or whose values they cannot
+    use, each with the reason. A client is made for that, and never started."""
+    clients: dict[str, Any] = {"producer": Producer, "consumer": Consumer, "admin": Admin}
+    found: dict[str, str] = {}
+    for kind, client in clients.items():
+        own = beneath(config, f"{kind}.override.")
+        if not own:
+            continue
+        base = {"bootstrap.servers": "localhost:9092"}
+        if kind == "consumer":
+            base["group.id"] = "connect"
+        try:
+            client({**base, **own})
+        except BadSettings as error:
+            for problem in error.problems:
+                name = f"{kind}.override.{problem.name}"
+                if problem.name not in own:  # of several settings together
+                    name = f"{kind}.override.{next(iter(own))}"
+                parts = [problem.shown, problem.reason]
+                reason = " ".join(part for part in parts if part)
+                reason += f"; allowed: {problem.allowed}" if problem.allowed else ""
+                reason += f'; did you mean "{problem.nearest}"?' if problem.nearest else ""
+                found.setdefault(name, reason)
+    return found
 
 
 def overrides(config: Config, worker: Config, kind: str) -> dict[str, str]:

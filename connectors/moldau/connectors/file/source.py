@@ -11,6 +11,7 @@ from moldau.connect.api import (
     ConnectError,
     DataError,
     ExactlyOnceSupport,
+    Problem,
     RetriableError,
     SourceConnector,
     SourceRecord,
@@ -58,6 +59,18 @@ class FileStreamSourceConnector(SourceConnector):
         """What the config promises, and why."""
         return promised(AT_LEAST_ONCE, "lines may come twice after a crash", props)
 
+    def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
+        """Files that are not there: the task waits for them."""
+        config = FileSourceConfig.read(props)
+        try:
+            if config.file and storage_of(config.file).state(config.file) is None:
+                return [Problem("file", f"there is no file {config.file} -> correct the path")]
+            if config.pattern and not storage_of(config.pattern).find(config.pattern):
+                return [Problem("file.glob", f"no file fits {config.pattern} -> correct the path")]
+        except (OSError, ConnectError) as error:
+            return [Problem("file" if config.file else "file.glob", str(error))]
+        return []
+
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED
 
@@ -90,6 +103,8 @@ class FileStreamSourceTask(SourceTask):
         self._config = FileSourceConfig.of(props)
         self._where = self._config.file or self._config.pattern or ""
         self._storage = storage_of(self._where)
+        if self._config.file and self._storage.state(self._where) is None:
+            _log.warning("there is no file %s: it is read once it is there", self._where)
 
     def stop(self) -> None:
         self._pace.stop()

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from sqlalchemy.engine import Connection
+
 from moldau.connect.api import (
     ConnectError,
     ExactlyOnceSupport,
@@ -92,6 +94,25 @@ class JdbcSourceConnector(SourceConnector):
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
         return connection_problems(SourceConfig.read(props))
+
+    def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
+        """Also a database that is down, and tables that are missing."""
+        config = SourceConfig.read(props)
+
+        def look(connection: Connection) -> list[Problem]:
+            if config.query_text:
+                return []
+            tables = list_tables(connection, config.schema_pattern, config.table_types)
+            found = [
+                Problem("table.whitelist", f"no table is called {name} -> correct the name")
+                for name in unmatched(config, tables)
+            ]
+            if not found and not selected(config, tables):
+                text = "no table of the database fits the settings -> look at table.* and schema.*"
+                found.append(Problem("connection.url", text))
+            return found
+
+        return connection_problems(config, is_dry_run=True, look=look)
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Bulk reads everything again and again; the other modes go on from their offsets."""
