@@ -11,8 +11,9 @@ from tests.conformance.broker import moldau as moldau
 from tests.conformance.clients import CLIENTS, NAMES, available, client_of
 from tests.conformance.clients import client as client
 from tests.conformance.kcat import kcat_reads
-from tests.conformance.program import Client
+from tests.conformance.program import Client, ProgramFailed
 from tests.conformance.records import CODECS
+from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
@@ -65,7 +66,17 @@ def answers(client: Client) -> list[object]:
     topic = f"compared.{client.name}"
     configs = {"cleanup.policy": "compact,delete", **KEPT}
     client.ask("create", topic=topic, partitions=2, configs=configs)
-    told: list[object] = [client.ask("describe", topic=topic)]
+    told: list[object] = []
+
+    def is_described() -> bool:
+        """As soon as the broker that is asked has heard of the topic."""
+        try:
+            told[:] = [client.ask("describe", topic=topic)]
+        except ProgramFailed:
+            return False
+        return True
+
+    eventually(is_described)
     records = [each for each in client.sample("compared") if each.key]
     for codec in CLIENTS[client.name].writes:
         told.append(client.produce(topic, records, partition=1, codec=codec))
