@@ -28,7 +28,7 @@ from moldau.connect.storage.log import KeyedLog, MemoryLog
 from moldau.connect.storage.shell import TopicLog, TopicSpec
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.settings import client_settings
-from moldau.connect.worker.settings import complete, internal_topics
+from moldau.connect.worker.settings import complete, internal_topics, unknown_settings
 from moldau.errors import ConfigError
 from moldau.logging import Loggers
 from moldau.plugins.layers import platform_version
@@ -64,6 +64,9 @@ class ConnectWorker:
     ) -> None:
         self.is_distributed = place.state is None
         self.settings = complete(settings, is_distributed=self.is_distributed)
+        log = loggers.get("moldau.connect.worker")
+        for problem in unknown_settings(settings):
+            log.warn(problem.text)
         self._runtime = runtime
         self._place = place
         self._loggers = loggers

@@ -52,7 +52,7 @@ def test_followers_have_deleted_them_when_it_is_answered() -> None:
 
 def test_a_follower_that_stands_still_makes_it_time_out() -> None:
     with new_world(6) as world:
-        brokers = SimulatedBrokers(world, broker_session_timeout_ms="60000")
+        brokers = SimulatedBrokers(world, broker_session_timeout_ms="300000")
         brokers.await_up()
         errors: list[object] = []
 

@@ -13,7 +13,6 @@ OTHER_STATUS: Final = {
     "create bad state": "a body that cannot be read is the client's mistake: 400, not 500",
 }
 OTHER_WORDS: Final = {
-    "alter sink": "our file sink does not say that offsets elsewhere are none of its business",
     "alter sink strangely": "it says what the keys must be",
     "create unknown class": "it lists names, not descriptions of classes",
     "create without class": "it names the key",

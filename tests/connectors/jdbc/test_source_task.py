@@ -220,6 +220,21 @@ def test_postgresql_types_become_connect_types(database: TestDatabase) -> None:
     found.value.validate()
 
 
+@pytest.mark.databases("postgresql")
+def test_a_time_that_python_does_not_have_is_an_error_that_names_the_columns(
+    database: TestDatabase,
+) -> None:
+    database.run(
+        "CREATE TABLE t (id INT, since DATE, until TIMESTAMP)",
+        "INSERT INTO t VALUES (1, '2024-05-01', 'infinity')",
+    )
+    task = source_task(database, mode="bulk")
+
+    with pytest.raises(ConnectError, match=r"too large.*NULLIF.*since, until"):
+        drained(task, 1)
+    task.stop()
+
+
 def test_a_decimal_keeps_its_digits(database: TestDatabase) -> None:
     declared = "DECIMAL_TEXT(30,10)" if database.kind == "sqlite" else "DECIMAL(30,10)"
     database.run(f"CREATE TABLE t (d {declared})")

@@ -1,15 +1,17 @@
 """A worker's settings, by Kafka Connect's names. No IO.
 
-`workers.properties` of Kafka Connect works as it is: unknown names and those of other parts
-(`producer.`, converters) are kept for whom they concern.
+`workers.properties` of Kafka Connect works as it is. Names of other parts (`producer.`, converters)
+are kept for these parts; a name that nothing reads is a warning with the nearest known one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from moldau.connect.config.model import Problem
+from moldau.connect.config.warnings import unknown_keys
 from moldau.connect.herder.restarts import RestartPolicy
 from moldau.connect.storage.shell import TopicSpec
 from moldau.connect.task.settings import Config, truth, whole
@@ -47,6 +49,72 @@ DISTRIBUTED: Final[Mapping[str, str]] = {
     "rebalance.timeout.ms": "60000",
     "connect.protocol": "sessioned",
 }
+OTHERS: Final = frozenset(
+    {
+        "access.control.allow.methods",
+        "access.control.allow.origin",
+        "admin.listeners",
+        "auto.include.jmx.reporter",
+        "client.dns.lookup",
+        "client.id",
+        "config.providers",
+        "connections.max.idle.ms",
+        "exactly.once.source.support",
+        "inter.worker.key.generation.algorithm",
+        "inter.worker.key.size",
+        "inter.worker.key.ttl.ms",
+        "inter.worker.signature.algorithm",
+        "inter.worker.verification.algorithms",
+        "listeners",
+        "metadata.max.age.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "offset.storage.file.filename",
+        "plugin.discovery",
+        "plugin.path",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "response.http.headers.config",
+        "rest.advertised.host.name",
+        "rest.advertised.listener",
+        "rest.advertised.port",
+        "rest.extension.classes",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "scheduled.rebalance.max.delay.ms",
+        "security.protocol",
+        "security.providers",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+        "worker.sync.timeout.ms",
+        "worker.unsync.backoff.ms",
+    }
+)
+"""More names of Kafka Connect's workers; those without a meaning here are accepted."""
+_OF_PARTS: Final = (
+    "producer.",
+    "consumer.",
+    "admin.",
+    "key.converter.",
+    "value.converter.",
+    "header.converter.",
+    "config.providers.",
+    "config.storage.",
+    "offset.storage.",
+    "status.storage.",
+    "listeners.https.",
+    "admin.listeners.https.",
+    "metrics.context.",
+    "sasl.",
+    "ssl.",
+)
 ISOLATIONS: Final = ("process", "thread")
 _RESERVED: Final = frozenset({"cleanup.policy", "partitions", "replication.factor", "topic"})
 
@@ -58,12 +126,25 @@ def complete(given: Config, *, is_distributed: bool) -> dict[str, str]:
         raise ConfigError(
             "must be process or thread", setting="task.isolation", value=found["task.isolation"]
         )
-    for name in (each for each in found if each.endswith((".ms", ".partitions", ".factor"))):
-        if name in DEFAULTS or name in DISTRIBUTED:
-            whole(found, name, 0)
+    for name in (each for each in found if each in DEFAULTS or each in DISTRIBUTED):
+        if name.endswith(".ms") and whole(found, name, 0) < 0:
+            raise ConfigError("must be 0 or more", setting=name, value=found[name])
+        if name.endswith((".partitions", ".factor")) and not _is_count(whole(found, name, 0)):
+            raise ConfigError(
+                "must be positive, or -1 for the broker's default", setting=name, value=found[name]
+            )
     for name in ("topic.tracking.enable", "topic.tracking.allow.reset", "topic.creation.enable"):
         truth(found, name, True)
     return found
+
+
+def _is_count(number: int) -> bool:
+    return number == -1 or number > 0
+
+
+def unknown_settings(given: Config) -> Iterator[Problem]:
+    """A warning for each name that nothing reads."""
+    return unknown_keys(given, {*DEFAULTS, *DISTRIBUTED, *OTHERS}, _OF_PARTS)
 
 
 def restart_policy(worker: Config, connector: Config) -> RestartPolicy:

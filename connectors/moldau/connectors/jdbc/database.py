@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -41,6 +41,9 @@ _DRIVERS = {
     "pymssql": "pip install pymssql",
     "oracledb": "pip install oracledb",
 }
+
+_DATED: Final = frozenset((1082, 1114, 1184))
+"""PostgreSQL's numbers of the types date, timestamp and timestamptz."""
 
 
 class PoisonError(Exception):
@@ -218,14 +221,21 @@ class Database:
             return PoisonError(failure)
         return ConnectError(f"{self._address}: {failure}")
 
-    def lost(self, error: BaseException, cursor: Any) -> Exception:
+    def lost(self, error: BaseException, cursor: Any, description: Any = None) -> Exception:
         """An error while reading: whatever it was, the connection is not used again."""
         understood = self._understood(error)
         self.close()
         _release(cursor, self.errors)
         if isinstance(understood, PoisonError):
-            return ConnectError(f"{self._address}: {understood}")
+            dated = _dated(description)
+            where = f" (columns with dates: {', '.join(dated)})" if dated else ""
+            return ConnectError(f"{self._address}: {understood}{where}")
         return understood
+
+
+def _dated(description: Any) -> list[str]:
+    """The columns of a PostgreSQL result that hold dates or timestamps."""
+    return [column[0] for column in description or () if column[1] in _DATED]
 
 
 def _release(cursor: Any, errors: tuple[type[Exception], ...]) -> None:
@@ -252,7 +262,7 @@ class Rows:
         try:
             return list(self._cursor.fetchmany(count))
         except self._database.errors as error:
-            raise self._database.lost(error, self._cursor) from error
+            raise self._database.lost(error, self._cursor, self.description) from error
 
     def close(self) -> None:
         self._database.end_stream(self._cursor)

@@ -127,6 +127,12 @@ _WORDS: tuple[tuple[str, Meaning, str], ...] = (
     ("binding parameter|is not supported|(cannot|can't) adapt|cannot be adapted", _P, ""),
     ("no such table", _X, "create the table, or set auto.create=true"),
     ("no such column|has no column named", _X, "add the column, or set auto.evolve=true"),
+    (
+        "(date|timestamp) too (large|small)",
+        _P,
+        "years reach from 1 to 9999 here, without infinity: replace such values, in a view or in "
+        "query=SELECT NULLIF(column, 'infinity') ...",
+    ),
     ("syntax error", _X, ""),
 )
 

@@ -139,6 +139,7 @@ class SourceConfig(DatabaseConfig):
         importance="low",
         group="Connector",
         kind="LONG",
+        ge=0,
     )
     batch_max_rows: int = key(
         "batch.max.rows",
@@ -154,6 +155,7 @@ class SourceConfig(DatabaseConfig):
         doc="Accepted: no more than one batch is held.",
         importance="low",
         group="Connector",
+        ge=0,
     )
     table_poll_ms: int = key(
         "table.poll.interval.ms",
@@ -171,6 +173,7 @@ class SourceConfig(DatabaseConfig):
         importance="low",
         group="Connector",
         kind="LONG",
+        ge=0,
     )
     query_retries: int = key(
         "query.retry.attempts",
