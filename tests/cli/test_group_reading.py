@@ -93,8 +93,8 @@ class Member:
     async def seek_to_time(self, timestamp_ms: int, partitions: list[TopicPartition]) -> None:
         self.sought |= dict.fromkeys(partitions, timestamp_ms)
 
-    def seek(self, topic: str, partition: int, offset: int) -> None:
-        self.sought[TopicPartition(topic, partition)] = offset
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.sought[partition] = offset
 
 
 def reading(member: Member, place: Place = BEGINNING) -> tuple[GroupReading, Now]:
