@@ -81,6 +81,8 @@ def test_sqlite_pragmas_are_run_on_each_connection() -> None:
         ("jdbc:sqlite:a.db?enable_load_extension=true", "is refused"),
         ("jdbc:mysql://h/d?allowLoadLocalInfile=true", "is refused"),
         ("jdbc:sqlite:a.db?x=1;DROP", "no SQLite pragma"),
+        ("duckdb://u:p@h/tmp/x", "duckdb is a file here"),
+        ("sqlite://h/x.db", "sqlite is a file here"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_line(text: str, reason: str) -> None:

@@ -75,6 +75,7 @@ class Address:
         return self.url.render_as_string(hide_password=True)
 
 
+_FILES = ("sqlite", "duckdb")
 DRIVERS = {
     "postgresql": "postgresql+psycopg",
     "postgres": "postgresql+psycopg",
@@ -220,6 +221,12 @@ def _native(text: str) -> Address:
             "connection.url is neither jdbc:... nor a SQLAlchemy URL such as "
             "postgresql://user@host:5432/db"
         ) from None
+    backend = url.drivername.partition("+")[0]
+    if backend in _FILES and (url.host or url.username or url.password or url.port):
+        raise AddressError(
+            f"connection.url: {backend} is a file here, without host, user and password: write "
+            f"{backend}:///folder/name, or {backend}:////folder/name from the root"
+        )
     return Address(url.set(drivername=DRIVERS.get(url.drivername, url.drivername)))
 
 
