@@ -51,7 +51,7 @@ def pytest_collection_finish() -> None:
     It makes one about ten times as fast, and many tests ask for one."""
     gc.collect()
     gc.freeze()
-    Garbage.unfreezes = False
+    Garbage.freezes = False
 
 
 _ran = count(1)
@@ -65,7 +65,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     finally:
         suites.begins(None)
         if next(_ran) % TESTS_BETWEEN_FREEZES == 0:
-            # A simulation freezes what it finds, also the garbage of tests before it.
+            # Each simulation would walk what tests before it have left.
             gc.unfreeze()
             gc.collect()
             gc.freeze()

@@ -264,7 +264,7 @@ def test_the_collector_is_given_back(is_frozen: bool, monkeypatch: pytest.Monkey
     """Also in a program that has frozen its own objects and says so, as the tests' own does."""
     assert gc.isenabled()
     gc.unfreeze()
-    monkeypatch.setattr(Garbage, "unfreezes", not is_frozen)
+    monkeypatch.setattr(Garbage, "freezes", not is_frozen)
     if is_frozen:
         gc.freeze()
     try:

@@ -110,9 +110,10 @@ class Garbage:
 
     _users = 0
     _was_enabled = False
-    unfreezes = True
-    """Whether the end thaws what was frozen. A program that has frozen objects of its own sets this
-    to False: to ask `gc.get_freeze_count` each time takes milliseconds."""
+    freezes = True
+    """Whether what exists at the beginning is frozen until the end, so that no collection walks it.
+    A program that has frozen objects of its own sets this to False: a thaw would be of all, and
+    without one the loop of each simulation stayed frozen, and its whole world with it."""
 
     def __init__(self) -> None:
         self._collections = 0
@@ -127,8 +128,9 @@ class Garbage:
         if Garbage._users == 0:
             Garbage._was_enabled = gc.isenabled()
             gc.disable()
-            # What exists already is not this run's garbage: no collection need walk it.
-            gc.freeze()
+            if Garbage.freezes:
+                # What exists already is not this run's garbage: no collection need walk it.
+                gc.freeze()
         Garbage._users += 1
 
     def collect(self) -> None:
@@ -143,7 +145,7 @@ class Garbage:
         self._active = False
         Garbage._users -= 1
         if Garbage._users == 0:
-            if Garbage.unfreezes:
+            if Garbage.freezes:
                 gc.unfreeze()
             if Garbage._was_enabled:
                 gc.enable()
