@@ -5,7 +5,8 @@ An area is a module beside this one that has `tables()`, or `page(machine, comma
 finds is no table of cases; such a page has no goals.
 
 With `--write` a page is written after each of its tables, so that a run that is cut off keeps what
-it has measured. `--rows` runs the tables whose titles begin so, and leaves the others on the page.
+it has measured. `--rows NAME` runs tables with titles that begin with NAME; the page
+keeps the others.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="NAME",
-        help="measure only the tables whose titles begin so",
+        help="measure only tables with titles that begin with NAME",
     )
     parser.add_argument("--rounds", type=_positive, default=ROUNDS_DEFAULT, metavar="N")
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/results/")

@@ -72,8 +72,8 @@ def test_nothing_counts_that_an_earlier_leader_saw() -> None:
 
 @dataclass
 class LateBroker:
-    """A cluster whose brokers hear of the topic `late` with their second fetch of metadata, and
-    whose broker 3 removes the replica from its disk some looks after the move."""
+    """A cluster in which brokers learn of the topic `late` with their second fetch of metadata, and
+    broker 3 removes the replica from its disk some looks after the move."""
 
     has_quorum: bool = True
     looks: int = 0

@@ -136,7 +136,7 @@ def show_help(context: Context) -> int:
 
 
 def _summary_of(command: object) -> str:
-    """A line in the list, whatever somebody's command does when it is asked for it."""
+    """A command's line in the list, even if the command raises when asked for it."""
     try:
         summary = command.summary if isinstance(command, Command) else None
         return summary if isinstance(summary, str) else "(not a command)"

@@ -26,7 +26,7 @@ class Exit(IntEnum):
     DONE = 0
     FAILED = 1  # it was understood and did not work
     MISUSED = 2  # wrong arguments or settings
-    BUG = 70  # an exception that nobody expected
+    BUG = 70  # an unexpected exception
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 

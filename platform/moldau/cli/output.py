@@ -1,4 +1,4 @@
-"""Tables for people and JSON for programs, and what stands for a stream that nobody reads.
+"""Tables for people, JSON for programs, and a stand-in for a stream whose reader has gone.
 
 Invariant: names that others chose (of groups, of clients) cannot drive a terminal or break a line.
 """

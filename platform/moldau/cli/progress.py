@@ -33,7 +33,7 @@ class Progress(AbstractContextManager["Progress"]):
         *,
         is_alone: bool = True,
     ) -> None:
-        """`verb`: what is done, as in "sent" or "read"; `total` is None where nobody knows.
+        """`verb`: what is done, as in "sent" or "read"; `total` is None if it is not known.
         `is_alone`: nothing else is written or typed at the terminal meanwhile."""
         self.records = 0
         self.size_bytes = 0

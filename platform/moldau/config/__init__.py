@@ -5,7 +5,7 @@
     settings[log_segment_bytes]                        # an int, checked
     settings.source(log_segment_bytes)                 # server.properties, line 12
 
-Invariants: values are checked before anybody can hold them, every problem is told at once, and no
+Invariants: values are checked before code can use them, all problems are told together, and no
 secret is ever part of a message. Loaders turn text into layers of plain text and know nothing of
 the rows; the table gives the text its meaning. So all formats mean the same.
 """

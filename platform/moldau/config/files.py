@@ -1,7 +1,7 @@
 """Settings from a file, whichever format its name says it has.
 
-Reading is somebody else's: any object with `read_text(path)` will do, such as the runtime's files
-or a dict in a test. Whatever is wrong with the file becomes a ConfigError that names it.
+The caller brings what reads the file: any object with `read_text(path)` will do, such as the
+runtime's files or a dict in a test. All that is wrong with the file is a ConfigError that names it.
 """
 
 from __future__ import annotations

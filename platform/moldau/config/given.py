@@ -50,7 +50,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One name and what somebody wrote for it. Its repr has no value: it may be a secret's.
+    """One name and the value given for it. Its repr has no value: it may be a secret.
 
     `reference` is what was written where `value` came from a config provider: only the reference
     may be shown or stored, whatever the setting's type.

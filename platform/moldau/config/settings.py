@@ -102,7 +102,7 @@ class Settings:
         return None
 
     def is_given(self, setting: Setting[Any]) -> bool:
-        """Whether somebody wrote this very setting, rather than one that it falls back to."""
+        """Whether the user gave this very setting, rather than one that it falls back to."""
         return setting.name in self._chosen
 
     def given_for(self, name: str) -> tuple[Given, ...]:

@@ -55,7 +55,7 @@ def one_line(text: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """`str(value)`, or what became of it: who logs must not fail for what he logs."""
+    """`str(value)`, or the error it raised: logging must not fail for the value logged."""
     try:
         return str(value)
     except Exception as error:

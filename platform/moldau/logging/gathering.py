@@ -1,8 +1,8 @@
 """Lines that others can cause as often as they like: the first are written, the rest is counted.
 
 Invariants: of one event at most `lines` lines are written in a period, and one more that tells how
-many were not; the number of events that are remembered is bounded. So who sends a million malformed
-requests fills a counter, and no disk.
+many were not; the number of events that are remembered is bounded. So a client that sends a million
+malformed requests fills a counter, and no disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loggers of one process (or of one simulated node): who may write what, how, and where to.
+"""The loggers of one process (or of one simulated node): their levels, their format, their output.
 
     loggers = Loggers(clock, sys.stderr.write)
     log = loggers.get("moldau.broker.log").bind(partition="orders-0")

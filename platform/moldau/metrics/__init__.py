@@ -1,7 +1,7 @@
 """Metrics: counters, gauges and histograms, for Prometheus and OTLP alike.
 
 Declare in a `Registry`, bind labels once, count on the event loop without locks, and take a
-`snapshot()` for whoever exports.
+`snapshot()` for the exporter.
 """
 
 from __future__ import annotations

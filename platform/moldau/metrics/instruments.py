@@ -41,7 +41,7 @@ class Gauge:
 
 
 class ReadGauge:
-    """A gauge that is read when somebody asks, for what is known elsewhere anyway."""
+    """A gauge that is computed when it is exported, for what is known elsewhere anyway."""
 
     __slots__ = ("read",)
 

@@ -3,12 +3,12 @@
     plugins = installed_plugins()
     command = plugins.load("moldau.commands", "topics")
 
-Invariants: nothing is imported until somebody asks for that very plugin; a name that two
+Invariants: nothing is imported until that very plugin is asked for; a name that two
 distributions claim belongs to neither; whatever a plugin raises while it is imported becomes a
 `PluginError` that names the distribution and the entry point, for one broken package must not take
 the rest down. A plugin is found by its name among what is installed, and never by a dotted path
 from a setting or a request: those choose among plugins, they do not choose code (CVE-2023-25194).
-moldau's own layers come in by the same door as everybody's, and each layer says what the plugins of
+moldau's own layers come in by the same door as all others, and each layer says what the plugins of
 its groups must be (`contracts`).
 """
 

@@ -3,7 +3,7 @@
     CONTRACTS = (Contract("moldau.assignors", "partition assignors", check_assignor),)
 
 A layer is a distribution with an entry point in the group `moldau.layers`, which names its table of
-contracts. So anybody's distribution can add a layer with groups of its own, and its plugins are
+contracts. So any distribution can add a layer with groups of its own, and its plugins are
 listed and checked as all others. A table must be cheap to import: what a check needs is imported by
 the check.
 

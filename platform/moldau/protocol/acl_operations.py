@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final
 
 NOT_ASKED: Final = -(2**31)
-"""To who did not ask."""
+"""The answer to a request that did not ask for them."""
 
 
 class AclOperation(IntEnum):

@@ -49,7 +49,7 @@ NOTHING_FINALIZED = Finalized()
 
 
 class Welcome:
-    """What one listener tells everybody who asks: `advertised` by API key, `supported` levels by
+    """A listener's answer to ApiVersions: `advertised` by API key, `supported` levels by
     feature. Which APIs are in it is the caller's decision: telemetry may be switched off."""
 
     def __init__(

@@ -39,15 +39,15 @@ from moldau.protocol.versions import Versions
 if TYPE_CHECKING:
     from moldau.protocol.codec import Codec
 
-# Who asks has chosen whom, so answers may cost more than what a stranger sends: as much as metadata
-# of two million partitions with three replicas, which are about as many as the largest frame holds.
+# A client has chosen its broker, so an answer may cost more than a request of a stranger: as much
+# as metadata of two million partitions with three replicas, about what the largest frame holds.
 ANSWER_BUDGET: Final = 2 << 30
 
 _START = Struct(">hhi")
 _CORRELATION = Struct(">i")
 _new = object.__new__
 _ERROR_CODE = Struct(">h")
-# Longer headers are decoded each time: nobody shall fill our memory with client ids and tags.
+# Longer headers are decoded each time: client ids and tags of strangers must not fill the memory.
 _LONGEST_KNOWN_HEADER = 256
 _SHARED_HEADERS = 1024
 
@@ -130,7 +130,7 @@ class ServerConnection:
     def __init__(
         self, served: Mapping[int, Versions], arrival_class: type[Arrival] = Arrival
     ) -> None:
-        """`arrival_class` for who has more to say of a request; its constructor is not called."""
+        """`arrival_class`: a subclass with more fields; its constructor is not called."""
         self.served = served
         self._arrival_class = arrival_class
         self.unanswered: deque[Arrival] = deque()

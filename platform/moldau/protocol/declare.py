@@ -315,7 +315,7 @@ def _is_late(annotation: str, noted: Field) -> bool:
 
 
 def _late_struct(name: str, make: Any) -> property:
-    """Stands for a struct whose slot holds None as long as nobody has asked for it."""
+    """A property for a nested struct, which is made when it is first read."""
     slot = f"_{name}"
 
     def read(self: Any) -> Any:

@@ -4,14 +4,14 @@ Made for `asyncio.BufferedProtocol`, but it does no IO: ask `get_buffer()` where
 shall go, put them there, then go through `received(count)`: it yields the frames that became whole.
 
 Bytes land in a buffer that all connections of a loop share, because an idle connection should cost
-nothing. A frame that is not whole yet stays there as long as nobody else reads (its connection is
+nothing. A frame that is not whole yet stays there until another connection reads (its connection is
 the `Tenancy`'s holder), and then moves to a buffer of its own. That one grows with what has really
 come, to at most `GROWTH` times as much, so that a size prefix alone allocates nothing. (Each step
-clears the new buffer and copies what came. Who trusts the other side grows by `GROWTH_OF_TRUSTED`:
-a consumer of responses of 6 MB is 7 % faster.)
+clears the new buffer and copies what came. A client trusts its brokers and grows the buffer by
+`GROWTH_OF_TRUSTED`: a consumer of responses of 6 MB is 7 % faster.)
 
-Invariants: a frame in the shared buffer is valid until the next `get_buffer()` of any connection;
-who needs it longer copies it. A frame from a private buffer stays valid. Between frames there is
+Invariants: a frame in the shared buffer is valid until the next `get_buffer()` of any connection; a
+caller that needs it longer copies it. A frame from a private buffer stays valid. Between frames is
 no private buffer. `received` must be exhausted unless the connection is given up.
 
 Why not a buffer a connection: one that sends frames of 100 KB would need as much for itself, and
@@ -45,7 +45,7 @@ def shared_buffer() -> memoryview:
 
 
 class Tenancy:
-    """Who has an unfinished frame in a shared buffer. One a buffer, given to all its readers."""
+    """Which connection has an unfinished frame in a shared buffer. One for each shared buffer."""
 
     __slots__ = ("holder",)
 
@@ -160,7 +160,7 @@ class FrameReader:
         return shared[self._filled :]
 
     def _move_out(self) -> None:
-        """Somebody else needs the shared buffer."""
+        """Another connection needs the shared buffer: move to a private one."""
         assert self._tenancy is not None
         self._tenancy.holder = None
         shared, begin = self._shared, self._begin

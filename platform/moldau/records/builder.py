@@ -37,7 +37,7 @@ from moldau.records.record import BATCH_BYTES_MAX, Headers, Row
 
 
 class Producer(NamedTuple):
-    """Who writes, for idempotence and transactions."""
+    """The producer of a batch, for idempotence and transactions."""
 
     id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH

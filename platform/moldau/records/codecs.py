@@ -42,7 +42,7 @@ _Content = TypeVar("_Content", bytes, bytearray)
 _PIECES_FREE: Final = 1024
 _PIECE_BYTES: Final = 64
 """Beyond the free ones, a member, frame or block has to stand for this many bytes of input and
-output together. Whoever has something to say has more; nothing costs more than that many bytes."""
+output together. An honest one has more; the work for a tiny one is bounded by that many bytes."""
 
 _GZIP_STEP_BYTES: Final = 64 << 10
 

@@ -33,7 +33,7 @@ class ControlType(IntEnum):
 
 
 class ControlRecord(NamedTuple):
-    """One control record; `type` is a ControlType or a number that nobody here knows."""
+    """One control record; `type` is a ControlType, or a number for an unknown type."""
 
     offset: int
     timestamp: int

@@ -1,6 +1,6 @@
 """Picks the kernel: the compiled `_speed` where an installation has it, its twin `_pure` elsewhere.
 
-Everybody imports kernel names from here, so that one `Record` class is in use and only one kernel
+All modules import kernel names from here, so that one `Record` class is in use and only one kernel
 is ever loaded. Both are checked by the same tests.
 """
 

@@ -79,7 +79,7 @@ class OpenedColumns(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Where a record stands in its section, for those who copy it and do not look inside."""
+    """Where a record stands in its section, to copy it without a look inside."""
 
     offset: int
     timestamp: int

@@ -34,7 +34,7 @@ class InvalidTimestamp(InvalidRecord):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What depends on the topic and on who sends.
+    """What depends on the topic and on the sender.
 
     `needs_keys`        the topic is compacted.
     `from_client`       one batch of a producer: dense offsets, no control records, CreateTime.
@@ -98,7 +98,7 @@ def _refuse(header: BatchHeader, reason: str, **context: object) -> NoReturn:
 
 
 def _check_header(header: BatchHeader, rules: Rules) -> None:
-    """Fields that contradict one another, whoever wrote them."""
+    """Reject fields that contradict one another, from any sender."""
     if header.last_offset_delta < 0 or header.record_count < 0:
         _refuse(
             header,

@@ -1,8 +1,8 @@
-"""Whether somebody cancels, or somebody's code only says so.
+"""Tell a cancellation of the running task from a CancelledError that only passes through it.
 
-Who asks a future that was cancelled for its result, or awaits a task that was, raises
-CancelledError too. It is no `Exception`, so what guards against somebody's errors would let it
-through, and who catches it would take it for the end of the task that runs.
+Code that asks a cancelled future for its result, or awaits a cancelled task, raises CancelledError
+too. It is no `Exception`, so `except Exception` around a user's code lets it through, and the
+caller would take it for the end of the running task.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ __all__ = ["CancelledError", "is_cancelling"]
 
 
 def is_cancelling(error: BaseException) -> bool:
-    """Whether an error that came out of an `await` is the end of the task that runs: it is none
-    where nobody cancels that."""
+    """Whether an error raised by an `await` ends the running task: only if that task itself was
+    cancelled."""
     if not isinstance(error, CancelledError):
         return False
     task = asyncio.current_task()

@@ -2,8 +2,8 @@
 of our own where it is written to.
 
 Invariants: the descriptor is our own, so closing it leaves the connection as it is; the socket
-never blocks, since both descriptors share what the event loop set; order is the caller's business,
-who sends here only while the transport has nothing of its own to send.
+never blocks, since both descriptors share what the event loop set; the caller keeps the order: it
+sends here only while the transport has nothing of its own to send.
 
 An event loop's own sendfile needs a task for each slice and costs up to five times as much, and
 uvloop has none.

@@ -14,8 +14,8 @@ What survives the loss of power:
 - a synced file without a synced name can be gone, and a synced name can lead to an empty file: a
   new file needs both. `write_text_atomic` does it all in the one right order.
 - a failed sync: nothing more than before, for ever. The kernel has forgotten which bytes it could
-  not write, so a second sync that succeeds proves nothing. Whoever gets an OSError from `sync` must
-  stop using what was written since the last good one: fail the directory, recover from elsewhere.
+  not write, so a second sync that succeeds proves nothing. After an OSError from `sync` a caller
+  must not use what was written since the last good one: fail the directory, recover from elsewhere.
 
 The interface is synchronous on purpose. A write into the page cache costs 1-5 us, a hop to a thread
 22-60 us; only `sync` and other long work go through `Runtime.run_blocking`.
@@ -80,7 +80,7 @@ class OpenFiles(NamedTuple):
     opened: int
     limit: int
     mappings_limit: int | None = None
-    """Of mappings of memory; None: nobody says."""
+    """How many memory mappings the system allows; None if it does not say."""
 
 
 class MappedFile(ABC):

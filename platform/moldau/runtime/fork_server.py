@@ -16,7 +16,7 @@ With a fork come two descriptors, the child's standard input and output. The chi
 `NAME.__main__`; the imports are made before.
 
 Invariants: this process has one thread whenever it forks, threads that libraries start included, so
-a child inherits no lock that somebody holds (else it refuses, and says why); it opens no connection
+a child inherits no lock that is held (else it refuses, and says why); it opens no connection
 and has no event loop; a process is killed only before its end was read, so never another one that
 got its number; it ends with its parent, and so does a child, whose standard input ends then.
 """

@@ -282,7 +282,7 @@ class ForkServer:
         answer = self._asked.get(numbers[0])
         if answer is None or answer.done():
             if "forked" in told:
-                self.kill(told["pid"])  # nobody waits for it any more
+                self.kill(told["pid"])  # its caller has gone
             return
         if "refused" in told:
             answer.set_exception(ForkRefused(told["why"]))

@@ -1,18 +1,18 @@
-"""Forks: who hears of one, and what a child does with what is its parent's.
+"""Forks: tell objects in the child that they are in another process now.
 
     hear_of_forks(connections)        # in each child: connections.forked()
 
 A child has copies of the parent's objects and descriptors, and none of its threads. What it writes
 to such a descriptor goes out on the parent's connection, and what it does with an event loop of the
-parent may reach that loop, for their epoll is one. So who has connections drops them in `forked`,
-and lets their descriptors go.
+parent may reach that loop, for their epoll is one. So an object with connections drops them in
+`forked`, and lets their descriptors go.
 
 A child that imports what another thread of its parent was just importing waits for that thread for
 ever, for Python's locks of modules are not renewed. So what is imported late, maybe in any thread,
-is imported by `import_whole`, and nobody forks meanwhile.
+is imported by `import_whole`, and no thread forks meanwhile.
 
-Invariants: who hears is told before any other code of the child runs, also behind one that fails;
-nobody is kept alive by hearing.
+Invariants: each registered object is told before any other code of the child runs, even if another
+one fails; registering keeps no object alive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weakref import WeakSet
 
 
 class Forked(Protocol):
-    """Who has something that a child must not use."""
+    """An object with something that a child must not use."""
 
     def forked(self) -> None:
         """This is another process now."""

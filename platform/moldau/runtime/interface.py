@@ -174,7 +174,7 @@ class Runtime(ABC):
     ) -> asyncio.Task[T]:
         """Runs `coroutine` beside the caller and keeps it alive until it ends.
 
-        asyncio itself holds tasks weakly: one that nobody refers to can vanish while it waits.
+        asyncio itself holds tasks weakly: one without other references can vanish while it waits.
         An exception that ends the task is reported at once; `reported=False` is for an owner that
         awaits the task and deals with its failure itself. Cancellation is never a failure.
         """

@@ -1,14 +1,14 @@
 """fdatasync of many files at once, by the kernel's own workers: Linux's asynchronous IO.
 
 Invariants: a file is synced by a call that began after `sync` was asked for it, and its outcome is
-the kernel's own; whoever asked hears when the last of his files is done; `close` waits for what is
+the kernel's own; a caller is answered when the last of its files is done; `close` waits for what is
 under way. A file may be closed meanwhile: the kernel holds on to it.
 
 Why not threads: to wake one costs the event loop 20-40 us a file, and then the two want the same
 interpreter. Here a round of six files is one system call, and one wake-up when they are done: 130
 us of this process's CPU against 370-500. The workers are not free either: they run on the processor
 that asked, in front of it, and wait for their turn like any process. So a round may take longer
-than by threads, and whoever uses this compares. (Not io_uring, which containers forbid by default.)
+than by threads, and the caller compares both. (Not io_uring, which containers forbid by default.)
 Where the kernel has no such call or does not allow it, `open_kernel_sync` gives None, and threads
 have to do.
 """
@@ -110,7 +110,7 @@ class KernelSync:
         return Syncs(taken, current.done)
 
     def close(self) -> None:
-        """Waits for what is under way, whose outcome nobody hears any more."""
+        """Wait for what is under way, and drop its outcome."""
         self._loop.remove_reader(self._eventfd)
         system = ctypes.CDLL(None, use_errno=True).syscall  # gives the interpreter up: it waits
         system(self._destroy, self._context)

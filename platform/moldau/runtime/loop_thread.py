@@ -4,18 +4,18 @@
     answer = loop.call(coroutine)     # waits here
     leave(tenant)                     # the last one out stops it
 
-Invariants: there is at most one such thread; it runs while there is a tenant (and on, for who comes
-next, when the last one did not leave but was collected). A call that ends by
-Ctrl-C is cancelled on the loop before the exception goes on, and what it had brought all the same
-is handed to `salvage`. Whoever waits when the thread stops is told so: nobody waits for ever.
+Invariants: there is at most one such thread; it runs while there is a tenant (and on, for the next
+tenant, when the last one did not leave but was collected). A call that ends by
+Ctrl-C is cancelled on the loop before the exception goes on, and a result that came all the same
+is handed to `salvage`. A call that waits when the thread stops raises LoopStopped: none hangs.
 
 The end of the interpreter comes in two steps. While threads and executors still work, each tenant
 may `finish` what it has accepted; threads of the program may go on meanwhile. After them, and after
 the exit functions that the program registered, each is closed. The thread is a daemon, so it lives
-until then and keeps nobody from ending.
+until then and does not keep the process from ending.
 
-After a fork the child has the memory of the loop but not its thread, and no tenants. Who was one
-hears of it by `forks`; whoever enters in the child gets a loop of its own.
+After a fork the child has the memory of the loop but not its thread, and no tenants. Former tenants
+are told by `forks`; a tenant that enters in the child gets a loop of its own.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ INTERRUPTED_S: Final = 5.0
 
 
 class WrongThread(MoldauError):
-    """A call that waits was made where nobody may wait, or by two threads at a time."""
+    """A blocking call was made on the loop's own thread, or by two threads at a time."""
 
 
 class LoopStopped(MoldauError):
-    """The loop ended while somebody waited for it."""
+    """The loop ended while a call waited for it."""
 
 
 class Interrupted(Exception):
@@ -66,7 +66,7 @@ class Interrupted(Exception):
 
 
 class Tenant(Protocol):
-    """Who needs the loop."""
+    """A user of the loop."""
 
     def finish(self) -> None:
         """The program ends: what was accepted goes out. More may come."""
@@ -76,7 +76,7 @@ class Tenant(Protocol):
 
 
 class WeakTenant:
-    """Stands for a tenant that is collected when nobody else has it, and goes with it."""
+    """Stands for a tenant without keeping it alive: is collected together with it."""
 
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = ref(tenant)
@@ -133,7 +133,7 @@ Inbox = SimpleQueue["Errand[Any] | None"]
 
 
 class Errands:
-    """What coroutines want done by whoever waits for one of these calls; kept until somebody does.
+    """Work that coroutines leave to the threads waiting in these calls; kept until a thread waits.
 
     Belongs to the loop.
     """
@@ -194,7 +194,7 @@ class Waiter:
         self._gate.acquire()
 
     def wait(self, timeout_s: float | None, is_alive: Callable[[], bool]) -> bool:
-        """Whether it was woken in time, and while there is somebody who could."""
+        """Whether it was woken within `timeout_s` and before `is_alive` became false."""
         deadline = Deadline(timeout_s)
         while True:
             left_s = deadline.left_s()
@@ -406,7 +406,7 @@ class _ToldLater:
 
     @property
     def is_interrupt(self) -> bool:
-        """Whether somebody wants it to end at once."""
+        """Whether it ends by an interrupt such as Ctrl-C, and not by an error."""
         return self._error is not None and not isinstance(self._error, Exception)
 
     def __enter__(self) -> None:
@@ -424,7 +424,7 @@ class _ToldLater:
 
 
 class _Process:
-    """The thread of this process, if it has one, and who needs it."""
+    """The loop's thread of this process, if it has one, and its tenants."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -537,7 +537,7 @@ def new_lock() -> threading.RLock:
 
 
 def new_shared_lock() -> threading.RLock:
-    """As `new_lock`, of one that the loop takes too: who holds it may not wait for the loop."""
+    """As `new_lock`, for a lock that the loop takes too: its holder may not wait for the loop."""
     lock = threading.RLock()
     key = id(lock)
     _PROCESS.shared_locks[key] = ref(lock)

@@ -68,7 +68,7 @@ class RealRuntime(Runtime):
         self, coroutine: Coroutine[Any, Any, T], *, name: str, reported: bool = True
     ) -> asyncio.Task[T]:
         """Runs `coroutine` as a task that is kept until it ends. It begins in a later turn of the
-        loop, for who spawns it has to know its task before: so it is not made by the loop's
+        loop, for the caller has to know the task before it runs: so it is not made by the loop's
         factory, which may be an eager one (Python 3.12)."""
         task = asyncio.Task(coroutine, loop=asyncio.get_running_loop(), name=name)
         self._tasks.add(task)

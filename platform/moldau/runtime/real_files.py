@@ -269,7 +269,7 @@ class RealFile(File):
             raise _named(error, self.path) from None
 
     def _find_end(self) -> None:
-        """Nobody knows how far a failed write came, except the file."""
+        """Ask the file how far a failed write came."""
         if self._fd != _CLOSED:
             self._end = self._actual_size()
 

@@ -6,8 +6,8 @@ waits there by itself.
 Invariant: after the first signal both have the system's own meaning again, so the second one works
 also when the event loop is stuck in whatever the first one began.
 
-SIGHUP comes when a terminal is closed. Who was started to outlive that (nohup) ignores it already,
-and goes on ignoring it.
+SIGHUP comes when a terminal is closed. A process that was started to outlive that (nohup) ignores
+it already, and goes on ignoring it.
 
 A parent that sets `_MOLDAU_LEASH=stdin` for a child and holds a pipe to its standard input ends the
 child by its own end, even by kill -9: `until_signal` takes the end of the pipe as the first signal,

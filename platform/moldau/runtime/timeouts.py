@@ -1,4 +1,4 @@
-"""Time-outs as asyncio has them, also in a task that somebody has cancelled before.
+"""Time-outs as asyncio has them, also in a task that was cancelled before.
 
 Up to Python 3.11.2 (Debian 12 has it) `asyncio.timeout` takes any earlier cancellation of its task
 for one that goes on, and lets its own CancelledError out in place of a TimeoutError. A TaskGroup

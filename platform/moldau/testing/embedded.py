@@ -1,4 +1,4 @@
-"""A broker on the event loop of who starts it.
+"""A broker on the event loop of the caller that starts it.
 
 Invariants: its files are in a temporary directory that goes with it, unless the caller names one;
 after `stop`, and after a `start` or `restart` that failed, no task, thread, port or lock of it is

@@ -215,7 +215,7 @@ class SimulatedCluster:
         self.nodes[number].crash()
 
     def power_loss(self, number: int) -> None:
-        """The machine stops: what was not synced is at risk, and nobody hears of it."""
+        """The machine stops: what was not synced is at risk, and its peers are not told."""
         self._forget(number)
         self.nodes[number].power_loss()
 

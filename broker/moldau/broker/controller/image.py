@@ -147,7 +147,7 @@ class Image:
         elif isinstance(record, ZkMigrationStateRecord):
             self.zk_migration_state = record.zk_migration_state
         else:
-            assert isinstance(record, NoOpRecord), f"nobody knows {type(record).__name__}"
+            assert isinstance(record, NoOpRecord), f"unknown record {type(record).__name__}"
 
     def _forget_configs(self, record: RemoveTopicRecord) -> None:
         topic = self.topics.by_id.get(record.topic_id)

@@ -1,4 +1,4 @@
-"""Which listeners everybody can use who reaches this machine: that is never kept from its owner."""
+"""Which listeners are open to all who reach this machine: the owner is always told."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Order, the later wins: the settings of a node by itself (only without a file), the file, `MOLDAU_*`
 variables, `--data` and `--listen`, `--set`. A file says everything itself, as Kafka's does. Of two
-names for one thing the order does not decide: `log.dirs` wins over `log.dir` wherever somebody gave
-both, as in Kafka. The directory that a node has by itself was given by nobody: it gives way to
-either. What `--data` or `--listen` and a `--set` beside it both say is refused.
+names for one thing the order does not decide: `log.dirs` wins over `log.dir` wherever both were
+given, as in Kafka. The default directory of a node gives way to either. A value given both by
+`--data` or `--listen` and by a `--set` beside it is refused.
 
 Invariant: the directories in the settings that come out are absolute: a log must not move when a
 process is started elsewhere.

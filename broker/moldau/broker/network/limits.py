@@ -127,8 +127,8 @@ class ConnectionLimits(Generic[G]):
     def remove_listener(self, name: str) -> None:
         """Remove a listener that has no connections and will get none."""
         door = self._doors.pop(name)
-        assert not door.admitted, "somebody is in"
-        assert not door.line, "somebody stands in line"
+        assert not door.admitted, "a connection is admitted"
+        assert not door.line, "a connection waits in line"
 
     def waiting(self, listener: str) -> int:
         """Return how many connections wait in line at this listener."""

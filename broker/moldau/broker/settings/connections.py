@@ -1,7 +1,7 @@
-"""Limits on connections that would let nobody in, which nobody may set at run time.
+"""Reject limits on connections that would let no client in, if they are set at run time.
 
-A start takes them, as in Kafka: there a file can be changed again. Set at run time they would lock
-out whoever wants to take them back. What counts is what is in force for a listener that there is.
+A start accepts them, as in Kafka: its file can be changed again. Set at run time they would lock
+out the client that wants to undo them. The check looks at the limits in force for each listener.
 """
 
 from __future__ import annotations

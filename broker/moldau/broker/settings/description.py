@@ -24,7 +24,7 @@ from moldau.config import DOUBLE, Given, Settings, SourceKind, UpdateMode
 from moldau.config.setting import Absent
 from moldau.config.table import Row
 
-# Which Kafka knows only while somebody sets them: it tells no default of them.
+# Kafka knows these only while they are set: it has no default of them.
 _THROTTLES = frozenset(
     (
         follower_replication_throttled_rate,

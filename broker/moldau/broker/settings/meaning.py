@@ -3,7 +3,7 @@
 Every name that Kafka 4.3 knows is a row and is accepted. Names that older versions knew either are
 refused, where obeying them not would surprise (`REMOVED`), or do no harm and are only mentioned
 (`FORGOTTEN`). A row without meaning stands in `IGNORED`, one whose part of Kafka is not built yet
-in `waiting`. Nothing is swallowed in silence: `notices` has a line for each that somebody wrote.
+in `waiting`. Nothing is swallowed in silence: `notices` has a line for each that was given.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def render() -> str:
             WAITING,
         ),
         _names("Gone, and refused", "A name that ends in a point stands for many:", REMOVED),
-        _names("Gone, and only mentioned", "Whoever still has them hears once:", FORGOTTEN),
+        _names("Gone, and only mentioned", "The log mentions each once if it is given:", FORGOTTEN),
         _unbuilt(),
         f"#{broker}",
     )

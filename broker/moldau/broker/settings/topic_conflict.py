@@ -1,4 +1,4 @@
-"""What settings of a topic mean together, asked when somebody sets them: Kafka's own rules.
+"""What settings of a topic mean together, checked when they are set: Kafka's own rules.
 
 Settings that are stored are not asked again: a rule that came later must not make a topic useless.
 """

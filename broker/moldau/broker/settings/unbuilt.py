@@ -1,7 +1,7 @@
 """What settings can ask for that this version does not do yet. A node must not start with them.
 
 Accepting them and doing nothing would be worse than refusing: a cluster whose authorizer is ignored
-is open to everybody. Whoever builds one of these deletes its line here.
+is open to all. To build one of these, delete its line here.
 """
 
 from __future__ import annotations

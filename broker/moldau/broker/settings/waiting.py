@@ -1,8 +1,8 @@
 """Settings whose part of Kafka is not built yet: accepted, and told at the start when given.
 
 What must not be ignored (an authorizer, TLS on a listener) is refused instead, see `unbuilt`; these
-would change nothing that is there. Whoever builds a part takes its line away;
-tests/broker/settings/test_meaning.py finds rows that nobody reads and nobody tells of.
+would change nothing that is there. When a part is built, delete its line here;
+tests/broker/settings/test_meaning.py finds settings that no code reads and no message mentions.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
 
 
 class ClientSettings(dict[str, str]):
-    """By Kafka's names, with what has given each that somebody gave."""
+    """Settings by Kafka's names. Remembers for each where the user gave it (option or file)."""
 
     def __init__(self, defaults: Mapping[str, str]) -> None:
         super().__init__(defaults)

@@ -173,7 +173,7 @@ def _defaults(arguments: Namespace) -> dict[str, str]:
 
 
 def _check_group(group: str | None, settings: dict[str, str]) -> None:
-    """UsageError where a setting names another one: which of both was meant nobody knows."""
+    """UsageError if a setting names another group: it is not clear which one was meant."""
     other = settings.get("group.id")
     if group is not None and other != group:
         raise UsageError(f"two groups are named: --group {group}, and {other} by group.id")

@@ -49,8 +49,7 @@ class AssignedReading:
         return not (self._leaderless.waiting or self._gone)
 
     async def begin(self, topics: Sequence[str]) -> None:
-        """Goes to where reading begins. A partition without a leader keeps nobody from reading the
-        others."""
+        """Seek to where reading begins. A partition without a leader does not delay the others."""
         client = self._client
         chosen = self._chosen(await client.partitions(*topics, timeout_s=_MISSING_S))
         client.assign(chosen)
@@ -91,8 +90,8 @@ class AssignedReading:
         return [each for each in there if each.partition in self._partitions]
 
     def _first(self, where: TopicPartition, start: int, end: int) -> int:
-        """The offset to begin at, within the log: who asks for more of it hears where it ends, and
-        what is gone of it."""
+        """The offset to begin at, within the log. If the user asked for an offset outside of it, a
+        note says where the log begins and ends."""
         offset = self._place.offset
         if self._last is not None:
             return max(start, end - self._last)
@@ -128,7 +127,7 @@ class AssignedReading:
         return all(position is not None and position >= end for position, end in positions)
 
     async def commit(self) -> None:
-        """There is nobody to tell."""
+        """Nothing to do: offsets are committed only in a group."""
 
     async def finish(self) -> None:
-        """There is nobody to tell."""
+        """Nothing to do: offsets are committed only in a group."""

@@ -1,7 +1,7 @@
 """`moldau consume --group`: reads as a member of a group, and commits what it has written out.
 
-Invariant: an offset is committed only after all records below it were written and flushed. Whoever
-cuts the output short (Ctrl-C, SIGTERM, a pipe that closes) may see its last lines again; none is
+Invariant: an offset is committed only after all records below it were written and flushed. If the
+output is cut short (Ctrl-C, SIGTERM, a pipe that closes), its last lines may come again; none is
 left out.
 
 The listener runs on the client's loop while the command waits for its poll, so what it has to say
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COMMIT_S: Final = 1.0
 _POLL_S: Final = 1.0
 _MISSING_S: Final = 2.0
-# Somebody else reads those partitions now, from what was committed before.
+# Another member reads those partitions now, from what was committed before.
 _NO_MEMBER: Final = frozenset(
     (
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -51,9 +51,9 @@ class GroupReading(RebalanceListener):
         self._ends: dict[TopicPartition, int] = {}
         self._ends_at_first: dict[TopicPartition, int] = {}
         self._unended: set[TopicPartition] = set()
-        """Those of which nobody has told yet where they end."""
+        """Partitions whose log end is not known yet."""
         self._unplaced: set[TopicPartition] = set()
-        """This member's own that are paused, since nobody has told yet where they begin."""
+        """This member's partitions that are paused, since their first offset is not known yet."""
         self._has_nothing = False
         self._gone: list[TopicPartition] = []
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -74,8 +74,8 @@ class GroupReading(RebalanceListener):
         await self._client.subscribe(topics, listener=self)
 
     async def _go_to(self, led: list[TopicPartition]) -> None:
-        """Notes where they end, unless it is known, and goes to where reading begins in those that
-        nobody has read."""
+        """Note where they end, unless it is known, and seek to where reading begins in those
+        without a committed offset."""
         await self._note_ends([where for where in led if where in self._unended])
         await self._place_at([where for where in led if where in self._unplaced])
 
@@ -158,8 +158,8 @@ class GroupReading(RebalanceListener):
     # What the group says
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Goes to where reading begins what nobody has read. What has no leader is paused until it
-        has one."""
+        """Seek to where reading begins in partitions without a committed offset. Pause those
+        without a leader until they have one."""
         self._note("reads now", partitions)
         if not partitions or self._place == BEGINNING:
             return

@@ -1,11 +1,10 @@
-"""Partitions that nobody leads: they keep nobody from reading the others, and are read as soon as
-they have a leader.
+"""Partitions without a leader: the others are read meanwhile, and these as soon as they have one.
 
-Their ends cannot be asked, so nobody knows where to begin. A reading leaves them here, and goes on
-with each when its turn comes.
+Their ends cannot be asked, so it is not known where to begin. A reading leaves them here, and goes
+on with each when it has a leader.
 
-Invariant: a partition waits here until the reading has gone on with it; where a broker goes away in
-the midst of that, it is gone on with anew.
+Invariant: a partition waits here until the reading has gone on with it; if a broker goes away
+meanwhile, that is tried again.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ class Leaderless:
         self._next_look = 0.0
 
     async def begin(self, chosen: Collection[TopicPartition]) -> None:
-        """Goes on with those that are led; the others wait. One that is elected now, as of a topic
-        that was just made, gets a moment for that. Where nobody leads any it is gone on with all,
-        so that the client waits for them as long as it waits for anything.
+        """Go on with the partitions that have a leader; the others wait. A partition that is
+        electing one, as of a topic that was just made, gets two seconds for that. If none has a
+        leader, go on with all, so that the client waits for them as long as it waits for anything.
 
-        A broker that has just gone away leads until the cluster notices, some seconds later: who
-        waits for its answer looks again meanwhile."""
+        A broker that has just gone away stays the leader until the cluster notices, some seconds
+        later: while its answer is awaited, the metadata are looked at again."""
         from moldau.cli.shell import unless, within
         from moldau.client.consumer.offsets import LATEST
 
@@ -61,7 +60,7 @@ class Leaderless:
             self._leave(set(chosen) - set(led))
 
     async def _has_lost_some(self, led: list[TopicPartition]) -> bool:
-        """Whether nobody leads some of them any more, while others are led; no, if nobody says."""
+        """Whether some of them have lost their leader and others not; False if it is not known."""
         from moldau.cli.shell import within_or_later
 
         found = await within_or_later(_LOOK_S, self._led(led))
@@ -107,7 +106,7 @@ class Leaderless:
         self._told |= leaderless
 
     async def _led(self, chosen: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those of them that somebody leads."""
+        """Those of them that have a leader."""
         led = {
             (topic.name, each.index)
             for topic in await self._client.list_topics(internal=True)

@@ -1,6 +1,6 @@
-"""What happens to a reader by itself, for the user to know: records that are gone, and their like.
+"""Tell the user of a command what the client only logs: records that are gone, and the like.
 
-The client says it in warnings of its logger; who runs a command reads standard error.
+The client says it in warnings of its logger; the user of a command reads standard error.
 """
 
 from __future__ import annotations

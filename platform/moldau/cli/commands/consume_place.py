@@ -63,9 +63,9 @@ def parse_time_ms(text: str, or_else: str = "") -> int:
 async def cut_ends(
     client: Consumer, ends: dict[TopicPartition, int], notes: list[str]
 ) -> list[TopicPartition]:
-    """Lowers `ends` to where logs end now: one that was truncated, or whose topic was deleted and
-    made again, may never again be as long as it was. Takes out those that there are not any more,
-    and gives them. Who cannot be asked now is asked later."""
+    """Lower `ends` to where logs end now: a log that was truncated, or a topic that was deleted and
+    made again, may never again be as long as it was. Remove partitions that no longer exist, and
+    return them. Partitions without a leader are asked later."""
     from moldau.cli.shell import within_or_later
     from moldau.client.consumer.offsets import LATEST
 

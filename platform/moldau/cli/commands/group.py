@@ -147,8 +147,8 @@ async def _progress(client: Admin, arguments: Namespace) -> list[GroupProgress |
 
 
 async def _look(client: Admin, arguments: Namespace) -> list[GroupProgress]:
-    """For who watches the first group that cannot be described is the end, unless it is one of
-    all: groups come and go."""
+    """What `--watch` shows. A group that cannot be described ends it, unless all groups are
+    watched: groups come and go."""
     found = []
     for each in await _progress(client, arguments):
         if not isinstance(each, KafkaError):

@@ -350,8 +350,8 @@ def export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:
 
 
 def _line(row: Sequence[object]) -> str:
-    """Of CSV. The writer quotes a name for the signs that it ends lines with: a lone carriage
-    return too is the end of one for who reads it."""
+    """A line of CSV. The writer quotes a name that contains one of its line ends, so a carriage
+    return alone must be one of them: CSV readers take it for the end of a line."""
     import csv
     from io import StringIO
 

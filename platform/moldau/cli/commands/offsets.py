@@ -73,7 +73,7 @@ async def _led(client: Admin, chosen: list[TopicPartition]) -> list[TopicPartiti
 
 
 def _tell_leaderless(context: Context, partitions: list[TopicPartition]) -> int:
-    """Of these nobody knows the offsets now; what is known of the others is written."""
+    """Say that the offsets of these are not known now; those of the others are written."""
     for where in partitions:
         context.err.write(f"moldau: {where} has no leader: its offsets are not known now\n")
     return Exit.FAILED if partitions else Exit.DONE

@@ -136,7 +136,7 @@ def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) 
 
 class _Out(AbstractContextManager["_Out"]):
     """Where records go; tells what keeps them from being acknowledged. Ctrl-C gives up what is not
-    acknowledged yet: who presses it does not wait any longer."""
+    acknowledged yet, at once."""
 
     def __init__(self, arguments: Namespace, producer: Opened[Producer], trouble: Trouble) -> None:
         self.random = producer.runtime.random
@@ -177,7 +177,7 @@ class _Out(AbstractContextManager["_Out"]):
 
     @property
     def flushed(self) -> str:
-        """What one can say of records after a flush: with acks=0 nobody acknowledges them."""
+        """The word for records after a flush: with acks=0 they were sent, not acknowledged."""
         from moldau.client.settings.rows import acks
 
         return "sent" if self._producer.client.settings[acks] == "0" else "acknowledged"

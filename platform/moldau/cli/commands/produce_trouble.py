@@ -2,7 +2,7 @@
 the producer sends again.
 
 A refusal that may pass (a full disk, too few replicas, a broker that restarts) is tried again for
-`delivery.timeout.ms`, two minutes unless told otherwise: nobody shall wait so long without a word.
+`delivery.timeout.ms`, two minutes unless told otherwise: too long to say nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`moldau quorum`: the controllers that keep the metadata, and who of them votes (KIP-853)."""
+"""`moldau quorum`: the controllers that keep the metadata, and which of them vote (KIP-853)."""
 
 from __future__ import annotations
 

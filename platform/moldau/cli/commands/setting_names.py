@@ -1,4 +1,4 @@
-"""Names of settings that nobody knows: refused where they have no effect, mentioned where they may.
+"""Unknown names of settings: refused where they have no effect, mentioned where they may.
 
 A cluster is silent about them: it describes what it finds, unsets what is not set, and keeps for a
 broker whatever its plugins may read.
@@ -45,8 +45,8 @@ async def notes_on_unknown(client: Admin, resource: Resource, names: Iterable[st
 
 
 async def known_names(client: Admin, resource: Resource) -> set[str]:
-    """What the resource can be given. What all brokers share is described as far as it is set, so
-    one of them is asked; what is kept for a plugin is described too, and documented by nobody."""
+    """The names of settings that the resource can be given. The description of all brokers has only
+    what is set, so one broker is asked. Settings of plugins are described without documentation."""
     from moldau.client import ResourceType
 
     if resource.type is ResourceType.BROKER and not resource.name:

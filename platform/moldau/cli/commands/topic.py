@@ -182,7 +182,7 @@ def _create(arguments: Namespace, context: Context) -> int:
 
 @contextmanager
 def _telling_whose_settings(arguments: Namespace) -> Iterator[None]:
-    """Who gives a setting of the topic to the client by `--set` hears where it belongs."""
+    """If `--set` names a setting of the topic and not of the client, say where it belongs."""
     from moldau.config import BadSettings
 
     try:
