@@ -171,7 +171,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     *(
         OnPurpose(
             "An error has a message wherever its answer has a place for one, in our own words.",
-            "Kafka often leaves it out; who reads a log wants to know what was wrong, and where.",
+            "Kafka often leaves it out; a log should say what was wrong, and where.",
             _ANYWHERE,
             cases=tuple(f"{scenario}/*" for scenario in named),
             paths=("*.error_message",),
@@ -184,7 +184,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         OnPurpose(
             "Rows of an answer come in the order in which they were asked for or came to be, by "
             "name, or as our tables have them.",
-            "Kafka's is that of its hash maps, refused partitions last; nobody can rely on it.",
+            "Kafka's is that of its hash maps, refused partitions last; clients cannot rely on it.",
             _ANYWHERE,
             cases,
             paths=(path,),
@@ -245,8 +245,8 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         (_WORDED, None, WORDS),
     ),
     OnPurpose(
-        "A codec that nobody knows: INVALID_RECORD.",
-        "Kafka answers UNKNOWN_SERVER_ERROR, which does not say whose fault it is.",
+        "An unknown codec: INVALID_RECORD.",
+        "Kafka answers UNKNOWN_SERVER_ERROR, which does not say that the client is at fault.",
         _PRODUCE,
         cases=("produce/unknown codec",),
         paths=("*.error_code",),
@@ -286,7 +286,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     ),
     OnPurpose(
         "`record_errors` lists at most 100 records.",
-        "Kafka lists every bad record of a batch; a million of them help nobody.",
+        "Kafka lists every bad record of a batch; a million of them help no user.",
         _PRODUCE,
     ),
     OnPurpose(
@@ -297,7 +297,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     ),
     OnPurpose(
         "A batch of more than 1,048,576 records and headers: INVALID_RECORD.",
-        "A record takes 7 bytes of a batch, and far more of the memory of who reads it.",
+        "A record takes 7 bytes of a batch, and far more of a reader's memory.",
         _PRODUCE,
     ),
     OnPurpose(
@@ -592,7 +592,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "`moldau storage format --ignore-formatted` warns when it formats the metadata directory "
         "beside directories that were formatted before.",
         "Kafka does it without a word. Where no other controller has the metadata, the logs in the "
-        "other directories belong to nobody from then on.",
+        "other directories belong to no cluster from then on.",
         _ADMIN,
     ),
     OnPurpose(
@@ -603,7 +603,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     OnPurpose(
         "A member of a consumer group takes a new regular expression, which matches no topic: the "
         "group's epoch rises, and others get the partitions.",
-        "Kafka takes no topics for not looked up yet, so that nobody reads the partitions until "
+        "Kafka takes no topics for not looked up yet, so that no member reads the partitions until "
         "something else moves the group.",
         _GROUPS,
     ),
@@ -615,7 +615,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     ),
     OnPurpose(
         "A static member that comes back after its leader's SyncGroup and before its own gets its "
-        "share; nobody rebalances.",
+        "share; there is no rebalance.",
         "Kafka waits for the SyncGroup of the id that is gone, and rebalances when the rebalance "
         "timeout is over.",
         _GROUPS,
@@ -629,7 +629,8 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     OnPurpose(
         "A consumer group that has become a classic one rebalances, also when the broker is "
         "restarted meanwhile.",
-        "Kafka takes the group for settled then, and nobody reads what the member had that left.",
+        "Kafka takes the group for settled then, and the partitions of a member that left are not "
+        "read.",
         _GROUPS,
         cases=("group_downgrades/it was about to join again",),
         paths=("error_code",),
@@ -653,7 +654,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "A member of a consumer group that subscribes to nothing gets nothing; the others share "
         "all that they want.",
         "Where the group has wanted one and the same so far, Kafka takes the newcomer for another "
-        "that does: it is given partitions, or nobody is.",
+        "that does: it is given partitions, or no member is.",
         _GROUPS,
     ),
     *_rows(
@@ -746,7 +747,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     ),
     OnPurpose(
         "The listeners of `controller.listener.names` are not opened: tools of Kafka that are "
-        "given `--bootstrap-controller` reach nobody. Give them `--bootstrap-server`.",
+        "given `--bootstrap-controller` find no listener. Give them `--bootstrap-server`.",
         "The quorum has one voter, in the process of its only broker, which passes on what is for "
         "controllers. Kafka's controllers listen for the others and for such tools.",
         _NOT_YET,

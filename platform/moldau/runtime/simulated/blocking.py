@@ -2,7 +2,7 @@
 
 Invariants: work runs at one moment of virtual time, anywhere between the call and its completion;
 what the disk says it cost passes before completion; work submitted together starts and completes in
-any order; a call that was cancelled may still happen, later, as on a thread that nobody can stop.
+any order; a call that was cancelled may still happen, later, as a thread cannot be stopped.
 
 A crash falls anywhere into work that is under way: what had not run yet when its node dies is run
 then, up to a call to the disk that the seed chooses, and dies in the middle of that call. For this
@@ -82,7 +82,7 @@ class Work(SimulatedFuture[Any]):
     def add_done_callback(
         self, callback: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """Remembers who waits first; who comes later or beside it is called as usual."""
+        """Remember the first callback as the waiter; later ones are called as usual."""
         if self.waiter is None and not self.has_run:
             self.waiter = callback
             self.context = copy_context() if context is None else context
@@ -154,8 +154,8 @@ class BlockingWork:
     def last_moments(self, incarnation: Incarnation, *, is_killed: bool) -> None:
         """A life is about to end: what its threads still do.
 
-        Killed, one of them may die in the middle of its work, and with it everybody. A process that
-        ends by itself lets the work end that its threads have begun.
+        Killed, one of them may die in the middle of its work, and the process with it. A process
+        that ends by itself lets the work end that its threads have begun.
         """
         works = list(incarnation.works)
         incarnation.works.clear()
@@ -244,7 +244,7 @@ class BlockingWork:
 
 
 def work_is_over(work: Work, value: Any, error: BaseException | None) -> None:
-    """Who waits goes on with what the call gave. Runs in the context of that task or callback."""
+    """Give the waiter what the call gave. Runs in the context of the waiting task or callback."""
     try:
         if error is None:
             work.set_result(value)

@@ -102,7 +102,7 @@ class Dial:
             self._later(self._back.latency_ns(), self._take, answer)
 
     def _take(self, answer: SimulatedTransport | OSError) -> None:
-        """The answer has reached us; nobody may be waiting for it any more."""
+        """The answer has arrived; its caller may have gone meanwhile."""
         if isinstance(answer, OSError):
             self._fail(answer)
             return

@@ -2,7 +2,7 @@
 
 Three ways to end a life, all called after the incarnation was poisoned:
 - `kill`: the process died. The page cache survives; handles, mappings and locks do not.
-- `power_loss`: what nobody synced is kept, lost or torn, as the seed says (`disk_cache`,
+- `power_loss`: what was not synced is kept, lost or torn, as the seed says (`disk_cache`,
   `disk_names`, `disk_power`).
 - `lose`: another disk, empty.
 
@@ -67,7 +67,7 @@ class SimulatedDisk:
         self._dies_in = 0
         self._worker: Incarnation | None = None
         self.counted_bytes: int | None = None
-        """Room that the files take, as long as somebody counts."""
+        """Bytes that the files take, while they are counted."""
 
     def files(self, incarnation: Incarnation) -> Files:
         """The file system as one life of the node sees it; each call checks that it still lives."""
@@ -133,7 +133,7 @@ class SimulatedDisk:
         return latency_ns
 
     def tell_busy(self, on_busy: Callable[[int], object]) -> None:
-        """Who hears of the nanoseconds that the node itself spends in calls and not its threads."""
+        """Report to `on_busy` the nanoseconds that the node spends in calls outside of threads."""
         self._on_busy = on_busy
         self._latency_ns_max = self._inline_ns_max = BUSY_NS
 

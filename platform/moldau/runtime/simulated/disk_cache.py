@@ -165,7 +165,7 @@ class CachedFile:
         self.diverged.clear()
 
     def check_unshared(self) -> None:
-        """BufferError while anybody has a view of the bytes."""
+        """BufferError while there is a view of the bytes."""
         self.data.append(0)
         del self.data[-1:]
 

@@ -1,7 +1,7 @@
 """What a simulated disk does wrong, how often, and what its calls cost in virtual time.
 
-All rates are per call, 0 by default: a disk is healthy until somebody (the fault scheduler, a test)
-says otherwise. They may change at any time.
+All rates are per call, 0 by default: a disk is healthy until the fault scheduler or a test says
+otherwise. They may change at any time.
 """
 
 from __future__ import annotations

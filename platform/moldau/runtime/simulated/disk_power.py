@@ -1,4 +1,4 @@
-"""What a loss of power does to that which nobody synced. Every choice comes from the seed.
+"""What a loss of power does to bytes that were not synced. Every choice comes from the seed.
 
 One loss draws one mood, how much of the unsynced survives: nothing, everything, or some of it.
 Uniform coin flips alone would almost never lose all or keep all of twenty sectors, and those two

@@ -29,7 +29,7 @@ CONNECT_TIMEOUT_NS = 127 * SECOND_NS
 
 
 class Fabric:
-    """The network as the one who breaks it sees it; nodes are given by their names."""
+    """The network with the ways to break it; nodes are given by their names."""
 
     def __init__(
         self, loop: SimulatedLoop, random: Random, options: LinkOptions | None = None
@@ -166,7 +166,7 @@ class Fabric:
         return len(ends)
 
     def sever(self, a: str, b: str) -> int:
-        """Connections between two nodes are dead and nobody is told: half-open on both sides.
+        """Connections between two nodes die and neither end is told: half-open on both sides.
 
         As a router that forgot its table: new connections work, old ones time out when written to.
         """

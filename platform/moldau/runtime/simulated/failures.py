@@ -1,7 +1,7 @@
-"""Failures that no code awaited: who hears of them.
+"""Where failures go that no code awaited.
 
 Invariants: a dead node has no failures (its code only ran to be cleared away); a node's own handler
-hears of that node's failures alone; without one, whoever runs the simulation does.
+gets that node's failures alone; without one they end the simulation.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Failures:
         return CURRENT.get()
 
     def hand_over(self, context: dict[str, Any]) -> None:
-        """No handler wanted it: whoever runs the simulation is told."""
+        """No handler took it: it ends the simulation."""
         message = str(context.get("message", "unhandled failure"))
         task = context.get("task") or context.get("future")
         if isinstance(task, asyncio.Task):

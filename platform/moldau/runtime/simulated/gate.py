@@ -73,7 +73,7 @@ class Pace:
         self._arrange()
 
     def take(self) -> list[Turn]:
-        """All that is held; for the one who clears the node away."""
+        """Give up all that is held, when the node is cleared away."""
         held, self._held = list(self._held), deque()
         return held
 

@@ -2,12 +2,12 @@
 
 Invariants: a door is shut while the simulated loop runs, and only for the code of a node: the test
 around it, the driver and other threads pass. What the standard library itself needs (the time in a
-log record, the seed of a `Random`) still works, because doors that it uses look at who calls.
+log record, the seed of a `Random`) still works, because doors that it uses look at the caller.
 
 It is a tripwire for mistakes and not a wall. It sees calls through the module (`time.time()`) and
 classes; a name that was imported before (`from time import time`), `datetime.now()`, files opened
-by `pathlib` and whatever compiled code does pass unseen. `time.perf_counter()` is left open, for
-those who measure the simulation itself.
+by `pathlib` and whatever compiled code does pass unseen. `time.perf_counter()` is left open, to
+measure the simulation itself.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ USED_BY_NOBODY: tuple[_Row, ...] = (
     (socket, "getaddrinfo gethostbyname", _NETWORK),
     (signal, "alarm setitimer signal", _SIGNAL),
 )
-"""The same, but whoever calls on behalf of a node is refused."""
+"""The same, but refused to any caller that works for a node."""
 
 
 class _Door:

@@ -1,7 +1,7 @@
 """A machine on the simulated network: name, address, ports, and the sockets that are open.
 
 Invariant: a host outlives the processes on it. When a process dies its sockets are gone, but the
-machine still answers for it (refused, reset); when the machine is off (`is_up` is False) nobody
+machine still answers for it (refused, reset); when the machine is off (`is_up` is False) nothing
 answers at all.
 """
 
@@ -69,7 +69,7 @@ class Host:
         self._servers = {key: known for key, known in self._servers.items() if known is not server}
 
     def server_at(self, address: str, port: int) -> SimulatedServer | None:
-        """Who listens there."""
+        """The server that listens there."""
         return self._servers.get((address, port)) or self._servers.get((ANY_ADDRESS, port))
 
     def vanish(self, incarnation: Incarnation, *, silently: bool) -> None:

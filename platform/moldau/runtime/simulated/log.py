@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
 
 class NodeLogs(logging.Handler):
-    """Hands each record to the node that logged it; bugs of the world itself are nobody's."""
+    """Hand each record to the node that logged it; bugs of the world itself belong to no node."""
 
     def __init__(self, world: Simulation) -> None:
         super().__init__()

@@ -273,7 +273,7 @@ class SimulatedLoop(RefusingLoop):
 
     @staticmethod
     def forget_done(tasks: list[asyncio.Task[Any]]) -> None:
-        """Lets go of tasks that are done, which brings to light failures that nobody asked for."""
+        """Let go of tasks that are done, which brings failures to light that were not awaited."""
         tasks[:] = [task for task in tasks if not task.done()]
 
     def set_task_factory(self, factory: Any) -> None:
@@ -352,7 +352,7 @@ class SimulatedLoop(RefusingLoop):
         try:
             self._garbage.begin()
             with self._generators, deterministic_asyncio(self), quiet_graves(), GUARD:
-                # As nobody: what is let go of between two turns may have finalizers.
+                # As no node: what is let go of between two turns may have finalizers.
                 context_of_nobody().run(self._turn_over, until_ns)
         finally:
             self.life = None
@@ -565,11 +565,11 @@ class SimulatedLoop(RefusingLoop):
     # Failures and debug
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """A failure that nobody awaited: goes to the node's handler, else ends the run."""
+        """A failure that was not awaited: goes to the node's handler, else ends the run."""
         self._failures.report(context)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Hands the failure to whoever runs the simulation."""
+        """Hand the failure to the code that runs the simulation."""
         self._failures.hand_over(context)
 
     def set_exception_handler(self, handler: Any) -> None:

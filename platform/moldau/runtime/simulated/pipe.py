@@ -177,7 +177,7 @@ class Pipe:
                 self.source.fail(TimeoutError(ETIMEDOUT, "connection timed out"))
 
     def sever(self) -> None:
-        """From now on nothing arrives any more, and nobody is told.
+        """From now on nothing arrives any more, and neither end is told.
 
         What has arrived can still be read. What is under way is never acknowledged: in the end its
         sender gives up.
@@ -209,7 +209,7 @@ class Pipe:
         self._reschedule()
 
     def detach(self) -> None:
-        """The reading socket is gone; the kernel, or nobody, answers what still arrives."""
+        """The reading socket is gone; only the machine's kernel, if it is up, still answers."""
         self.target = None
         self._turn = Turn(self.deliver, (), world_context())
         self._reschedule()
@@ -236,7 +236,7 @@ class Pipe:
         return any(item is Signal.RESET and when_ns <= now_ns for when_ns, item in self._segments)
 
     def deliver(self) -> None:
-        """Hands over what has arrived. Runs as the reader, or as nobody if there is none."""
+        """Hand over what has arrived. Runs as the reader's node, or as no node without a reader."""
         segments, now_ns, target = self._segments, self._loop.now_ns, self.target
         if not segments:
             return

@@ -2,8 +2,8 @@
 
 Invariants: equal seeds and equal code give equal runs (`digest` proves it), because every random
 choice comes from a stream that is named and derived from the seed; a failure anywhere (an
-exception that nobody awaited, a broken invariant, a deadlock) ends the run with a report that names
-the seed; when the world is closed, no node and no task of it is left. Close it (`with` does): until
+unhandled exception, a broken invariant, a deadlock) ends the run with a report that names the seed;
+when the world is closed, no node and no task of it is left. Close it (`with` does): until
 then the garbage collector of the process runs at the simulation's moments only.
 
 Driving: `run(driver)` runs a coroutine of the world; `run_for` and `run_until` let time pass from

@@ -2,7 +2,7 @@
 
 `asyncio.wait`, `TaskGroup` and `as_completed` iterate over sets of tasks. A plain task hashes by
 its address, so that order changes from run to run; here the hash is a counter of the loop. The
-classes extend the C implementations, and a number is only given when somebody asks for the hash.
+classes extend the C implementations, and a number is only given when the hash is asked for.
 
 Invariant: a task is referred to by its incarnation until it is done, so the garbage collector never
 decides whether waiting code goes on.

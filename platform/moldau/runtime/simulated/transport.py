@@ -2,7 +2,7 @@
 
 Invariants: `connection_made` comes first and once, `connection_lost` last and once, nothing between
 `connection_lost` and for ever after; `pause_writing` and `resume_writing` alternate; writes to a
-transport that is closing are dropped; a transport of a dead incarnation calls nobody, and writing
+transport that is closing are dropped; a transport of a dead incarnation calls nothing, and writing
 to it raises NodeKilled.
 
 As with the real ones, `close` flushes what is buffered and `abort` drops it, and both end in the

@@ -1,7 +1,7 @@
 """A callback that waits for its turn on the simulated loop.
 
 asyncio's own handles spend half of their time on debug information; these carry only what the loop
-needs, and are still `asyncio.TimerHandle`s to whoever holds one.
+needs, and are still `asyncio.TimerHandle`s for their callers.
 """
 
 from __future__ import annotations
