@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.broker.log.mapped_index import MAPPED_FROM
 from moldau.broker.log.offset_index import OffsetIndex, OffsetPosition
 from moldau.broker.log.time_index import TimeIndex, TimestampOffset
 from moldau.errors import CorruptLog
@@ -132,3 +133,37 @@ def test_a_reset_index_is_empty() -> None:
         assert disk.contents(index.path) == b""
         index.append(BASE + 1, BASE + 1)
         assert index.count == 1
+
+
+def test_the_first_entries_are_written_without_a_mapping() -> None:
+    """Many partitions of new topics get few entries: a mapping of each is the larger cost."""
+    disk, files = new_disk()
+    index = TimeIndex(files, PATH, BASE, 12 * 64)
+    expected = b""
+    for number in range(1, 2 * MAPPED_FROM):
+        index.append(number, BASE + number)
+        expected += struct.pack(">qi", number, number)
+        assert (index._map is not None) == (number > MAPPED_FROM)
+        assert disk.contents(PATH) == expected + bytes(12 * 64 - len(expected))
+    assert index.look_up(3) == (3, BASE + 3)
+
+
+def test_an_entry_after_a_read_is_added_to_a_short_index() -> None:
+    _, files = new_disk()
+    index = OffsetIndex(files, PATH, BASE, 8 * 64)
+    for number in range(1, 5):
+        index.append(BASE + number, number)
+        assert index.look_up(BASE + 1) == (BASE + 1, 1), "a read maps the file"
+    assert [each.position for each in index.entries()] == [1, 2, 3, 4]
+
+
+def test_a_full_disk_refuses_the_first_entry() -> None:
+    disk, files = new_disk()
+    index = OffsetIndex(files, PATH, BASE, 8 * 64)
+    disk.faults.capacity_bytes = 0
+    with pytest.raises(OSError, match="space"):
+        index.append(BASE + 1, 1)
+    assert index.count == 0
+    disk.faults.capacity_bytes = None
+    index.append(BASE + 2, 2)
+    assert index.entries() == [(BASE + 2, 2)]

@@ -5,12 +5,15 @@ index is only used to find a place to start reading, because every index can be 
 log.
 
 The file is created with the first entry, at its full size (sparse). `trim` cuts it to its entries
-when the segment is rolled or closed. So a partition that is never written to has no mapping, and
-growing needs no call. Binary search runs on the mapping. The newest entry is kept in memory, since
-readers at the end of the log need that one.
+when the segment is rolled or closed. Binary search runs on a mapping. The newest entry is kept in
+memory, since readers at the end of the log need that one.
 
-Disk space is reserved a little ahead of the entries. When the disk is full, a store into a mapped
-page without disk space raises no error that could be caught: SIGBUS ends the process.
+The first entries are written to the file without a mapping: a mapping, its first page fault and
+reserved space cost more than a few writes, and most indexes of new topics get only a few entries.
+From `MAPPED_FROM` entries on the index is mapped, and an entry needs no call.
+
+With a mapping, disk space is reserved a little ahead of the entries. When the disk is full, a store
+into a mapped page without disk space raises no error that could be caught: SIGBUS ends the process.
 """
 
 from __future__ import annotations
@@ -20,8 +23,10 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Final, NoReturn
 
 from moldau.errors import CorruptLog
-from moldau.runtime.files import Files, MappedFile
+from moldau.runtime.files import File, Files, MappedFile
 
+MAPPED_FROM: Final = 8
+"""How many entries are written without a mapping."""
 _RESERVE_BYTES: Final = 4096
 _RESERVE_BYTES_MAX: Final = 1 << 16
 
@@ -121,9 +126,19 @@ class MappedIndex(ABC):
         size = len(entry)
         position = self.count * size
         if position + size > self._reserved_bytes:
+            if self._map is None and self.count < MAPPED_FROM:
+                self._write(position, entry)
+                return
             self._make_room(position + size)
         assert self._map is not None
         self._map.write(position, entry)
+        self.count += 1
+
+    def _write(self, position: int, entry: bytes) -> None:
+        """Store an entry without a mapping. A full disk raises ENOSPC."""
+        with self._files.open(self.path, "write") as file:
+            self._extend(file)
+            file.write_at(position, entry)
         self.count += 1
 
     def _make_room(self, end: int) -> None:
@@ -135,11 +150,16 @@ class MappedIndex(ABC):
     def _grow(self) -> None:
         """Map the whole capacity for writing."""
         self.close()
-        size = max(self._capacity, self.count + 1) * self.entry.size
         with self._files.open(self.path, "write") as file:
+            self._map = file.map(self._extend(file), writable=True)
+
+    def _extend(self, file: File) -> int:
+        """Give the file its full size, with zeros behind the entries. Return that size."""
+        size = max(self._capacity, self.count + 1) * self.entry.size
+        if file.size != size:
             file.truncate(self.size_bytes)
             file.truncate(size)
-            self._map = file.map(size, writable=True)
+        return size
 
     def _reserve(self, end: int) -> None:
         """Reserve disk space up to `end` and some more. Raise ENOSPC if there is none.
