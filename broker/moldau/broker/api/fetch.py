@@ -13,12 +13,13 @@ Invariants:
 * A consumer that may be served by a follower (KIP-392, version 11) never reads beyond the high
   watermark that the follower knows.
 
-While a fetch waits, a partition is read again only after its bound has moved.
+While a fetch waits, a partition is read again only after its bound has moved. A fetch in the
+session of a follower looks only at partitions that may have news (`follower_view`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
@@ -52,6 +53,7 @@ from moldau.records import HEADER_BYTES
 
 if TYPE_CHECKING:
     from moldau.broker.api.fetch_session_cache import FetchContext
+    from moldau.broker.api.follower_view import FollowerView, Watch
     from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
 
@@ -91,8 +93,10 @@ def serve(node: Node, request: ApiRequest) -> None:
         request.answer(_session_refusal(error))
         return
     fetch = Fetch(request, reader, context)
+    if reader.is_follower:
+        fetch.view_session(now_ms)
     if not fetch.answer_at_once(message.max_wait_ms):
-        fetch.wait(node.replicas.purgatory, fetch.partitions, message.max_wait_ms)
+        fetch.wait(node.replicas.purgatory, fetch.keys, message.max_wait_ms)
     if reader.is_follower:
         fetch.note_follower(now_ms)
 
@@ -236,6 +240,14 @@ class _Watched:
         self.high_watermark = partition.high_watermark
         self.log_start_offset = partition.log_start_offset
 
+    @classmethod
+    def settled(cls, wanted: Wanted, partition: Partition) -> _Watched:
+        """A partition that had no news until now."""
+        found = cls(wanted, partition, wanted.asked.fetch_offset, 0)
+        found.high_watermark = wanted.high_watermark
+        found.log_start_offset = wanted.log_start_offset
+        return found
+
     def has_marks_for_follower(self, is_rack_aware: bool) -> bool:
         """Whether a follower shall hear of the partition though it has no records for it: of a
         later log start, for which DeleteRecords waits, and of the high watermark where consumers
@@ -249,21 +261,39 @@ class _Watched:
 class Fetch(DelayedAnswer):
     """One fetch, until it is answered."""
 
-    __slots__ = ("_context", "_is_urgent", "_items", "_reader", "_size", "_watched")
+    __slots__ = (
+        *("_context", "_held", "_is_urgent", "_items", "_reader", "_size", "_view"),
+        *("_waiting", "_watched"),
+    )
 
     def __init__(self, request: ApiRequest, reader: _Reader, context: FetchContext) -> None:
         super().__init__(request)
         self._reader = reader
         self._context = context
-        # A copy: a later request of the session may change its partitions while this one waits.
-        self._items = list(context.wanted.items())
+        self._view: FollowerView | None = None
+        self._items: list[tuple[Key, Wanted]] | None = None
         self._is_urgent = False
         self._size = 0
         self._watched: list[_Watched] = []
+        self._held: list[_Watched] = []
+        """With a view: partitions that the replication quota held up at the last look."""
+        self._waiting: dict[Watch, _Watched] | None = None
+        """With a view, while it waits: the partitions that are not settled, and those that have
+        changed since."""
+
+    def view_session(self, now_ms: int) -> None:
+        """Look only at those partitions of a follower's session that may have news."""
+        node, reader = self._reader.node, self._reader
+        view = self._context.view(reader.replica_id, reader.replica_epoch, node.replicas.purgatory)
+        if view is not None:
+            view.begin(now_ms)
+            self._view = view
 
     @property
-    def partitions(self) -> list[Partition]:
-        """The partitions to watch for changes."""
+    def keys(self) -> Sequence[Hashable]:
+        """What to watch for changes."""
+        if self._view is not None:
+            return (self._view,)
         return [each.partition for each in self._watched]
 
     def note_follower(self, now_ms: int) -> None:
@@ -279,6 +309,17 @@ class Fetch(DelayedAnswer):
             partition.on_follower_start(replica_id, wanted.asked.log_start_offset)
             if partition.on_fetch(replica_id, offset, now_ms, reader.replica_epoch):
                 reader.node.on_follower_caught_up(partition, replica_id)
+        if self._view is not None:
+            self._settle(self._view, now_ms)
+
+    def _settle(self, view: FollowerView, now_ms: int) -> None:
+        """Settle the partitions without news."""
+        view.clock.fetched_ms = now_ms
+        self._waiting = waiting = {}
+        for watched in self._watched:
+            watch = watched.wanted.watch
+            if not watch.settle():
+                waiting[watch] = watched
 
     def answer_at_once(self, max_wait_ms: int) -> bool:
         """Answer now if there is enough to read or the request must not wait.
@@ -288,19 +329,27 @@ class Fetch(DelayedAnswer):
             self._size >= self._reader.min_bytes
             or max_wait_ms <= 0
             or self._is_urgent
-            or not self._watched
+            or not (self._watched or (self._view is not None and self._view.has_settled))
         ):
             self._answer(rows)
             return True
         return False
 
     def try_complete(self) -> bool:
+        if self._context.is_superseded:
+            self._answer([])
+            return True
         if not self._has_enough():
             return False
         self._answer(self._read())
         return True
 
     def on_timeout(self) -> None:
+        if self._view is not None:
+            if self._context.is_superseded:
+                self._answer([])
+                return
+            self._view.is_walk_due = True
         self._answer(self._read())
 
     # Reading.
@@ -312,18 +361,26 @@ class Fetch(DelayedAnswer):
         is_first = True
         self._size = 0
         self._is_urgent = False
-        before = {id(each.wanted) for each in self._watched}
+        view = self._view
+        before = {id(each.wanted) for each in self._watched} if view is None else None
         watched: list[_Watched] = []
         self._watched = watched
         rows: list[Row] = []
-        for key, wanted in self._items:
+        for key, wanted in self._due():
             try:
                 partition = reader.find(wanted)
                 data, size, bound = self._read_one(partition, wanted, left, is_first)
             except KafkaError as error:
-                data = self._refused(wanted, error, was_there=id(wanted) in before)
+                if before is not None:
+                    was_there = id(wanted) in before
+                else:
+                    was_there = self._waiting is not None and wanted.watch.partition is not None
+                    wanted.watch.release()
+                data = self._refused(wanted, error, was_there=was_there)
                 rows.append((key, wanted, data))
                 continue
+            if view is not None:
+                wanted.watch.bind(partition)
             if size:
                 is_first = False
                 left = left - size if left > size else 0
@@ -331,6 +388,15 @@ class Fetch(DelayedAnswer):
             watched.append(_Watched(wanted, partition, bound, size))
             rows.append((key, wanted, data))
         return rows
+
+    def _due(self) -> list[tuple[Key, Wanted]]:
+        """The partitions to read, in their order."""
+        if self._view is not None:
+            return self._view.due()
+        if self._items is None:
+            # A copy: a later request of the session may change its partitions while this one waits.
+            self._items = list(self._context.wanted.items())
+        return self._items
 
     def _read_one(
         self, partition: Partition, wanted: Wanted, left: int, is_first: bool
@@ -414,9 +480,13 @@ class Fetch(DelayedAnswer):
 
     def _has_enough(self) -> bool:
         """Whether the wait is over. A partition is read only if its bound has moved."""
-        reader = self._reader
-        total = 0
-        for watched in self._watched:
+        reader, view = self._reader, self._view
+        looked = self._watched
+        if view is not None:
+            if view.is_closed:
+                return True
+            looked = self._changed(view)
+        for watched in looked:
             partition = watched.partition
             wanted = watched.wanted
             try:
@@ -427,6 +497,10 @@ class Fetch(DelayedAnswer):
                     if watched.has_marks_for_follower(reader.is_rack_aware):
                         return True
                     if reader.is_held_up(partition):
+                        self._size -= watched.size
+                        watched.size, watched.bound = 0, NO_OFFSET
+                        if view is not None:
+                            self._held.append(watched)
                         continue
                 if bound != watched.bound:
                     offset = wanted.asked.fetch_offset
@@ -437,11 +511,29 @@ class Fetch(DelayedAnswer):
                     if found.size_bytes and not _is_newest(partition, found):
                         return True
                     watched.bound = bound
-                    watched.size = min(found.size_bytes, max_bytes)
+                    size = min(found.size_bytes, max_bytes)
+                    self._size += size - watched.size
+                    watched.size = size
             except KafkaError:
                 return True
-            total += watched.size
-        return total >= reader.min_bytes
+        return self._size >= reader.min_bytes
+
+    def _changed(self, view: FollowerView) -> list[_Watched]:
+        """The partitions that may count otherwise than at the last look."""
+        waiting = self._waiting
+        assert waiting is not None
+        held, self._held = self._held, []
+        looked = list(held)
+        for watch in view.take_changed():
+            watched = waiting.get(watch)
+            if watched is None:
+                partition = watch.partition
+                if partition is None:
+                    continue  # another session reads it now
+                watched = waiting[watch] = _Watched.settled(watch.wanted, partition)
+            if watched not in held:
+                looked.append(watched)
+        return looked
 
     # Answering.
 

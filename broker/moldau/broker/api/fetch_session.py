@@ -22,7 +22,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.protocol.messages.fetch import (
     FetchPartition,
@@ -30,6 +30,9 @@ from moldau.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
+
+if TYPE_CHECKING:
+    from moldau.broker.api.follower_view import FollowerView, Watch
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -53,7 +56,14 @@ class Wanted:
         "log_start_offset",
         "topic",
         "topic_id",
+        "turn",
+        "watch",
     )
+
+    turn: int
+    """The place in the order of a session."""
+    watch: Watch
+    """In a follower's session, after its first fetch."""
 
     def __init__(self, topic: str, topic_id: bytes, asked: FetchPartition) -> None:
         self.topic = topic
@@ -90,6 +100,7 @@ class FetchSession:
     """The partitions of one reader, in the order of reading."""
 
     __slots__ = (
+        "_turns",
         "created_ms",
         "epoch",
         "evictable_as",
@@ -98,6 +109,7 @@ class FetchSession:
         "session_id",
         "used_ms",
         "uses_topic_ids",
+        "view",
     )
 
     def __init__(self, session_id: int, partitions: dict[Key, Wanted], now_ms: int) -> None:
@@ -111,6 +123,11 @@ class FetchSession:
         """The epoch of the next request."""
         self.evictable_as: EvictionKey | None = None
         """The entry in the cache's order, if the session may be evicted."""
+        self.view: FollowerView | None = None
+        """Which partitions may have news, in a follower's session."""
+        self._turns = 0
+        for wanted in partitions.values():
+            self._go_last(wanted)
 
     @property
     def eviction_key(self) -> EvictionKey:
@@ -119,15 +136,30 @@ class FetchSession:
 
     def update(self, asked: dict[Key, Wanted], forgotten: Iterable[Key]) -> None:
         """Apply the changes of the next request."""
-        partitions = self.partitions
+        partitions, view = self.partitions, self.view
         for key, wanted in asked.items():
             known = partitions.get(key)
             if known is None:
                 partitions[key] = wanted
+                self._go_last(wanted)
+                if view is not None:
+                    view.add(key, wanted)
             else:
                 known.asked = wanted.asked
+                if view is not None:
+                    view.touch(key)
         for key in forgotten:
-            partitions.pop(key, None)
+            if partitions.pop(key, None) is not None and view is not None:
+                view.remove(key)
+
+    def _go_last(self, wanted: Wanted) -> None:
+        self._turns += 1
+        wanted.turn = self._turns
+
+    def end(self) -> None:
+        """The session is not used any more."""
+        if self.view is not None:
+            self.view.close()
 
     def select(self, rows: Iterable[tuple[Key, Wanted, PartitionData]]) -> Iterator[PartitionRow]:
         """The rows that the response must have.
@@ -138,6 +170,7 @@ class FetchSession:
                 if data.records and partitions.get(key) is wanted:
                     del partitions[key]
                     partitions[key] = wanted
+                    self._go_last(wanted)
                 yield wanted, data
 
 

@@ -31,11 +31,14 @@ from moldau.broker.api.fetch_session import (
     next_epoch,
     wanted_by,
 )
+from moldau.broker.api.follower_view import FollowerView
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchRequest, PartitionData
 
 if TYPE_CHECKING:
     from random import Random
+
+    from moldau.broker.replication.purgatory import Purgatory
 
 EVICTION_MS: Final = 120_000
 _ID_MAX: Final = 2**31 - 1
@@ -59,6 +62,26 @@ class FetchContext:
         self._epoch = FINAL_EPOCH if session is None else session.epoch
         self._uses_topic_ids = False
         self._is_privileged = False
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether the session has continued with a later request."""
+        return self._session is not None and self._session.epoch != self._epoch
+
+    def view(
+        self, replica_id: int, replica_epoch: int, purgatory: Purgatory
+    ) -> FollowerView | None:
+        """A follower's view of its session; None for a fetch that does not continue one."""
+        session = self._session
+        if session is None:
+            return None
+        view = session.view
+        if view is None or view.replica_id != replica_id or view.replica_epoch != replica_epoch:
+            if view is not None:
+                view.close()
+            view = FollowerView(session.partitions, replica_id, replica_epoch, purgatory)
+            session.view = view
+        return view
 
     def conclude(
         self, rows: list[tuple[Key, Wanted, PartitionData]], now_ms: int
@@ -196,6 +219,7 @@ class FetchSessions:
         session = self.sessions.pop(session_id, None)
         if session is not None:
             self._forget_place(session)
+            session.end()
 
     def _forget_place(self, session: FetchSession) -> None:
         key = session.evictable_as

@@ -28,6 +28,16 @@ UNKNOWN_END = -1
 UNKNOWN_EPOCH: Final = -1
 
 
+class FetchClock:
+    """When a follower fetched last in a session that has settled partitions: those of which it has
+    all. Its fetches do not tell of each of them."""
+
+    __slots__ = ("fetched_ms",)
+
+    def __init__(self) -> None:
+        self.fetched_ms = 0
+
+
 @dataclass(slots=True)
 class Follower:
     """What fetches have told of another replica."""
@@ -40,6 +50,21 @@ class Follower:
     leader_end_offset: int = 0
     """The leader's end at that fetch."""
     log_start_offset: int = UNKNOWN_END
+    clock: FetchClock | None = None
+    """While it is settled: each fetch of the session is one from the end of the log."""
+
+    @property
+    def last_caught_up_ms(self) -> int:
+        """When it last had all, also while it is settled."""
+        clock = self.clock
+        return self.caught_up_ms if clock is None else max(self.caught_up_ms, clock.fetched_ms)
+
+    def unsettle(self) -> None:
+        """Its fetches tell of the partition again."""
+        clock, self.clock = self.clock, None
+        if clock is not None and clock.fetched_ms > self.fetched_ms:
+            self.fetched_ms = clock.fetched_ms
+            self.caught_up_ms = max(self.caught_up_ms, clock.fetched_ms)
 
 
 class Leader:
@@ -123,6 +148,8 @@ class Leader:
         """A follower fetches from `offset`: it holds everything below. Whether the high watermark
         moved."""
         follower = self._follower(replica_id)
+        if follower.clock is not None:
+            follower.unsettle()
         if offset >= log_end_offset:
             follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
         elif offset >= follower.leader_end_offset:
@@ -130,6 +157,21 @@ class Leader:
         follower.fetched_ms, follower.leader_end_offset = now_ms, log_end_offset
         follower.broker_epoch = broker_epoch
         return self.on_end(replica_id, offset)
+
+    def settle(self, replica_id: int, clock: FetchClock) -> bool:
+        """The follower has all, as its last fetch told. Until `unsettle` the clock tells when it
+        fetches. False if it is not in sync: then each fetch may let it join."""
+        known = self._followers.get(replica_id)
+        if known is None or replica_id not in self.isr:
+            return False
+        known.clock = clock
+        return True
+
+    def unsettle(self, replica_id: int, clock: FetchClock) -> None:
+        """Its fetches in that session tell of the partition again."""
+        known = self._followers.get(replica_id)
+        if known is not None and known.clock is clock:
+            known.unsettle()
 
     def on_log_start(self, replica_id: int, log_start_offset: int) -> bool:
         """A follower's log begins there; whether that is news."""
@@ -148,7 +190,7 @@ class Leader:
         """The followers in sync whose logs hold `offset` or end there: how far each is, and when it
         last had all that the leader had."""
         return {
-            replica_id: (known.end_offset, known.caught_up_ms)
+            replica_id: (known.end_offset, known.last_caught_up_ms)
             for replica_id, known in self._followers.items()
             if replica_id in self.isr and known.log_start_offset <= offset <= known.end_offset
         }
@@ -188,9 +230,8 @@ class Leader:
         self.replica_count = replica_count
         self.proposed = None
         self._confirm(frozenset(isr))
-        if not is_same:
-            self._advance()
-        return not is_same
+        has_moved = self._advance()  # a replica that was proposed may have held it back
+        return has_moved or not is_same
 
     @property
     def partition_epoch(self) -> int:
@@ -225,7 +266,8 @@ class Leader:
         late = []
         for replica_id in self.isr - {self.replica_id}:
             known = self._follower(replica_id)
-            if known.end_offset != log_end_offset and now_ms - known.caught_up_ms > lag_ms_max:
+            caught_up_ms = known.last_caught_up_ms
+            if known.end_offset != log_end_offset and now_ms - caught_up_ms > lag_ms_max:
                 late.append(replica_id)
         return frozenset(late)
 

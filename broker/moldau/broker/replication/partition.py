@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
@@ -54,6 +54,16 @@ class Leadership:
     """Of this state; -1: not told, and newer than all before."""
 
 
+class Watcher(Protocol):
+    """A follower's session that is told of changes between its fetches."""
+
+    def on_change(self) -> None:
+        """Something changed that a fetch may have to tell. Must not call the partition."""
+
+    def on_displaced(self) -> None:
+        """Another session of the same follower watches the partition now."""
+
+
 class Partition:
     """Made by `Replicas` only; `log` is for reading what needs no rule (ListOffsets, producers)."""
 
@@ -64,6 +74,7 @@ class Partition:
         "_leader",
         "_purgatory",
         "_refusal",
+        "_watchers",
         "index",
         "is_fetch_throttled",
         "is_in_sync",
@@ -96,6 +107,7 @@ class Partition:
         self._leader: Leader | None = None
         self._is_held = False
         self._acks_min = 1
+        self._watchers: dict[int, Watcher] = {}
         self.leader_id = NOBODY
         self.is_in_sync = False
         """While it follows: the metadata say that it is in the ISR."""
@@ -182,6 +194,8 @@ class Partition:
         """The log is longer."""
         log = self.log
         end = log.log_end_offset
+        if self._watchers:
+            self._tell_watchers()
         if end - log.flushed_end_offset >= log.flush_messages:
             self._commit.submit(log, self._on_durable)
         elif leader.on_own_end(end):
@@ -215,6 +229,30 @@ class Partition:
         self._check_readable()
         return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
 
+    # Sessions of followers.
+
+    def watch(self, replica_id: int, watcher: Watcher) -> None:
+        """Tell `watcher` of changes: one session of each follower at a time."""
+        before = self._watchers.get(replica_id)
+        self._watchers[replica_id] = watcher
+        if before is not None and before is not watcher:
+            before.on_displaced()
+
+    def unwatch(self, replica_id: int, watcher: Watcher) -> None:
+        """Tell it no more."""
+        if self._watchers.get(replica_id) is watcher:
+            del self._watchers[replica_id]
+
+    def _tell_watchers(self) -> None:
+        for watcher in self._watchers.values():
+            watcher.on_change()
+
+    def _moved(self) -> None:
+        """Try the requests that wait for the partition."""
+        self._purgatory.moved(self)
+        if self._watchers:
+            self._tell_watchers()
+
     # Followers and the ISR.
 
     @property
@@ -234,7 +272,7 @@ class Partition:
     def on_follower_start(self, replica_id: int, log_start_offset: int) -> None:
         """The log of another replica begins there, as its fetch tells."""
         if self.leadership.on_log_start(replica_id, log_start_offset):
-            self._purgatory.moved(self)
+            self._moved()
 
     def low_watermark(self, replica_ids: Collection[int]) -> int:
         """The smallest log start of this replica and of those; -1 while one has not told."""
@@ -251,7 +289,7 @@ class Partition:
         if log_start_offset > log.log_start_offset:
             is_news |= log.increment_log_start_offset(min(log_start_offset, log.high_watermark))
         if is_news:
-            self._purgatory.moved(self)
+            self._moved()
 
     def on_isr(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
         """The controller's answer to a proposal."""
@@ -268,7 +306,7 @@ class Partition:
 
     def _take_over_mark(self, leader: Leader) -> None:
         self.log.update_high_watermark(leader.high_watermark)
-        self._purgatory.moved(self)
+        self._moved()
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         """OffsetForLeaderEpoch: the largest epoch up to that one, and where it ends. The epoch in
@@ -303,7 +341,7 @@ class Partition:
         if offset < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, **self._facts(), offset=offset)
         if log.increment_log_start_offset(offset):
-            self._purgatory.moved(self)
+            self._moved()
         return log.log_start_offset
 
     # What `Replicas` tells.
@@ -316,6 +354,8 @@ class Partition:
         if known is not None and self.leader_epoch == leadership.leader_epoch:
             if known.on_isr(leadership.isr, replica_count, leadership.partition_epoch):
                 self._trust_log(known)
+            else:
+                self._tell_watchers()  # the replicas may be others
             return
         self.leader_epoch, self.leader_id = leadership.leader_epoch, node_id
         self._leader = leader = Leader(node_id, leadership.isr, replica_count, log.high_watermark)
@@ -367,7 +407,7 @@ class Partition:
         self._refusal = reason
         if leader_epoch is not None:
             self.leader_epoch = leader_epoch
-        self._purgatory.moved(self)
+        self._moved()
 
     # Inside.
 
@@ -389,7 +429,7 @@ class Partition:
         log = self.log
         if leader.on_own_end(log.flushed_end_offset):
             log.update_high_watermark(leader.high_watermark)
-        self._purgatory.moved(self)
+        self._moved()
 
     def _facts(self) -> dict[str, object]:
         return {"topic": self.topic, "partition": self.index}

@@ -1,0 +1,205 @@
+"""A follower's fetch session between its fetches: which partitions may have news for it. Pure.
+
+A fetch of a session with 300 partitions must not cost 300 looks, when one of them was written to.
+So each partition of the session is settled or not. A settled one has nothing that the next response
+could tell, and no fetch looks at it.
+
+A partition is settled if all of this holds:
+* it could be read, this node leads it in the epoch that the follower believes in, and the follower
+  is in its ISR;
+* the follower fetches from the end of the log, and its log does not diverge;
+* the last responses have told its high watermark and its log start.
+
+Invariant: what could end one of these unsettles the partition in the same call. These are:
+* an append, a move of the high watermark or of the log start, a new epoch or leader, another ISR,
+  other replicas, a failed directory, a deleted topic: `Partition` calls `on_change` after each of
+  them;
+* another offset, epoch or log start that the follower asks with: `touch`;
+* another session of the same follower that reads the partition: `on_displaced`;
+* another broker epoch of the follower: the session gets a new view.
+
+A change that is missed stalls a replica. One is known: retention moves the log start of a
+`PartitionLog` and tells no one. So all partitions are looked at again after a fetch without news,
+and in a busy session every `WALK_MS`.
+
+While a partition is settled, each fetch of the session counts as a fetch from the end of its log:
+the leader reads the time from the view's `FetchClock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.replication.leader import FetchClock
+
+if TYPE_CHECKING:
+    from moldau.broker.api.fetch_session import Key, Wanted
+    from moldau.broker.replication.partition import Partition
+    from moldau.broker.replication.purgatory import Purgatory
+
+WALK_MS: Final = 1000
+
+
+class Watch:
+    """One partition of the session."""
+
+    __slots__ = ("is_settled", "key", "partition", "view", "wanted")
+
+    def __init__(self, view: FollowerView, key: Key, wanted: Wanted) -> None:
+        self.view = view
+        self.key = key
+        self.wanted = wanted
+        self.partition: Partition | None = None
+        """What was read last, and tells its changes; None if it could not be read."""
+        self.is_settled = False
+
+    def on_change(self) -> None:
+        """The partition has changed."""
+        view = self.view
+        if self.is_settled:
+            self.unsettle()
+        view.changed[self] = None
+        view.purgatory.moved(view)
+
+    def on_displaced(self) -> None:
+        """The partition tells its changes to another session of the follower."""
+        self.unsettle()
+        self.partition = None
+
+    def bind(self, partition: Partition) -> None:
+        """The partition can be read: be told its changes."""
+        if self.partition is not partition and not self.view.is_closed:
+            self.release()
+            self.partition = partition
+            partition.watch(self.view.replica_id, self)
+
+    def release(self) -> None:
+        """The partition cannot be read, or is not wanted any more."""
+        self.unsettle()
+        partition, self.partition = self.partition, None
+        if partition is not None:
+            partition.unwatch(self.view.replica_id, self)
+
+    def settle(self) -> bool:
+        """Settle the partition if it has no news. Call it after the leader knows of the fetch."""
+        wanted, partition = self.wanted, self.partition
+        if (
+            partition is None
+            or not partition.is_leader
+            or wanted.is_diverging
+            or wanted.asked.fetch_offset != partition.log_end_offset
+            or wanted.high_watermark != partition.high_watermark
+            or wanted.log_start_offset != partition.log_start_offset
+            or not partition.leadership.settle(self.view.replica_id, self.view.clock)
+        ):
+            return False
+        self.is_settled = True
+        del self.view.active[self]
+        return True
+
+    def unsettle(self) -> None:
+        """Look at the partition in the next fetch."""
+        if self.is_settled:
+            self.is_settled = False
+            view, partition = self.view, self.partition
+            view.active[self] = None
+            if partition is not None and partition.is_leader:
+                partition.leadership.unsettle(view.replica_id, view.clock)
+
+
+class FollowerView:
+    """The partitions of one session. It is also the key under which the session's fetch waits."""
+
+    __slots__ = (
+        "active",
+        "changed",
+        "clock",
+        "is_closed",
+        "is_walk_due",
+        "purgatory",
+        "replica_epoch",
+        "replica_id",
+        "walked_ms",
+        "watches",
+    )
+
+    def __init__(
+        self,
+        partitions: Mapping[Key, Wanted],
+        replica_id: int,
+        replica_epoch: int,
+        purgatory: Purgatory,
+    ) -> None:
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
+        self.purgatory = purgatory
+        self.clock = FetchClock()
+        self.active: dict[Watch, None] = {}
+        """The partitions that are not settled."""
+        self.changed: dict[Watch, None] = {}
+        """The partitions that have changed since the waiting fetch looked last."""
+        self.watches: dict[Key, Watch] = {}
+        self.is_closed = False
+        self.is_walk_due = False
+        self.walked_ms = 0
+        for key, wanted in partitions.items():
+            self.add(key, wanted)
+
+    # What the follower asks.
+
+    def add(self, key: Key, wanted: Wanted) -> None:
+        """The session has another partition."""
+        watch = wanted.watch = self.watches[key] = Watch(self, key, wanted)
+        self.active[watch] = None
+
+    def touch(self, key: Key) -> None:
+        """The follower asks for the partition in another way."""
+        self.watches[key].unsettle()
+
+    def remove(self, key: Key) -> None:
+        """The session does not have the partition any more."""
+        watch = self.watches.pop(key)
+        watch.release()
+        self.active.pop(watch, None)
+        self.changed.pop(watch, None)
+
+    def close(self) -> None:
+        """The session ends. A fetch that waits is answered."""
+        self.is_closed = True
+        for watch in self.watches.values():
+            watch.release()
+        self.purgatory.moved(self)
+
+    # What a fetch looks at.
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether there are partitions that need no look."""
+        return len(self.active) < len(self.watches)
+
+    def begin(self, now_ms: int) -> None:
+        """A fetch begins. From time to time it looks at all partitions."""
+        if self.is_walk_due or now_ms - self.walked_ms >= WALK_MS:
+            self.is_walk_due = False
+            self.walked_ms = now_ms
+            for watch in self.watches.values():
+                watch.unsettle()
+
+    def due(self) -> list[tuple[Key, Wanted]]:
+        """The partitions to look at, in the session's order. Nothing has changed after that."""
+        self.changed.clear()
+        found = [(each.key, each.wanted) for each in self.active]
+        if len(found) > 1:
+            found.sort(key=_turn)
+        return found
+
+    def take_changed(self) -> list[Watch]:
+        """The partitions that have changed since this was asked last."""
+        changed = list(self.changed)
+        self.changed.clear()
+        return changed
+
+
+def _turn(item: tuple[Key, Wanted]) -> int:
+    return item[1].turn
