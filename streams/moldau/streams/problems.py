@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from moldau.errors import MoldauError
@@ -39,16 +40,37 @@ class RecordPlace:
         )
 
 
-class OperatorFailed(StreamsError):
-    """An operator failed on an update that is emitted at a commit, or by the clock."""
+class BufferFull(StreamsError):
+    """A suppression with `when_full="fail"` holds more than it may. No policy goes on after it: the
+    buffer would grow."""
 
-    def __init__(self, app: str, partition: int, operator: str, cause: BaseException) -> None:
+    ADVICE = 'raise max_records or max_bytes, or use until_time(..., when_full="emit")'
+
+
+class OperatorFailed(StreamsError):
+    """An operator failed on an update that is emitted at a commit, or by the clock. `after` names
+    the records that the task had processed last, by their topics."""
+
+    ADVICE = (
+        'repair the function, or set on_error="skip", retry(...) or, for what has a row, '
+        "dead_letter(...) on the operator"
+    )
+
+    def __init__(
+        self,
+        app: str,
+        partition: int,
+        operator: str,
+        cause: BaseException,
+        after: Mapping[str, int],
+    ) -> None:
+        records = ", ".join(f"topic={topic} offset={offset}" for topic, offset in after.items())
+        advice = BufferFull.ADVICE if isinstance(cause, BufferFull) else self.ADVICE
         super().__init__(
             f"app={app} partition={partition} operator={operator}: "
             f"{type(cause).__name__}: {cause}; "
-            "this was emitted at a commit or by the clock, so no record is to blame: repair "
-            'the function, or set on_error="skip", retry(...) or, for what has a row, '
-            "dead_letter(...) on the operator"
+            f"this was emitted at a commit or by the clock, after {records or 'no record'}, so no "
+            f"single record is to blame: {advice}"
         )
         self.operator = operator
         self.cause = cause

@@ -100,7 +100,8 @@ def test_a_failure_that_stays_is_told_whole() -> None:
     operator = failed.value.operator
     assert str(failed.value) == (
         f"app=app partition=0 operator={operator}: ValueError: not now; this was emitted at a "
-        "commit or by the clock, so no record is to blame: repair the function, or set "
+        "commit or by the clock, after topic=in offset=0, so no single record is to blame: "
+        "repair the function, or set "
         'on_error="skip", retry(...) or, for what has a row, dead_letter(...) on the operator'
     )
 

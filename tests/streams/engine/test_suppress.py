@@ -12,10 +12,13 @@ from moldau.streams import (
     RecordFailed,
     Streams,
     TopologyError,
+    dead_letter,
+    retry,
     tumbling,
     until_close,
     until_time,
 )
+from moldau.streams.problems import OperatorFailed
 from moldau.streams.testing.driver import Driver
 from tests.streams import models
 
@@ -84,11 +87,38 @@ def test_a_buffer_full_of_bytes_gives_out_the_oldest() -> None:
     assert rows(driver)[0] == ("a", 1, 0)
 
 
-def test_a_full_buffer_may_fail() -> None:
-    driver = limited(max_records=1, when_full="fail")
+@pytest.mark.parametrize("on_error", ["fail", "skip", retry(2), dead_letter("dead")])
+def test_a_full_buffer_may_fail_and_no_policy_lets_it_grow(on_error: Any) -> None:
+    app = Streams("app", emit="every", on_error=on_error)
+    table = app.table("in", int, key=str)
+    table.suppress(until_time(10, max_records=1, when_full="fail"), name="s").changes().to("out")
+    driver = app.test()
 
-    with pytest.raises(RecordFailed, match=r"operator=s.*max_records"):
+    with pytest.raises(RecordFailed) as failed:
         driver.pipe_all("in", [("a", 1, 0), ("b", 2, 1)])
+
+    assert str(failed.value) == (
+        "topic=in partition=0 offset=1 operator=s: BufferFull: it holds 2 records, more than it "
+        'may; raise max_records or max_bytes, or use until_time(..., when_full="emit")'
+    )
+
+
+def test_a_buffer_that_is_full_at_a_commit_tells_what_was_read() -> None:
+    app = Streams("app")
+    counts = app.stream("in", int, key=str).group_by_key().count(name="counts")
+    limits = until_time(10, max_bytes=60, when_full="fail")
+    counts.suppress(limits, name="s").changes().to("out")
+    driver = app.test()
+
+    with pytest.raises(OperatorFailed) as failed:
+        driver.pipe_all("in", [(key, 1, 0) for key in "abcdefgh"])
+
+    assert str(failed.value).startswith("app=app partition=0 operator=s: BufferFull: it holds ")
+    assert str(failed.value).endswith(
+        " bytes, more than it may; this was emitted at a commit or by the clock, after topic=in "
+        "offset=7, so no single record is to blame: raise max_records or max_bytes, or use "
+        'until_time(..., when_full="emit")'
+    )
 
 
 def test_until_close_needs_windows() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from moldau.streams.plan.plan import Program
 from moldau.streams.plan.policies import Policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import (
+    BufferFull,
     OperatorFailed,
     RecordFailed,
     RecordPlace,
@@ -39,7 +40,15 @@ class Failures:
     """Counts attempts and carries out policies. One record at a time can be waiting to be retried,
     because the task stops at it."""
 
-    def __init__(self, program: Program, partition: int, outlets: Outlets) -> None:
+    def __init__(
+        self,
+        program: Program,
+        partition: int,
+        outlets: Outlets,
+        positions: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """`positions`: of the records that come next, by topic."""
+        self._positions = positions
         self.skipped = 0
         self.dead_lettered = 0
         self._program = program
@@ -69,6 +78,8 @@ class Failures:
             raise error
         operator = operator_of(error.__traceback__) or topic
         place = RecordPlace(topic, self._partition, chunk.offsets[index], operator)
+        if isinstance(error, BufferFull):
+            raise RecordFailed(place, error, BufferFull.ADVICE) from error
         policy = self._policies.get(operator) or self._program.on_error
         if self._retries(policy, (topic, place.offset), now_ms):
             return False
@@ -93,6 +104,8 @@ class Failures:
 
     def outside(self, emission: Emission, error: Exception) -> None:
         """A failure at a commit or a timer, which no single record set off."""
+        if isinstance(error, BufferFull):
+            raise self._operator_failed(emission, error) from error
         if isinstance(error, StreamsError):
             raise error
         policy = self._policies.get(emission.operator) or self._program.on_error
@@ -105,8 +118,12 @@ class Failures:
         elif policy.dead_letter is not None and emission.step is not None:
             self._bury_row(policy.dead_letter, emission, emission.step, error)
         else:
-            app, operator = self._program.app, emission.operator
-            raise OperatorFailed(app, self._partition, operator, error) from error
+            raise self._operator_failed(emission, error) from error
+
+    def _operator_failed(self, emission: Emission, error: Exception) -> OperatorFailed:
+        app, after = self._program.app, self._positions().items()
+        last = {topic: position - 1 for topic, position in after if position > 0}
+        return OperatorFailed(app, self._partition, emission.operator, error, last)
 
     def take_due(self, now_ms: int) -> list[Emission]:
         """What is to be tried again now."""

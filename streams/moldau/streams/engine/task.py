@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.extracted import Stamp, stamps_of
 from moldau.streams.engine.failures import Failures
 from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.kept_times import KeptTimes, times_in
 from moldau.streams.engine.network import Network, Run
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.parts import Store
@@ -117,7 +117,7 @@ class Task:
             for topic in program.inputs
         }
         self._order = list(self._inputs.values())
-        self._failures = Failures(program, partition, self.network.outlets)
+        self._failures = Failures(program, partition, self.network.outlets, self.positions)
         self.network.on_error = self._failures.outside
         self._idle_since: int | None = None
         self._last_input_ms: int | None = None
@@ -127,6 +127,7 @@ class Task:
         self._is_announced = False
         self._unfinished: Unfinished | None = None
         self._calls: list[AsyncCall] = []
+        self._kept_times = KeptTimes(f"{program.index}_{partition}")
         for text in metadata:
             self._adopt(text)
 
@@ -334,18 +335,15 @@ class Task:
         return found
 
     def metadata(self) -> str:
-        times = {name: clock.time for name, clock in self.network.clocks.items() if clock.time >= 0}
-        return json.dumps({"time": times}, separators=(",", ":")) if times else ""
+        return self._kept_times.text(
+            {name: clock.time for name, clock in self.network.clocks.items() if clock.time >= 0}
+        )
 
     def _adopt(self, text: str) -> None:
         """Take over the stream times of an earlier task; what is no such text is ignored."""
-        try:
-            times = json.loads(text)["time"] if text else {}
-        except (ValueError, KeyError, TypeError):
-            return
-        for name, time in times.items():
+        for name, time in times_in(text, self.network.clocks).items():
             clock = self.network.clocks.get(name)
-            if clock is not None and isinstance(time, int):
+            if clock is not None:
                 clock.time = max(clock.time, time)
 
     def _start(self, now_ms: int) -> None:

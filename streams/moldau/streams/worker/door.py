@@ -7,6 +7,7 @@ records are acknowledged, and `written` afterwards, or raises what failed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -34,11 +35,16 @@ from moldau.streams.worker.owners import OwnerAssignor
 from moldau.streams.worker.settings import AppSettings, replication_factor
 from moldau.streams.worker.topics import InternalTopic, check_existing
 
+LOG: Final = logging.getLogger("moldau.streams")
 _RECORDS_MAX: Final = 5000
 _LOST: Final = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
 )
-_LATER: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
+_LATER: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
+_WITHOUT_TEXTS: Final = (
+    "offsets are committed without stream times, so after a restart windows may stay open longer; "
+    "raise offset.metadata.max.bytes on the brokers and start the app again"
+)
 
 TopicNames = Callable[[], Awaitable[set[str]]]
 Told = Callable[[Sequence[TopicPartition]], Awaitable[None]]
@@ -154,6 +160,7 @@ class Door:
         """`member` is the worker's name, the same after a restart."""
         self.owners = OwnerAssignor(settings.server)
         self._ends: dict[TopicPartition, int] = {}
+        self._are_texts_refused = False
         self._replication = settings.own[replication_factor]
         of_group = {
             "auto.offset.reset": "earliest",
@@ -297,15 +304,19 @@ class Door:
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Stores where the group goes on. MembershipLost if it goes on without this worker,
-        CommitLater during a rebalance."""
+        CommitLater during a rebalance. Without the texts if the broker does not keep that much."""
+        wanted = {
+            where: OffsetAndMetadata(each.offset, "" if self._are_texts_refused else each.metadata)
+            for where, each in offsets.items()
+        }
         try:
-            await self.consumer.commit(
-                {
-                    where: OffsetAndMetadata(each.offset, each.metadata)
-                    for where, each in offsets.items()
-                }
-            )
+            await self.consumer.commit(wanted)
         except KafkaError as error:
+            if error.code is ErrorCode.OFFSET_METADATA_TOO_LARGE and not self._are_texts_refused:
+                self._are_texts_refused = True
+                LOG.warning("streams: %s: %s", error, _WITHOUT_TEXTS)
+                await self.commit(offsets)
+                return
             if error.code in _LOST:
                 raise MembershipLost(str(error)) from error
             if error.code in _LATER:

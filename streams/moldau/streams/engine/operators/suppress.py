@@ -16,7 +16,7 @@ from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.part import Part
 from moldau.streams.plan.operations import Suppress
-from moldau.streams.problems import StreamsError
+from moldau.streams.problems import BufferFull
 from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
 
@@ -24,10 +24,6 @@ _DUE = Struct(">Q")
 
 # Value, value before, time and headers of an update.
 Held = tuple[Any, Any, int, Any]
-
-
-class BufferFull(StreamsError):
-    """A suppression holds as much as it may."""
 
 
 class SuppressPart(Part):
@@ -129,10 +125,7 @@ class SuppressPart(Part):
             operation.bytes_max is not None and self._bytes > operation.bytes_max
         ):
             if not operation.emits_when_full:
-                raise BufferFull(
-                    f"operator={self._name}: it holds {self._held_in_words()}, more than it may; "
-                    'raise max_records or max_bytes, or use until_time(..., when_full="emit")'
-                )
+                raise BufferFull(f"it holds {self._held_in_words()}, more than it may")
             first = self._due.first()
             assert first is not None, "what is held is due some time"
             self._emit_first()
