@@ -7,6 +7,10 @@
 
 A crash after any of these steps loses nothing: what lies behind the committed offsets is processed
 again, and RocksDB is at most behind its changelog. A transaction belongs around 2 and 3.
+
+A damaged store, found in step 1 or 4, stops the commit of its own task only: the error is the
+task's `damage`, and the worker makes the task anew. If it is found in 1, nothing of the task was
+sent, and its records are processed again; in 4, the changelog holds what RocksDB does not.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.query.shell import Gate
-from moldau.streams.rocks import ChangelogPosition
+from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
 from moldau.streams.state.changes import Changes
 from moldau.streams.worker.door import Committed, Door, TopicPartition
 from moldau.streams.worker.tasks import WorkerTask
@@ -34,6 +38,7 @@ async def commit(
     if not touched:
         return
     flushed = await _flushed(touched, gate)
+    touched = _undamaged(touched)
     logged = {}
     for where, changes in flushed.items():
         logged[where] = await door.log(where, changes)
@@ -47,9 +52,13 @@ async def commit(
     if offsets:
         await door.commit(offsets)
     await gate.run(_store, touched)
-    for task in touched:
+    for task in _undamaged(touched):
         task.committed.update(task.task.positions())
         task.is_touched = False
+
+
+def _undamaged(tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
+    return [each for each in tasks if each.damage is None]
 
 
 async def _flushed(tasks: Sequence[WorkerTask], gate: Gate) -> dict[TopicPartition, Changes]:
@@ -61,7 +70,15 @@ async def _flushed(tasks: Sequence[WorkerTask], gate: Gate) -> dict[TopicPartiti
         if due_ms is None:
             return found
         now_ms = await gate.wait_until(due_ms)
-        await gate.run(left[0].task.punctuate, now_ms)
+        await gate.run(_punctuate, left, now_ms)
+
+
+def _punctuate(left: list[WorkerTask], now_ms: int) -> None:
+    """Tries again what the first task has failed to emit."""
+    try:
+        left[0].task.punctuate(now_ms)
+    except StoreCorrupted as error:
+        left.pop(0).damage = error
 
 
 def _flush(left: list[WorkerTask], found: dict[TopicPartition, Changes]) -> int | None:
@@ -73,6 +90,9 @@ def _flush(left: list[WorkerTask], found: dict[TopicPartition, Changes]) -> int 
             flushed = task.task.flush()
         except EmitsPending as pending:
             return pending.due_ms
+        except StoreCorrupted as error:
+            left.pop(0).damage = error
+            continue
         for name, changes in flushed.items():
             where = task.changelog(stores[name])
             if where is not None and len(changes):
@@ -108,6 +128,10 @@ def _offsets(task: WorkerTask) -> dict[TopicPartition, Committed]:
 
 def _store(tasks: Sequence[WorkerTask]) -> None:
     for task in tasks:
-        if task.database is not None:
-            task.database.commit(task.unstored)
-        task.unstored.clear()
+        try:
+            if task.database is not None:
+                task.database.commit(task.unstored)
+        except StoreCorrupted as error:
+            task.damage = error
+        else:
+            task.unstored.clear()

@@ -164,6 +164,29 @@ class Worker:
     # A turn
 
     async def _turn(self) -> None:
+        try:
+            await self._poll_and_process()
+        except StoreCorrupted as error:
+            if not await self._heal(error):
+                raise
+            return
+        if (damage := self._gate.damage) is not None:
+            self._gate.damage = None
+            await self._heal(damage)
+            return
+        running = self._of(TaskState.RUNNING)
+        for task in running:
+            await self._send(task)
+            self._press(task)
+        if self._is_commit_due(running):
+            for damaged in await self._commit(running):
+                await self._make_anew(damaged)
+        now = self._runtime.clock.monotonic()
+        if self._stale.is_due(now):
+            used = {str(task_id) for task_id in self.tasks}
+            await self._gate.run(self._stale.clean, used, now, self._reports.deleted)
+
+    async def _poll_and_process(self) -> None:
         is_restoring = bool(self._of(TaskState.RESTORING))
         fetched = await self._door.poll(0.0 if is_restoring else self._wait_s())
         for where, chunk in fetched:
@@ -180,25 +203,8 @@ class Worker:
         for task in running:
             for where in task.inputs:
                 task.task.set_at_end(where.topic, self._door.lag(where) == 0)
-        try:
-            self._has_more = await self._gate.run(self._process, running)
-            self._has_more |= await self._await_calls(running)
-        except StoreCorrupted as error:
-            await self._heal(error)
-            return
-        if (damage := self._gate.damage) is not None:
-            self._gate.damage = None
-            await self._heal(damage)
-            return
-        for task in running:
-            await self._send(task)
-            self._press(task)
-        if self._is_commit_due(running):
-            await self._commit(running)
-        now = self._runtime.clock.monotonic()
-        if self._stale.is_due(now):
-            used = {str(task_id) for task_id in self.tasks}
-            await self._gate.run(self._stale.clean, used, now, self._reports.deleted)
+        self._has_more = await self._gate.run(self._process, running)
+        self._has_more |= await self._await_calls(running)
 
     async def _learn_ends(self, running: Sequence[WorkerTask]) -> None:
         now = self._runtime.clock.monotonic()
@@ -280,7 +286,8 @@ class Worker:
         most = self._settings[rows.uncommitted_bytes_max]
         return any(each.uncommitted_bytes() > most for each in tasks)
 
-    async def _commit(self, tasks: Sequence[WorkerTask]) -> None:
+    async def _commit(self, tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
+        """The tasks among them whose stores were found to be damaged, and that are closed."""
         self._schedule_commit()
         ids = {name: facts.topic_id for name, facts in self._topics.items()}
         begun = self._runtime.clock.monotonic()
@@ -288,15 +295,18 @@ class Worker:
             await commit(tasks, self._door, self._gate, ids)
         except CommitLater as error:
             self._reports.commit_later(str(error))
-            return
+            return await self._set_aside(tasks)
         except MembershipLost as error:
             self._reports.membership_lost(str(error))
+            await self._set_aside(tasks)
             await self._close(list(self.tasks))
-            return
+            return []
         self.metrics.commit_duration.observe(self._runtime.clock.monotonic() - begun)
+        damaged = await self._set_aside(tasks)
         if self._plan.global_tables:
             await self._globals.commit()
         await self._purge(tasks)
+        return damaged
 
     async def _commit_all(self, tasks: Sequence[WorkerTask]) -> None:
         """Before they go: also what only the clock has changed in them."""
@@ -445,9 +455,15 @@ class Worker:
     ) -> None:
         ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
         for task in tasks:
-            cleared = await self._gate.run(restore.begin, task, ends, self._topics, committed)
+            try:
+                cleared = await self._gate.run(restore.begin, task, ends, self._topics, committed)
+            except StoreCorrupted as error:
+                task.damage = error
+                continue
             self._reports.restoring(task, cleared)
             self._settle(task)
+        for damaged in await self._set_aside(tasks):
+            await self._make_anew(damaged)
         await self._follow_changelogs()
         waiting = [where for task in self._of(TaskState.RESTORING) for where in task.inputs]
         self._door.pause(sorted(waiting))
@@ -487,22 +503,36 @@ class Worker:
 
     # Damage
 
-    async def _heal(self, error: StoreCorrupted) -> None:
-        """Makes the damaged task anew from its changelog; its input is read again from where it
-        was committed."""
-        # Its frames hold iterators, and with them the database.
-        error.__traceback__ = error.__cause__ = error.__context__ = None
+    async def _heal(self, error: StoreCorrupted) -> bool:
+        """Makes anew what stands on the damaged database; whether anything here does."""
         path = str(error.context["path"])
         if self._globals.has(path):
+            _forget_frames(error)
             await self._globals.heal(error)
-            return
-        damaged = next(
-            each for each in self.tasks.values() if each.database and each.database.path == path
-        )
+            return True
+        for task in self.tasks.values():
+            if task.database is not None and task.database.path == path:
+                task.damage = error
+        found = await self._set_aside(list(self.tasks.values()))
+        for damaged in found:
+            await self._make_anew(damaged)
+        return bool(found)
+
+    async def _set_aside(self, tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
+        """Closes those that are damaged and renames their files; which they are."""
+        damaged = [each for each in tasks if each.damage is not None]
+        for task in damaged:
+            assert task.damage is not None
+            assert task.database is not None
+            _forget_frames(task.damage)
+            await self._close([task.task_id])
+            aside = TaskDatabase.set_aside(task.database.path, self._runtime.files)
+            self._reports.damaged(str(task.task_id), str(task.damage), aside)
+        return damaged
+
+    async def _make_anew(self, damaged: WorkerTask) -> None:
+        """From the changelogs; the input is read again from where it was committed."""
         inputs = damaged.inputs
-        await self._close([damaged.task_id])
-        aside = TaskDatabase.set_aside(path, self._runtime.files)
-        self._reports.damaged(str(damaged.task_id), str(error), aside)
         committed = await self._door.committed(inputs)
         for where in inputs:
             begins, _ = (await self._door.ends([where]))[where]
@@ -517,3 +547,8 @@ class Worker:
             if where in task.inputs:
                 return task
         return None
+
+
+def _forget_frames(error: StoreCorrupted) -> None:
+    """They hold iterators, and with them the database."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None

@@ -8,6 +8,7 @@ writes; CLOSED for good. Invariant: only a RUNNING task is given records.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
@@ -15,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.rocks import ChangelogPosition, StoreSize
+from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, StoreFailed, StoreSize
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.door import TopicPartition
@@ -115,6 +116,8 @@ class WorkerTask:
     """How many records are processed before others may read the stores."""
     is_touched: bool = False
     """Whether it has processed or made anything since the last commit."""
+    damage: StoreCorrupted | None = None
+    """What a commit has found in its stores: the task must be made anew."""
 
     def fit_slice(self, seconds: float) -> None:
         """Makes slices smaller where a function is slow, and larger again."""
@@ -141,7 +144,12 @@ class WorkerTask:
     def close(self) -> None:
         """What is not committed is dropped."""
         self.state = TaskState.CLOSED
-        if self.database is not None:
+        if self.database is None:
+            return
+        if self.damage is None:
+            self.database.close()
+            return
+        with suppress(StoreFailed):  # its files are of no use any more
             self.database.close()
 
 
