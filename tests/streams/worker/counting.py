@@ -127,7 +127,7 @@ class CountingTask:
         return {} if self._position is None else {self._program.inputs[0]: self._position}
 
     def store(self, name: str) -> Store:
-        raise AssertionError("nobody asks for the rows of this task")
+        raise AssertionError("no test asks for the rows of this task")
 
     def counters(self) -> Mapping[str, int]:
         return {}

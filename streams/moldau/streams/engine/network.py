@@ -95,8 +95,8 @@ class Network:
     def guarded(
         self, name: str, call: Callable[..., None], step: Step | None = None
     ) -> Callable[..., None]:
-        """`call`, whose failures go to `on_error` with the operator that failed. `step` emits
-        the rows."""
+        """`call` with its failures handed to `on_error`, which is told the operator that failed.
+        `step` emits the rows."""
 
         def run(*arguments: Any) -> None:
             try:

@@ -37,7 +37,12 @@ def dead_letter(topic: str) -> Policy:
 
 
 def retry(times: int, *, backoff: Duration = "100ms", then: Policy | str = FAIL) -> Policy:
-    """Try a failing record `times` more, with pauses that double; then do as `then` says."""
+    """Try a failing record `times` more, with pauses that double; then do as `then` says.
+
+    Each attempt takes the record from its source again: a store between the source and the failing
+    operator is updated by every attempt, so a count there is too high. Put functions that may fail
+    before such stores.
+    """
     if times < 1:
         raise TopologyError(f"retry: times={times} must be at least 1")
     last = policy(then)

@@ -1,7 +1,7 @@
 """Reads the answer to a question from a store.
 
 Invariants: a reader sees what the cache holds, flushed or not; reading changes nothing, and keeps
-nothing in memory; a value that comes out is nobody else's.
+nothing in memory; a value that comes out is a copy, shared with no cache.
 """
 
 from __future__ import annotations

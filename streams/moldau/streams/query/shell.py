@@ -80,7 +80,7 @@ class Gate:
                 loop.call_soon_threadsafe(_succeed, future, result)
 
     def close(self) -> None:
-        """Nobody answers any more."""
+        """Refuses the questions that wait: the worker has stopped."""
         while self._asked:
             _fail(self._asked.popleft().future, StoreUnavailable("the worker has stopped"))
 

@@ -3,7 +3,7 @@
 Invariants: rows and the changelog offset behind them reach RocksDB in one batch, and the disk in
 one flush, so that after a crash the offset is that of the rows, however old both are. A damaged
 database is renamed aside and made anew, never opened again. Stores that the topology no longer
-has stay on disk, unread, until somebody resets the application.
+has stay on disk, unread, until the application is reset.
 """
 
 from __future__ import annotations

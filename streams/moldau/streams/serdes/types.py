@@ -1,6 +1,6 @@
 """Codecs by type: str is UTF-8, bytes are raw, everything else is JSON.
 
-Values of a type that nobody declared need two codecs. What goes to a topic of the user is written
+Values without a declared type need two codecs. What goes to a topic of the user is written
 plainly, by the type each value turns out to have. What comes back to us (repartition topics and
 stores) must be read as what it was: text is plain, and anything else carries a mark in front.
 """
@@ -108,7 +108,7 @@ def _json_value(value: Any) -> bytes:
 
 TEXT = Codec("str", _text, bytes.decode, is_hashable=True, is_immutable=True)
 BYTES = Codec("bytes", _raw, bytes, is_hashable=True, is_immutable=True)
-# Keys nobody declared: text where it is text.
+# Keys without a declared type: text where it is text.
 LENIENT_TEXT = Codec("str or bytes", _plain, _lenient_text, is_hashable=True, is_immutable=True)
 LENIENT_JSON = Codec("json or text", _plain, _lenient_json)
 ANY_JSON = Codec("json", _plain, _decode_any)
@@ -117,7 +117,7 @@ INTERNAL_VALUE = Codec("any json", _json_value, _decode_any)
 
 
 class Undeclared:
-    """The type of keys that nobody declared: UTF-8 text, or bytes where it is none."""
+    """The type of keys without a declared one: UTF-8 text, or bytes where it is none."""
 
 
 def codec_for(kind: Any, *, is_internal: bool = False) -> Codec:

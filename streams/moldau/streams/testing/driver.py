@@ -208,7 +208,7 @@ class Driver:
     def read(self, topic: str, *, key: Any = None, type: Any = None) -> list[Record]:
         """The records written to `topic` since the last read, decoded as the app wrote them.
 
-        Keys of a type nobody declared are read as text, and values as JSON or else as text.
+        Keys without a declared type are read as text, and values as JSON or else as text.
         """
         found = self.read_bytes(topic)
         own = self._codecs.get(topic, (BYTES, BYTES))

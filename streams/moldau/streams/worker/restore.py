@@ -51,8 +51,8 @@ def is_current(
     committed: Mapping[TopicPartition, Committed],
     ends: Mapping[TopicPartition, tuple[int, int]],
 ) -> bool:
-    """Whether nobody else has run a suspended task meanwhile: its offsets and its changelogs are
-    where it has left them."""
+    """Whether no other worker has run a suspended task meanwhile: its offsets and its changelogs
+    are where it has left them."""
     for where in task.inputs:
         offset = committed[where].offset if where in committed else None
         if task.committed.get(where.topic) != offset:

@@ -34,7 +34,7 @@ class StaleTasks:
         return True
 
     def clean(self, used: Set[str], now_s: float, deleted: Callable[[str], None]) -> None:
-        """Deletes what nobody has used since the delay; `deleted` is told each."""
+        """Deletes directories that were not used for the delay; calls `deleted` for each."""
         if not self._files.exists(self._path):
             return
         found = {name for name in self._files.list(self._path) if _TASK.fullmatch(name)}

@@ -2,7 +2,7 @@
 
 Invariants: one process holds it at a time (StateInUse for another); its file `member` names this
 worker in its group for good, so that a worker that starts again finds its old tasks, and with them
-its stores, and nobody waits for its old self to be taken for dead.
+its stores, and the group need not wait until the old member is taken for dead.
 """
 
 from __future__ import annotations
