@@ -377,7 +377,7 @@ async def test_what_no_partition_tells_of_is_found_by_a_look_at_all(at: Serving)
     partition = at.partition("t", 1)
     partition.append(bytearray(batch()), 1, NOW)
     await settled(at, follower)
-    partition.leadership.high_watermark = partition.log.high_watermark = 1
+    partition.leadership.high_watermark = partition.log.state.high_watermark = 1
     partition.log.increment_log_start_offset(1)
     await at.pass_ms(WALK_MS)
     assert not follower.take()

@@ -115,7 +115,7 @@ def put_in_place(log: PartitionLog, replacement: Replacement, now_ms: int) -> bo
     swap = begin_to_put_in_place(log, replacement, now_ms)
     if swap is None:
         return False
-    while log.go_on_replacing(swap):
+    while log.replacing.go_on(swap):
         swap.sync()
     return True
 

@@ -88,7 +88,7 @@ class Machine:
         log = self.log
         if log is not None:
             self.disk.begin("write", "checkpoint")
-            self.recovery_point = log.persisted_recovery_point = log.recovery_point
+            self.recovery_point = log.state.persisted_recovery_point = log.recovery_point
             self.log_start_offset = log.log_start_offset
 
 

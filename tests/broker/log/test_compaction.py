@@ -321,7 +321,7 @@ def lived_through(seed: int, operations: int | None, *, loses_power: bool) -> bo
     writer = random_work(log, random, 40)
     log.flush()
     points.append(log.recovery_point)
-    log.persisted_recovery_point = log.recovery_point
+    log.state.persisted_recovery_point = log.recovery_point
     log.update_high_watermark(log.log_end_offset)
     before, producers = newest(committed(log)), facts(log.producers.entries)
     stable = log.last_stable_offset

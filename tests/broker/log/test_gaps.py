@@ -215,7 +215,7 @@ def test_epochs_that_begin_at_the_logs_start_survive_batches_before_it() -> None
     append(log, 30, 2)
     log.increment_log_start_offset(13)
     machine.persist_points()
-    log.forget_epochs()
+    log.retention.forget_epochs()
     log.flush()
     log.flush()
     assert list(log.leader_epochs.entries) == [(1, 13), (2, 39)]

@@ -392,7 +392,7 @@ def test_delete_records_moves_the_start_and_the_segments_follow() -> None:
     assert log.increment_log_start_offset(20)
     assert not log.increment_log_start_offset(20)
     assert list(log.leader_epochs.entries) == [(0, 0), (1, 18)], "the start is not durable yet"
-    log.forget_epochs()
+    log.retention.forget_epochs()
     assert list(log.leader_epochs.entries) == [(1, 20)]
     count = log.delete_old_segments(NOW)
     assert count == 1
@@ -493,12 +493,12 @@ def test_a_log_starts_again_elsewhere() -> None:
 def test_the_settings_say_when_to_flush() -> None:
     log = Machine(config=replace(BIG, flush_messages=5, flush_ms=1000)).open()
     append(log)
-    assert not log.wants_flush(NOW + 999)
-    assert log.wants_flush(NOW + 1000)
+    assert not log.flushing.is_due(NOW + 999)
+    assert log.flushing.is_due(NOW + 1000)
     append(log)
-    assert log.wants_flush(NOW)
+    assert log.flushing.is_due(NOW)
     log.flush()
-    assert not log.wants_flush(NOW + 5000)
+    assert not log.flushing.is_due(NOW + 5000)
     assert log.flushed_end_offset == 6
 
 
@@ -506,22 +506,22 @@ def test_a_sealed_segment_is_to_be_flushed_and_moves_the_recovery_point() -> Non
     log = Machine().open()
     while len(log.segments) == 1:
         append(log)
-    assert log.wants_flush(NOW)
+    assert log.flushing.is_due(NOW)
     assert log.recovery_point == 0
     log.flush()
     assert log.recovery_point == log.segments.active.base_offset
-    assert not log.wants_flush(NOW)
+    assert not log.flushing.is_due(NOW)
 
 
 def test_a_flush_that_began_before_a_truncation_says_nothing() -> None:
     log = Machine(config=BIG).open()
     append(log)
     append(log)
-    job = log.begin_flush()
+    job = log.flushing.begin()
     log.truncate_to(3)
     append(log, 5)
     job.run()
-    log.end_flush(job)
+    log.flushing.end(job)
     assert log.flushed_end_offset <= 3
 
 

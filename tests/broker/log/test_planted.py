@@ -81,9 +81,9 @@ def replaced_until(calls: int, seed: int, left_out: int | None) -> tuple[bool, b
     try:
         for _ in range(ROUNDS):
             new, old = merge(machine, log)
-            log.files = SyncsLeftOut(machine.files, left_out)  # type: ignore[assignment]
+            log.state.files = SyncsLeftOut(machine.files, left_out)  # type: ignore[assignment]
             assert put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
-            log.files = machine.files
+            log.state.files = machine.files
             log.remove_deleted(NOW + SMALL.file_delete_delay_ms)
         is_over = True
     except NodeKilled:

@@ -138,7 +138,7 @@ def appended(log: PartitionLog) -> None:
 
 def forgotten(log: PartitionLog) -> None:
     log.increment_log_start_offset(40)
-    log.drop_expired(NOW)
+    log.retention.drop_expired(NOW)
 
 
 MEANWHILE: dict[str, Act] = {
@@ -162,10 +162,10 @@ def test_the_log_is_used_between_two_steps(how: str, steps: int) -> None:
     swap = begin_to_put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
     assert swap is not None
     for _ in range(steps):
-        assert log.go_on_replacing(swap)
+        assert log.replacing.go_on(swap)
         swap.sync()
     MEANWHILE[how](log)
-    while log.go_on_replacing(swap):
+    while log.replacing.go_on(swap):
         swap.sync()
     swap.sync()  # of a thread that was late
     new, old = clean(whole, other)
@@ -191,12 +191,12 @@ def test_a_stop_after_what_was_done_between_two_steps_leaves_all_of_it(
         swap = begin_to_put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
         assert swap is not None
         for _ in range(steps):
-            assert log.go_on_replacing(swap)
+            assert log.replacing.go_on(swap)
             swap.sync()
         MEANWHILE[how](log)
         log.flush()
         ends = log.log_start_offset, log.log_end_offset
-        while log.go_on_replacing(swap):
+        while log.replacing.go_on(swap):
             swap.sync()
         expected = contents(log)
         machine.recovery_point = log.persisted_recovery_point

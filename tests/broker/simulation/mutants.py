@@ -16,10 +16,10 @@ from moldau.broker.log import clean_shutdown, directory, names, producer_state
 from moldau.broker.log.compaction_filter import BatchFilter
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.flush import FlushJob
-from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.recovery import _Walk
 from moldau.broker.log.segment import Segment
+from moldau.broker.log.state import LogState
 from moldau.broker.raft import quorum, snapshots
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.replication.partition import Partition
@@ -85,7 +85,7 @@ def recovers_without_checksums() -> Iterator[None]:
 
 def checkpoints_what_is_not_durable() -> AbstractContextManager[object]:
     """The recovery point runs ahead of the flush."""
-    return patch.object(PartitionLog, "recovery_point", property(lambda self: self.log_end_offset))
+    return patch.object(LogState, "recovery_point", property(lambda self: self.log_end_offset))
 
 
 def keeps_the_clean_marker() -> AbstractContextManager[object]:
@@ -149,10 +149,10 @@ def forgets_log_starts() -> AbstractContextManager[object]:
 def goes_on_after_an_error() -> AbstractContextManager[object]:
     """A write or sync that failed is told to who asked, and tried again."""
 
-    def fail(self: PartitionLog, error: OSError) -> NoReturn:
+    def fail(self: LogState, error: OSError) -> NoReturn:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
-    return patch.object(PartitionLog, "_fail", fail)
+    return patch.object(LogState, "fail", fail)
 
 
 def cleans_away_what_producers_need() -> AbstractContextManager[object]:

@@ -14,10 +14,10 @@ from typing import Any
 from unittest.mock import patch
 from zlib import crc32
 
-from moldau.broker.log import tail
+from moldau.broker.log import appending
 from moldau.broker.log.admission import NO_APPEND_TIME, Admitted, admit
+from moldau.broker.log.appending import AppendedFields, Appending
 from moldau.broker.log.log_config import LogConfig
-from moldau.broker.log.tail import AppendedFields, LogTail
 from moldau.client.producer import delivery, splitting
 from moldau.client.producer import outcome as outcomes
 from moldau.client.producer.accumulator import Accumulator, Clocks
@@ -202,14 +202,16 @@ def tells_a_batch_that_was_split_by_its_first_part() -> Mutation:
 @contextmanager
 def answers_a_duplicate_with_the_time_now() -> Iterator[None]:
     """The broker, for what it has stored under another."""
-    original = LogTail._append_admitted
+    original = Appending._append_admitted
 
-    def append(self: LogTail, admitted: Admitted, leader_epoch: int, now_ms: int) -> AppendedFields:
+    def append(
+        self: Appending, admitted: Admitted, leader_epoch: int, now_ms: int
+    ) -> AppendedFields:
         base, last, timestamp, is_known = original(self, admitted, leader_epoch, now_ms)
         is_stamped = admitted[-1] != NO_APPEND_TIME
         return base, last, now_ms if is_known and is_stamped else timestamp, is_known
 
-    with patch.object(LogTail, "_append_admitted", append):
+    with patch.object(Appending, "_append_admitted", append):
         yield
 
 
@@ -219,7 +221,7 @@ def looks_at_the_clock_once_a_second() -> Mutation:
     def coarse(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admitted:
         return admit(records, config, rules, now_ms // 1000 * 1000)
 
-    return patch.object(tail, "admit", coarse)
+    return patch.object(appending, "admit", coarse)
 
 
 run_narrow_topics = partial(run_clients, bias=Bias(topics=("narrow",)))

@@ -407,7 +407,7 @@ class Fetch(DelayedAnswer):
         offset = asked.fetch_offset
         isolation_level = reader.isolation_level
         bound = partition.fetch_bound(isolation_level, reader.is_follower)
-        log = partition.log
+        log = partition.log.state
         nearby = reader.nearby_replica(partition, offset) if reader.rack else None
         if nearby is not None:
             self._is_urgent = True

@@ -44,7 +44,7 @@ from moldau.records.header import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.log.tail import AppendedFields
+    from moldau.broker.log.appending import AppendedFields
     from moldau.broker.replication.partition import Partition
 
 NO_OFFSET: Final = -1
@@ -169,7 +169,7 @@ class _Produce:
                 refusal = told_by_id(self._node, topic_id, index, error)
             return self._refused(index, asked, records, refusal)
         base_offset, last_offset, append_time_ms, _ = appended
-        log = partition.log
+        log = partition.log.state
         answer = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
         # Below the high watermark a batch is already as safe as any `acks` can ask for.
         if last_offset >= log.high_watermark:

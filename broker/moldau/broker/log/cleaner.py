@@ -271,7 +271,7 @@ class Cleaner:
 
     async def _put_in_place(self, target: _Target, replacement: Replacement) -> bool:
         log = target.log
-        while target.is_current and not log.can_replace(replacement.old):
+        while target.is_current and not log.replacing.is_allowed(replacement.old):
             await self._make_durable(target)  # an index was rebuilt meanwhile
             await self._writer.write(target.directory, *POINTS)
         if not target.is_current:
@@ -281,7 +281,7 @@ class Cleaner:
         swap = begin_to_put_in_place(log, replacement, self._runtime.clock.wall_ms())
         if swap is None:
             return False
-        while log.go_on_replacing(swap):  # always finish, even if the round must end
+        while log.replacing.go_on(swap):  # always finish, even if the round must end
             await self._runtime.run_blocking(swap.sync)
         return True
 

@@ -251,7 +251,7 @@ def begin_to_put_in_place(log: PartitionLog, replacement: Replacement, now_ms: i
     over."""
     present = set(map(id, log.segments))
     if all(id(segment) in present for segment in replacement.old):
-        return log.begin_replacing(replacement.new, replacement.old, now_ms)
+        return log.replacing.begin(replacement.new, replacement.old, now_ms)
     for segment in replacement.new:
         segment.remove()
     return None

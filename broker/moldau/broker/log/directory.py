@@ -421,7 +421,7 @@ class LogDirectory:
             self._deleted = later
         for log in self._in_service():
             if log not in self.being_cleaned:
-                removal.segments += log.take_deleted(now_ms)
+                removal.segments += log.retention.take_deleted(now_ms)
         return removal
 
     def delete_old_segments(self, now_ms: int) -> int:
@@ -440,7 +440,7 @@ class LogDirectory:
         expired = []
         for log in self._in_service():
             with suppress(KafkaError):  # a disk error fails the directory; readers get damage
-                if log.expire_segments(now_ms):
+                if log.retention.expire(now_ms):
                     expired.append(log)
         return expired
 
@@ -451,7 +451,7 @@ class LogDirectory:
         for log in expired:
             if self.failure is None:
                 with suppress(KafkaError):
-                    count += log.drop_expired(now_ms)
+                    count += log.retention.drop_expired(now_ms)
         return count
 
     def expire_producers(self, now_ms: int) -> int:
@@ -470,8 +470,7 @@ class LogDirectory:
         for checkpoint in POINTS:
             self._write_now(checkpoint)
         for each, point in recovery_points.items():
-            log = self._known(each)
-            log.persisted_recovery_point = log.claimed_recovery_point = point
+            self._known(each).state.checkpoint_holds(point)
 
     def write_high_watermarks(self) -> None:
         """Make the high watermarks durable. Raise OSError if that fails."""
@@ -509,8 +508,7 @@ class LogDirectory:
             job.drop()
             return False
         for each, point in job.offsets(names.RECOVERY_POINTS).items():
-            log = self._known(each)
-            log.claimed_recovery_point = max(log.claimed_recovery_point, point)
+            self._known(each).state.checkpoint_claims(point)
         job.rename()
         return True
 
@@ -520,8 +518,7 @@ class LogDirectory:
         generations = self._generations
         if generations[names.RECOVERY_POINTS] == job.generations.get(names.RECOVERY_POINTS):
             for each, point in job.offsets(names.RECOVERY_POINTS).items():
-                log = self._known(each)
-                log.persisted_recovery_point = log.claimed_recovery_point = point
+                self._known(each).state.checkpoint_holds(point)
 
     def _write_now(self, checkpoint: str) -> None:
         self._generations[checkpoint] += 1

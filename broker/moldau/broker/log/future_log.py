@@ -205,7 +205,7 @@ class FutureLog:
         are gone, epochs that began before the log's start, and the start itself."""
         source, log = self.source, self.log
         self._copy_rest(now_ms)
-        log.log_end_offset = source.log_end_offset
+        log.state.log_end_offset = source.log_end_offset
         log.roll(now_ms)
         log.snapshots.write(
             source.log_end_offset, dict(source.producers.entries).values(), sync=False
@@ -216,7 +216,7 @@ class FutureLog:
         """Become the log, with all its state."""
         source, log = self.source, self.log
         self._copy_rest(now_ms)
-        log.log_end_offset = source.log_end_offset
+        log.state.log_end_offset = source.log_end_offset
         log.adopt(source, owner)
 
     def _copy_rest(self, now_ms: int) -> None:

@@ -102,7 +102,7 @@ class GroupCommit:
         outcomes: dict[PartitionLog, KafkaError | None] = {}
         for log in waiting:
             try:
-                jobs.append((log, log.begin_flush()))
+                jobs.append((log, log.flushing.begin()))
             except KafkaError as error:
                 outcomes[log] = error
         files = [file for _, job in jobs if (file := job.only_file) is not None]
@@ -178,7 +178,7 @@ async def _hear(syncs: list[Sync], outcomes: dict[PartitionLog, KafkaError | Non
 
 def _end(log: PartitionLog, job: FlushJob, error: OSError | None) -> KafkaError | None:
     try:
-        log.end_flush(job, error)
+        log.flushing.end(job, error)
     except KafkaError as refused:
         return refused
     return None

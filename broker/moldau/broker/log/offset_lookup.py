@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from moldau.records.header import NO_TIMESTAMP
 
 if TYPE_CHECKING:
-    from moldau.broker.log.log import PartitionLog
     from moldau.broker.log.segment import Segment
+    from moldau.broker.log.state import LogState
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -32,7 +32,7 @@ class OffsetAt(NamedTuple):
     leader_epoch: int | None
 
 
-def find_offset(log: PartitionLog, timestamp: int, upper_offset: int) -> OffsetAt | None:
+def find_offset(log: LogState, timestamp: int, upper_offset: int) -> OffsetAt | None:
     """Return the offset for a ListOffsets timestamp, or None if no record matches.
 
     `upper_offset` is the end of what the client may see: high watermark, last stable offset, or log
@@ -52,7 +52,7 @@ def find_offset(log: PartitionLog, timestamp: int, upper_offset: int) -> OffsetA
     return found if found is not None and found.offset < upper_offset else None
 
 
-def _first_record_since(log: PartitionLog, timestamp: int) -> OffsetAt | None:
+def _first_record_since(log: LogState, timestamp: int) -> OffsetAt | None:
     for segment in log.segments:
         if segment.max_timestamp >= timestamp:
             found = _search(segment, timestamp, log.log_start_offset)
@@ -75,7 +75,7 @@ def _search(segment: Segment, timestamp: int, start_offset: int) -> OffsetAt | N
     return None
 
 
-def _newest_record(log: PartitionLog) -> OffsetAt | None:
+def _newest_record(log: LogState) -> OffsetAt | None:
     """Return the record with the greatest timestamp, the first one if there are several. If no
     record has a timestamp, this is the first record."""
     newest = max(log.segments, key=lambda segment: segment.max_timestamp)

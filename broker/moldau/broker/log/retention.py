@@ -1,15 +1,131 @@
-"""The choice of the segments that retention deletes.
+"""Retention: moving a log's start up, and deleting the segments before it.
 
-Invariants: only whole segments are deleted, from the oldest without a gap, and only what every
-consumer could have read: a segment that ends above the high watermark stays. Pure: it reads
-segments and does not change them.
+Invariants:
+* Only whole segments are deleted, from the oldest without a gap, and only what every consumer could
+  have read: a segment that ends above the high watermark stays.
+* The log's start is durable before a file below it is renamed, and so is the name of the segment
+  that becomes the first. Otherwise a power loss could bring some of the files back, and the log
+  would begin with a hole.
+
+`expire` chooses and moves the start; `drop_expired` deletes. Between the two the caller makes the
+start durable, once for all logs of a directory.
 """
 
 from __future__ import annotations
 
+from moldau.broker.log import names
+from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.replacing import Replacing
+from moldau.broker.log.rolling import Rolling
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.segments import Segments
+from moldau.broker.log.state import LogState
+from moldau.errors import CorruptRecord
+
+
+class Retention:
+    """The part of a log that forgets its oldest records."""
+
+    __slots__ = ("_replacing", "_rolling", "_state")
+
+    def __init__(self, state: LogState, rolling: Rolling, replacing: Replacing) -> None:
+        self._state = state
+        self._rolling = rolling
+        self._replacing = replacing
+
+    def raise_start(self, offset: int) -> bool:
+        """Move the log's start up to `offset` (DeleteRecords, or a leader's start). Return whether
+        it moved.
+
+        The start is durable with the next checkpoint of the directory's points; call
+        `forget_epochs` after that. The segments go with the next `drop_expired`.
+        """
+        state = self._state
+        if offset > state.high_watermark:
+            state.refuse_offset(offset)
+        if offset <= state.log_start_offset:
+            return False
+        state.begin_at(offset)
+        return True
+
+    @property
+    def is_head_durable(self) -> bool:
+        """Whether the segment at the log's start may become the first one."""
+        state = self._state
+        number = state.segments.index_of(state.log_start_offset)
+        return state.segments[number].base_offset <= state.durability.newest_head
+
+    def expire(self, now_ms: int) -> int:
+        """Raise the log's start over the segments that may go. Return how many. Call it for all
+        logs of a directory before one `persist_points`."""
+        state = self._state
+        if state.failure is not None:
+            return 0
+        ends = state.log_start_offset, state.high_watermark
+        try:
+            count = count_expired(state.segments, state.config, now_ms, *ends)
+        except OSError as error:
+            state.fail(error)
+        except CorruptRecord as error:
+            raise as_kafka_error(error) from error
+        if count == len(state.segments):
+            self._rolling.roll(now_ms)
+        if count:
+            state.begin_at(max(state.log_start_offset, state.segments[count].base_offset))
+        return count
+
+    def drop_expired(self, now_ms: int) -> int:
+        """Delete the segments below the log's start, which is durable by now. Return how many."""
+        self._replacing.finish()
+        state = self._state
+        segments = state.segments
+        count = 0
+        while count + 1 < len(segments) and segments.end_of(count) <= state.log_start_offset:
+            count += 1
+        while count and segments[count].base_offset > state.durability.newest_head:
+            count -= 1  # the next round deletes it, after a flush
+        gone = list(segments)[:count]
+        self.forget_epochs()
+        try:
+            for segment in gone:
+                segment.rename(names.DELETED)
+                state.snapshots.remove(segment.base_offset)
+                state.delete_later(segment, now_ms)
+        except OSError as error:
+            state.fail(error)
+        segments.replace_all(list(segments)[count:])
+        return count
+
+    def forget_epochs(self) -> None:
+        """Drop the leader epochs below the log's start. Call it only after that start is durable:
+        if the log began earlier again after a crash, it would miss them."""
+        state = self._state
+        if state.leader_epochs.truncate_from_start(state.log_start_offset):
+            state.durability.epochs_changed()
+
+    def remove_deleted(self, now_ms: int) -> int:
+        """Remove the files of deleted segments after `file_delete_delay_ms`. Return how many."""
+        due = self.take_deleted(now_ms)
+        try:
+            for segment in due:
+                segment.remove()
+        except OSError as error:
+            self._state.fail(error)
+        return len(due)
+
+    def take_deleted(self, now_ms: int) -> list[Segment]:
+        """Like `remove_deleted`, but leave `remove` to the caller. Freeing a large file takes time,
+        so the caller does it where nothing waits for it. The log no longer refers to these
+        segments."""
+        state = self._state
+        if not state.deleted:
+            return []
+        due = [segment for deadline, segment in state.deleted if deadline <= now_ms]
+        state.deleted = [each for each in state.deleted if each[0] > now_ms]
+        for segment in due:
+            segment.forget()
+        return due
 
 
 def count_expired(

@@ -14,9 +14,11 @@ from moldau.broker.log.segment import Segment
 class Segments(Sequence[Segment]):
     """A sorted list of segments with lookup by offset."""
 
-    __slots__ = ("_bases", "_segments", "active")
+    __slots__ = ("_bases", "_segments", "active", "version")
 
     def __init__(self, segments: Sequence[Segment]) -> None:
+        self.version = 0
+        """Changes with `replace_all`. Positions that were looked up before are not valid then."""
         self.replace_all(segments)
 
     def __len__(self) -> int:
@@ -31,6 +33,7 @@ class Segments(Sequence[Segment]):
     def replace_all(self, segments: Sequence[Segment]) -> None:
         """Replace all segments by others."""
         assert segments
+        self.version += 1
         self._segments = list(segments)
         self._bases = [each.base_offset for each in self._segments]
         assert all(low < high for low, high in zip(self._bases, self._bases[1:], strict=False))

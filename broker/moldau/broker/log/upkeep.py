@@ -105,7 +105,7 @@ class Upkeep:
             if not expired:
                 continue
             for log in expired:
-                if not log.is_head_durable:
+                if not log.retention.is_head_durable:
                     with suppress(KafkaError):  # a disk error fails the directory
                         await self._commits.of(directory).durable(log)
             await self._writer.write(directory, *POINTS)
@@ -120,7 +120,7 @@ class Upkeep:
         now_ms = self._now_ms()
         for directory in self._directories.in_service():
             for log in directory.logs.values():
-                if log.wants_flush(now_ms):
+                if log.flushing.is_due(now_ms):
                     self._commits.of(directory).submit(log, _heard)
             await self._sync_names(directory)
             await self._remove_deleted(directory, now_ms)

@@ -262,11 +262,11 @@ class Quorum:
 
     def begin_flush(self) -> FlushJob:
         """What to run, on a thread if wanted, so that all appended so far is durable."""
-        return self.log.begin_flush()
+        return self.log.flushing.begin()
 
     def end_flush(self, job: FlushJob, error: OSError | None = None) -> bool:
         """The job has run; whether more is committed now. An error takes the log out of service."""
-        self.log.end_flush(job, error)
+        self.log.flushing.end(job, error)
         leader = self._leader
         if leader is None or not leader.on_durable(self.node_id, self.log.flushed_end_offset):
             return False

@@ -15,11 +15,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from moldau.broker.log.appending import AppendedFields
 from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
 from moldau.broker.log.log import Appended, PartitionLog
 from moldau.broker.log.slice import LogSlice
-from moldau.broker.log.tail import AppendedFields
 from moldau.broker.replication.leader import UNKNOWN_EPOCH, Leader
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
@@ -192,12 +192,12 @@ class Partition:
 
     def _on_appended(self, leader: Leader) -> None:
         """The log is longer."""
-        log = self.log
+        log = self.log.state
         end = log.log_end_offset
         if self._watchers:
             self._tell_watchers()
-        if end - log.flushed_end_offset >= log.flush_messages:
-            self._commit.submit(log, self._on_durable)
+        if end - log.flushed_end_offset >= log.config.flush_messages:
+            self._commit.submit(self.log, self._on_durable)
         elif leader.on_own_end(end):
             log.update_high_watermark(leader.high_watermark)
             self._purgatory.moved(self)
@@ -218,11 +218,12 @@ class Partition:
         """The offset before which the asker may read. Consumers may read at a follower too: ask
         `check_epoch` before."""
         self._check_readable(must_lead=is_follower)
+        log = self.log.state
         if is_follower:
-            return self.log.log_end_offset
+            return log.log_end_offset
         if isolation_level == READ_COMMITTED:
-            return self.log.last_stable_offset
-        return self.log.high_watermark
+            return log.last_stable_offset
+        return log.high_watermark
 
     def read(self, offset: int, max_bytes: int, upper: int, min_one_batch: bool) -> LogSlice:
         """As `PartitionLog.read`, below `upper` of `fetch_bound`."""
@@ -415,7 +416,7 @@ class Partition:
         """What is in the log counts as ours, when it is as safe as the topic asks for."""
         log = self.log
         end = log.log_end_offset
-        if end - log.flushed_end_offset >= log.flush_messages:
+        if end - log.flushed_end_offset >= log.config.flush_messages:
             end = log.flushed_end_offset
             self._commit.submit(log, self._on_durable)
         leader.on_own_end(end)

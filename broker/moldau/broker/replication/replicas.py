@@ -181,7 +181,7 @@ class Replicas:
             await self._writer.write(directory, *POINTS)
         for each in known:
             if each.log.failure is None:
-                each.log.forget_epochs()
+                each.log.retention.forget_epochs()
 
     # Told by publishing.
 

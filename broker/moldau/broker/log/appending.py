@@ -1,12 +1,12 @@
-"""The end of a log: appending batches, and rolling to a new segment.
+"""Appending batches to a log.
 
 Invariants:
 * An append is one write of the received bytes, stamped in place. A rejected append (KafkaError)
   changes nothing but the stamp in the caller's bytes.
 * Every batch belongs to the epoch that `leader_epochs` gives for its offset, and lies whole in the
   segment that its offsets lead to.
-* After an OSError from the disk nothing is appended again (`failure`). As in Kafka, this includes a
-  roll that fails because too many files are open: half of it is done by then.
+* After an OSError from the disk nothing is appended again (`LogState.failure`). As in Kafka, this
+  includes a roll that fails because too many files are open: half of it is done by then.
 
 Nearly every batch of a client is valid and fits behind the last one. `append_usual` handles it with
 one call of the kernel and one of the segment. For all others, `admit` checks the batch, and
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from moldau.broker.log.admission import (
     NO_APPEND_TIME,
@@ -27,20 +27,17 @@ from moldau.broker.log.admission import (
     rules_of,
     stamped,
 )
-from moldau.broker.log.appended import Appended, Owner
-from moldau.broker.log.flush import Durability
+from moldau.broker.log.appended import Appended
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_state import Origin
-from moldau.broker.log.recovery import Found
-from moldau.broker.log.segment import Segment
-from moldau.broker.log.segments import Segments
+from moldau.broker.log.rolling import Rolling
+from moldau.broker.log.state import LogState
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.records import Batch, BatchHeader, Buffer, read_header, stamp
+from moldau.records import Batch, Buffer, read_header, stamp
 from moldau.records.diagnosis import KEYED
 from moldau.records.header import TRANSACTIONAL
 from moldau.records.kernel import admit_usual
-from moldau.runtime.files import Files
 
 _producer_fields = Struct(">22xB28xhi").unpack_from
 """Unpacks the lower byte of the attributes, which holds all defined bits, the epoch and the
@@ -53,37 +50,32 @@ AppendedFields: TypeAlias = tuple[int, int, int, bool]
 """The fields of an `Appended`, as a plain tuple, which is cheaper to make."""
 
 
-class LogTail:
-    """The part of `PartitionLog` that appends."""
+class Appending:
+    """The part of a log that appends."""
 
-    def __init__(
-        self, files: Files, directory: str, config: LogConfig, found: Found, owner: Owner
-    ) -> None:
-        self.files = files
-        self.directory = directory
-        self.segments = Segments(found.segments)
-        self.producers = found.producers
-        self.snapshots = found.snapshots
-        self.leader_epochs = found.epochs
-        self.log_end_offset = self.segments.active.next_offset
-        self.durability = Durability(-1)
-        self.failure: Exception | None = None
-        self._owner = owner
-        self._jitter = 0.0
-        self._oldest_unflushed_ms: int | None = None
-        self._leader_epoch = self.leader_epochs.latest_epoch
-        self._learn(config)
+    __slots__ = (
+        "_after_max_ms",
+        "_before_max_ms",
+        "_kernel_rules",
+        "_rolling",
+        "_rules",
+        "_state",
+        "_usual_bytes_max",
+    )
 
-    def _learn(self, config: LogConfig) -> None:
+    def __init__(self, state: LogState, rolling: Rolling) -> None:
+        self._state = state
+        self._rolling = rolling
+        self.learn(state.config)
+
+    def learn(self, config: LogConfig) -> None:
         """Copy the settings that every append needs."""
-        self.config = config
-        self.flush_messages = config.flush_messages
         self._rules = rules_of(config)
         self._kernel_rules = KEYED if self._rules.needs_keys else 0
         self._before_max_ms = config.timestamp_before_max_ms
         self._after_max_ms = min(config.timestamp_after_max_ms, _LAST >> 1)
         is_changed = config.is_append_time or config.compression is not None
-        self._usual_bytes_max = _NEVER if is_changed or self.failure else config.max_message_bytes
+        self._usual_bytes_max = _NEVER if is_changed else config.max_message_bytes
         """The largest batch that is appended as received. Larger ones are checked first."""
 
     # A client's batch.
@@ -93,9 +85,10 @@ class LogTail:
     ) -> AppendedFields | None:
         """Append like `append_batch`, if the kernel accepts the batch as it is. None means that
         nothing was done and the batch needs a full check."""
-        if len(records) > self._usual_bytes_max:
+        state = self._state
+        if len(records) > self._usual_bytes_max or state.failure is not None:
             return None
-        base = self.log_end_offset
+        base = state.log_end_offset
         usual = admit_usual(
             records,
             self._kernel_rules,
@@ -109,16 +102,16 @@ class LogTail:
         last, max_timestamp, producer_id = usual
         if producer_id >= 0:
             attributes, epoch, sequence = _producer_fields(records)
-            entry = self.producers.going_on(producer_id, epoch, sequence)
+            entry = state.producers.going_on(producer_id, epoch, sequence)
             if entry is None or attributes & TRANSACTIONAL:
                 data = records if type(records) is memoryview else memoryview(records)
                 admitted = data, last - base, max_timestamp, producer_id, NO_APPEND_TIME
                 return self._append_admitted(admitted, leader_epoch, now_ms)
             self._write_one(records, last, max_timestamp, leader_epoch, now_ms)
-            self.producers.went_on(entry, sequence, last - base, (last, max_timestamp))
+            state.producers.went_on(entry, sequence, last - base, (last, max_timestamp))
         else:
             self._write_one(records, last, max_timestamp, leader_epoch, now_ms)
-            self.producers.end_offset = last + 1
+            state.producers.end_offset = last + 1
         return base, last, NO_APPEND_TIME, False
 
     def append_batch(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendedFields:
@@ -130,66 +123,70 @@ class LogTail:
         fields = self.append_usual(records, leader_epoch, now_ms)
         if fields is not None:
             return fields
-        if self.failure is not None:
-            self._refuse_failed()
-        admitted = admit(records, self.config, self._rules, now_ms)
-        stamp(admitted[0], self.log_end_offset, leader_epoch)
+        state = self._state
+        if state.failure is not None:
+            state.refuse_failed()
+        admitted = admit(records, state.config, self._rules, now_ms)
+        stamp(admitted[0], state.log_end_offset, leader_epoch)
         return self._append_admitted(admitted, leader_epoch, now_ms)
 
     def _append_admitted(
         self, admitted: Admitted, leader_epoch: int, now_ms: int
     ) -> AppendedFields:
         """Write a stamped batch, unless it is a duplicate."""
+        state = self._state
         data, delta, max_timestamp, producer_id, append_time_ms = admitted
-        base = self.log_end_offset
+        base = state.log_end_offset
         append = None
         if producer_id >= 0:
-            append = self.producers.prepare(Origin.CLIENT)
+            append = state.producers.prepare(Origin.CLIENT)
             batch = Batch(read_header(data), data)
             known = append.add(batch, base_offset=base, timestamp=max_timestamp)
             if known is not None:
                 return known.first_offset, known.last_offset, known.timestamp, True
         self._write_one(data, base + delta, max_timestamp, leader_epoch, now_ms)
         if append is None:
-            self.producers.end_offset = self.log_end_offset
+            state.producers.end_offset = state.log_end_offset
         else:
-            self.producers.commit(append)
+            state.producers.commit(append)
         return base, base + delta, append_time_ms, False
 
     def _write_one(
         self, data: Buffer, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
     ) -> None:
         """Write a stamped batch."""
+        state = self._state
         try:
-            if leader_epoch != self._leader_epoch or not self.segments.active.append_usual(
+            if leader_epoch != state.leader_epoch or not state.segments.active.append_usual(
                 data, last_offset, max_timestamp
             ):
                 self._append_at_edge(data, last_offset, max_timestamp, leader_epoch, now_ms)
         except OSError as error:
-            self._fail(error)
-        self.log_end_offset = last_offset + 1
-        if self._oldest_unflushed_ms is None:
-            self._oldest_unflushed_ms = now_ms
+            state.fail(error)
+        state.log_end_offset = last_offset + 1
+        if state.oldest_unflushed_ms is None:
+            state.oldest_unflushed_ms = now_ms
 
     def _append_at_edge(
         self, data: Buffer, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
     ) -> None:
         """Append a batch that needs more than a write: a new epoch, a new segment, or an index
         entry."""
-        if len(data) > self.config.segment_bytes:
+        state = self._state
+        if len(data) > state.config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 size_bytes=len(data),
-                segment_bytes=self.config.segment_bytes,
+                segment_bytes=state.config.segment_bytes,
             )
-        active = self.segments.active
-        if not active.has_room_for(len(data), last_offset) or self._is_due(
+        active = state.segments.active
+        if not active.has_room_for(len(data), last_offset) or self._rolling.is_due(
             active, max_timestamp, now_ms
         ):
-            self.roll(now_ms)
-        if leader_epoch != self._leader_epoch:
-            self._begin_epoch(leader_epoch, self.log_end_offset)
-        self.segments.active.append(data, last_offset, max_timestamp)
+            self._rolling.roll(now_ms)
+        if leader_epoch != state.leader_epoch:
+            self._begin_epoch(leader_epoch, state.log_end_offset)
+        state.segments.active.append(data, last_offset, max_timestamp)
 
     # Other batches.
 
@@ -209,10 +206,11 @@ class LogTail:
         """
         if origin is Origin.CLIENT:
             return Appended(*self.append_batch(records, leader_epoch, now_ms))
-        if self.failure is not None:
-            self._refuse_failed()
-        append_time_ms = now_ms if self.config.is_append_time else None
-        base = self.log_end_offset
+        state = self._state
+        if state.failure is not None:
+            state.refuse_failed()
+        append_time_ms = now_ms if state.config.is_append_time else None
+        base = state.log_end_offset
         data, end = stamped(records, base, leader_epoch, append_time_ms)
         self._append_stamped(data, Origin.COORDINATOR, now_ms, transaction_version)
         return Appended(base, end - 1, NO_APPEND_TIME if append_time_ms is None else now_ms)
@@ -222,18 +220,20 @@ class LogTail:
 
         Raise KafkaError if a checksum is wrong, or if the batches do not continue this log.
         """
-        if self.failure is not None:
-            self._refuse_failed()
+        state = self._state
+        if state.failure is not None:
+            state.refuse_failed()
         return self._append_stamped(records, Origin.REPLICATION, now_ms, 0)
 
     def _append_stamped(
         self, records: Buffer, origin: Origin, now_ms: int, transaction_version: int
     ) -> Appended:
         """Write batches that have their offsets, as many at once as fit into a segment."""
-        batches = checked_batches(records, self.log_end_offset)
+        state = self._state
+        batches = checked_batches(records, state.log_end_offset)
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
-        append = self.producers.prepare(origin, transaction_version=transaction_version)
+        append = state.producers.prepare(origin, transaction_version=transaction_version)
         for batch in batches:
             append.add(batch)
         view = memoryview(records)
@@ -242,101 +242,42 @@ class LogTail:
         try:
             for batch in batches:
                 header = batch.header
-                if not self._fits(header, size, now_ms):
+                if not self._rolling.fits(header, size, now_ms):
                     self._write(view, pending)
                     pending, size = [], 0
-                    if self.segments.active.size_bytes:
-                        self.roll(now_ms)
+                    if state.segments.active.size_bytes:
+                        self._rolling.roll(now_ms)
                 pending.append(batch)
                 size += header.size_bytes
-                if header.partition_leader_epoch != self._leader_epoch:
+                if header.partition_leader_epoch != state.leader_epoch:
                     self._begin_epoch(header.partition_leader_epoch, header.base_offset)
             self._write(view, pending)
-            aborted = self.producers.commit(append)
+            aborted = state.producers.commit(append)
             if aborted:
                 self._note_aborted(aborted)
         except OSError as error:
-            self._fail(error)
-        if self._oldest_unflushed_ms is None:
-            self._oldest_unflushed_ms = now_ms
-        return Appended(batches[0].header.base_offset, self.log_end_offset - 1)
+            state.fail(error)
+        if state.oldest_unflushed_ms is None:
+            state.oldest_unflushed_ms = now_ms
+        return Appended(batches[0].header.base_offset, state.log_end_offset - 1)
 
     def _write(self, view: memoryview, batches: Sequence[Batch]) -> None:
+        state = self._state
         if batches:
-            self.segments.active.append_all(view[batches[0].position : batches[-1].end], batches)
-            self.log_end_offset = batches[-1].header.next_offset
+            state.segments.active.append_all(view[batches[0].position : batches[-1].end], batches)
+            state.log_end_offset = batches[-1].header.next_offset
 
     def _note_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
         """Add aborted transactions to the index of the segment with their marker."""
+        state = self._state
         for each in aborted:
-            segment = self.segments[self.segments.index_of(each.last_offset)]
+            segment = state.segments[state.segments.index_of(each.last_offset)]
             segment.transaction_index.append(each)
 
     def _begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """Begin an epoch. Until a flush has saved the epochs, recovery takes them from the
         batches."""
-        if leader_epoch >= 0 and self.leader_epochs.assign(leader_epoch, start_offset):
-            self.durability.epochs_changed()
-        self._leader_epoch = leader_epoch
-
-    # Rolling.
-
-    def _fits(self, header: BatchHeader, pending: int, now_ms: int) -> bool:
-        active = self.segments.active
-        return active.has_room_for(
-            header.size_bytes, header.last_offset, pending
-        ) and not self._is_due(active, header.max_timestamp, now_ms)
-
-    def _is_due(self, active: Segment, max_timestamp: int, now_ms: int) -> bool:
-        """Whether the segment has been in use for `segment.ms`, by the timestamps of its records if
-        they have any."""
-        config = self.config
-        first = active.first_timestamp
-        if first is not None and first >= 0:
-            age = max_timestamp - first
-        else:
-            age = now_ms - active.created_ms
-        limit = config.segment_ms
-        if config.segment_jitter_ms:
-            limit -= int(self._jitter * min(config.segment_jitter_ms, limit))
-        return age > limit and active.size_bytes > 0
-
-    def roll(self, now_ms: int) -> None:
-        """Continue in a new segment. An empty active segment is kept."""
-        active = self.segments.active
-        if not active.size_bytes and active.base_offset == self.log_end_offset:
-            active.created_ms = now_ms
-            return
-        active.next_offset = base = self.log_end_offset
-        try:
-            active.seal()
-            if not self.durability.is_home_durable:
-                # Without this, a power loss could leave the second segment without the first.
-                self.files.sync_dir(self.directory)
-            self.snapshots.take(self.producers, sync=False)
-            segment = Segment.create(self.files, self.directory, base, self.config)
-        except OSError as error:
-            self._fail(error)
-        segment.created_ms = now_ms
-        self.segments.append(segment)
-        self.durability.names_changed()
-
-    # Failures.
-
-    def take_out_of_service(self, error: Exception) -> None:
-        """Reject everything from now on, because the directory has failed elsewhere."""
-        if self.failure is None:
-            self.failure = error
-            self._usual_bytes_max = _NEVER
-
-    def _refuse_failed(self) -> NoReturn:
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, directory=self.directory, error=str(self.failure)
-        ) from self.failure
-
-    def _fail(self, error: OSError) -> NoReturn:
-        """Take the log out of service after a disk error."""
-        if self.failure is None:
-            self.take_out_of_service(error)
-            self._owner.on_failure(error)
-        self._refuse_failed()
+        state = self._state
+        if leader_epoch >= 0 and state.leader_epochs.assign(leader_epoch, start_offset):
+            state.durability.epochs_changed()
+        state.leader_epoch = leader_epoch

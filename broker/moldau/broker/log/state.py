@@ -1,0 +1,169 @@
+"""The state of one partition's log, which its parts share.
+
+Invariants:
+* log_start_offset <= high_watermark <= log_end_offset, last_stable_offset <= high_watermark, and
+  only `Truncation` moves an end back.
+* flushed_end_offset <= log_end_offset: everything below it is durable.
+* persisted_recovery_point <= claimed_recovery_point: the checkpoint on disk holds the first one or
+  anything up to the second.
+* `segments`, `producers` and `leader_epochs` describe the same batches: all below
+  `log_end_offset`.
+* After an OSError from the disk (`failure`) nothing is written any more, because it is unknown
+  which bytes reached the disk. The log's owner takes the directory out of service.
+
+There is one state, and each part of a log (`Appending`, `Reading`, `Retention`, ...) holds it. So a
+part has only the methods of its own noun, and the hot ones pay for one attribute and no call.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from moldau.broker.log.appended import Owner
+from moldau.broker.log.flush import Durability
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.recovery import Found
+from moldau.broker.log.segment import Segment
+from moldau.broker.log.segments import Segments
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.runtime.files import Files
+
+
+class LogState:
+    """The facts about a log, and the changes that more than one part makes."""
+
+    __slots__ = (
+        "claimed_recovery_point",
+        "config",
+        "deleted",
+        "directory",
+        "durability",
+        "failure",
+        "files",
+        "flushed_end_offset",
+        "high_watermark",
+        "jitter",
+        "leader_epoch",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "oldest_unflushed_ms",
+        "owner",
+        "persisted_recovery_point",
+        "producers",
+        "segments",
+        "snapshots",
+        "truncation_count",
+    )
+
+    def __init__(
+        self, files: Files, directory: str, config: LogConfig, found: Found, owner: Owner
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.config = config
+        self.owner = owner
+        self.segments = Segments(found.segments)
+        self.producers = found.producers
+        self.snapshots = found.snapshots
+        self.leader_epochs = found.epochs
+        self.leader_epoch = found.epochs.latest_epoch
+        """The epoch of the last batch."""
+        self.log_start_offset = self.high_watermark = found.log_start_offset
+        self.log_end_offset = self.segments.active.next_offset
+        self.flushed_end_offset = found.flushed_end_offset
+        self.persisted_recovery_point = found.recovery_point
+        """The recovery point that the directory's checkpoint certainly holds. Set by the
+        checkpoint's writer."""
+        self.claimed_recovery_point = found.recovery_point
+        """The highest recovery point that the checkpoint may hold while it is being written."""
+        is_clean = found.is_clean and self.log_end_offset > 0
+        self.durability = Durability(self.segments.active.base_offset, is_clean)
+        self.failure: Exception | None = None
+        self.jitter = 0.0
+        """This log's share, 0 to 1, of `segment.jitter.ms`."""
+        self.oldest_unflushed_ms: int | None = None
+        """When the first batch was appended that no flush covers."""
+        self.truncation_count = 0
+        """How often the log's end was moved back."""
+        self.deleted: list[tuple[int, Segment]] = []
+        """Segments that were renamed to be deleted, and when to remove their files."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which no transaction is open."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def recovery_point(self) -> int:
+        """The offset below which everything is durable, indexes included: recovery need not check
+        it."""
+        for segment in self.segments:
+            if not segment.are_indexes_durable:
+                return segment.base_offset
+        return self.log_end_offset
+
+    def update_high_watermark(self, offset: int) -> bool:
+        """Everything below `offset` is replicated. Limit it to the log's end. Return whether the
+        high watermark rose."""
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        self.producers.on_high_watermark(offset)
+        return True
+
+    def begin_at(self, offset: int) -> None:
+        """The log begins at `offset` now."""
+        self.log_start_offset = offset
+        self.producers.on_log_start_offset(offset)
+
+    def delete_later(self, segment: Segment, now_ms: int) -> None:
+        """Remove a renamed segment's files after `file_delete_delay_ms`."""
+        self.deleted.append((now_ms + self.config.file_delete_delay_ms, segment))
+
+    def checkpoint_claims(self, recovery_point: int) -> None:
+        """A checkpoint with this recovery point is being written."""
+        self.claimed_recovery_point = max(self.claimed_recovery_point, recovery_point)
+
+    def checkpoint_holds(self, recovery_point: int) -> None:
+        """The checkpoint has this recovery point, durably."""
+        self.persisted_recovery_point = self.claimed_recovery_point = recovery_point
+
+    def persist_points(self) -> None:
+        """Make the recovery point and the log's start durable."""
+        try:
+            self.owner.persist_points()
+        except OSError as error:
+            self.fail(error)
+
+    # Failures.
+
+    def take_out_of_service(self, error: Exception) -> None:
+        """Reject everything from now on, because the directory has failed elsewhere."""
+        if self.failure is None:
+            self.failure = error
+
+    def fail(self, error: OSError) -> NoReturn:
+        """Take the log out of service after a disk error."""
+        if self.failure is None:
+            self.take_out_of_service(error)
+            self.owner.on_failure(error)
+        self.refuse_failed()
+
+    def refuse_failed(self) -> NoReturn:
+        """Reject a request, because the log has failed."""
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, directory=self.directory, error=str(self.failure)
+        ) from self.failure
+
+    def refuse_offset(self, offset: int) -> NoReturn:
+        """Reject an offset outside of the log."""
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            offset=offset,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+        )

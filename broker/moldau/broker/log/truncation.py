@@ -1,0 +1,114 @@
+"""Truncation: moving a log's end back.
+
+Invariants: everything is durable on return. The checkpoint's recovery point is lowered before the
+segments are cut, so recovery checks what is written in place of the removed batches. Segments are
+removed from the newest on, so a crash leaves no hole.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint import write_pairs
+from moldau.broker.log.gaplessness import lower_mark
+from moldau.broker.log.reading import Reading
+from moldau.broker.log.recovery import replay
+from moldau.broker.log.replacing import Replacing
+from moldau.broker.log.segment import Segment
+from moldau.broker.log.state import LogState
+
+
+class Truncation:
+    """The part of a log that drops batches from its end."""
+
+    __slots__ = ("_reading", "_replacing", "_state")
+
+    def __init__(self, state: LogState, reading: Reading, replacing: Replacing) -> None:
+        self._state = state
+        self._reading = reading
+        self._replacing = replacing
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop everything from `offset`, and the whole batch that holds it. Return whether there
+        was anything to drop. Durable on return."""
+        state = self._state
+        if offset >= state.log_end_offset:
+            return False
+        self._replacing.finish()
+        segments = state.segments
+        if offset <= segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        index = segments.index_of(offset)
+        target = segments[index]
+        try:
+            self._lower_recovery_point(index)
+            self._remove_from(index + 1)
+            target.truncate_to(offset)
+        except OSError as error:
+            state.fail(error)
+        segments.replace_all(list(segments)[: index + 1])
+        is_epoch_gone = state.leader_epochs.truncate_from_end(target.next_offset)
+        self._end_at(target.next_offset, is_epoch_gone=is_epoch_gone)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop all records and let the next one have `offset`. Durable on return."""
+        state = self._state
+        self._replacing.finish()
+        try:
+            self._lower_recovery_point(0)
+            self._remove_from(0)
+            segment = Segment.create(state.files, state.directory, offset, state.config)
+            state.snapshots.remove_all()
+            state.files.sync_dir(state.directory)
+        except OSError as error:
+            state.fail(error)
+        state.segments.replace_all([segment])
+        state.log_start_offset = state.high_watermark = offset
+        self._end_at(offset, is_epoch_gone=state.leader_epochs.clear())
+        state.persist_points()
+
+    def _lower_recovery_point(self, index: int) -> None:
+        state = self._state
+        for number in range(index, len(state.segments)):
+            state.segments[number].are_indexes_durable = False
+        claimed = max(state.persisted_recovery_point, state.claimed_recovery_point)
+        if claimed > state.segments[index].base_offset:
+            state.owner.persist_points()
+
+    def _remove_from(self, index: int) -> None:
+        segments = self._state.segments
+        for number in range(len(segments) - 1, index - 1, -1):
+            segments[number].remove()
+        self._state.files.sync_dir(self._state.directory)
+
+    def _end_at(self, end: int, *, is_epoch_gone: bool) -> None:
+        """Update everything but the segments: the log ends at `end` now."""
+        state = self._state
+        state.truncation_count += 1
+        state.durability.cut(state.segments.active.base_offset)
+        state.log_end_offset = end
+        state.flushed_end_offset = min(state.flushed_end_offset, end)
+        state.log_start_offset = min(state.log_start_offset, end)
+        state.high_watermark = min(state.high_watermark, end)
+        try:
+            lower_mark(state.files, state.directory, end)
+            if is_epoch_gone:
+                save_epochs(state)
+            state.snapshots.truncate(state.log_start_offset, end)
+            state.snapshots.load_latest(state.producers, state.log_start_offset, 0)
+            replay(state.producers, self._reading.batches(state.producers.end_offset))
+        except OSError as error:
+            state.fail(error)
+        state.producers.on_high_watermark(state.high_watermark)
+        state.leader_epoch = state.leader_epochs.latest_epoch
+
+
+def save_epochs(state: LogState) -> None:
+    """Write the epochs before anything is appended: recovery could not distinguish an epoch that
+    was cut off from one whose batches were cleaned. If there is no file yet, a flush writes it."""
+    state.durability.epochs_changed()
+    path = f"{state.directory}/{names.LEADER_EPOCHS}"
+    if state.files.exists(path):
+        write_pairs(state.files, path, state.leader_epochs.entries)
+        state.durability.epochs_saved()
