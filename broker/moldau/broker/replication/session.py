@@ -10,7 +10,7 @@ answer ends the session, because it is unknown whether the leader has read it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -52,13 +52,15 @@ class FollowerSession:
         self._epoch = _FULL
         self._known: dict[Key, Wish] = {}
 
-    def next(self, wanted: dict[Key, Wish]) -> Tell:
-        """What to send, so that the leader knows just `wanted`."""
-        known, self._known = self._known, wanted
+    def next(self, changed: Mapping[Key, Wish], gone: Iterable[Key] = ()) -> Tell:
+        """What to send, so that the leader knows what it was told last, with these changes. The
+        cost is that of the changes."""
+        known = self._known
+        forgotten = tuple(key for key in gone if known.pop(key, None) is not None)
+        news = {key: wish for key, wish in changed.items() if known.get(key) != wish}
+        known.update(news)
         if self._epoch == _FULL:
-            return Tell(self._session_id, _FULL, wanted, ())
-        news = {key: wish for key, wish in wanted.items() if known.get(key) != wish}
-        forgotten = tuple(key for key in known if key not in wanted)
+            return Tell(self._session_id, _FULL, dict(known), ())
         return Tell(self._session_id, self._epoch, news, forgotten)
 
     def answered(self, session_id: int) -> None:

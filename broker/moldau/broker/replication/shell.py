@@ -3,8 +3,13 @@
 What an answer means is decided in `follower`; here it is carried out. Partitions that come or go
 end the present wait, so that a new topic does not wait for the end of a fetch without news.
 
-Invariant: what came for a partition is taken only if the partition follows the same leader in the
-same epoch as when it was asked for.
+Invariants:
+* What came for a partition is taken only if the partition follows the same leader in the same epoch
+  as when it was asked for.
+* A round costs what has changed: `_touched` has every partition whose log or role may be another
+  than in the last request. That are those that came, that an answer named, and whose pause ended.
+  Retention and failed disks tell nothing here. So all are looked at after an answer without news,
+  and every `WALK_MS`.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.replication import follower
 from moldau.broker.replication.follower import Action, Marks, Step
-from moldau.broker.replication.session import FollowerSession, Wish
+from moldau.broker.replication.session import FollowerSession, Tell, Wish
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import (
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 Key = tuple["Uuid", int]
 
 RACE_MS: Final = 50
+WALK_MS: Final = 1000
 THROTTLED_MS: Final = 100
 """How long a throttled partition rests while the quota is exceeded."""
 _SESSION_ERRORS: Final = frozenset(
@@ -139,6 +145,12 @@ class LeaderFetcher:
         self._partitions: dict[Key, Partition] = {}
         self._paused: dict[Key, int] = {}
         """Until when a partition is not asked for."""
+        self._asked: dict[Key, tuple[Partition, int, int]] = {}
+        """The partitions of the last request, each with its leader epoch and the end of its log."""
+        self._touched: dict[Key, None] = {}
+        """Those of which the next request may have to tell."""
+        self._walk_at_ms = 0
+        """When to look at all."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._lane = 0
@@ -154,12 +166,14 @@ class LeaderFetcher:
         """Fetch it from now on."""
         self._partitions[key] = partition
         self._paused.pop(key, None)
+        self._touched[key] = None
         self._changed.set()
 
     def remove(self, key: Key) -> None:
         """Fetch it no more."""
         self._partitions.pop(key, None)
         self._paused.pop(key, None)
+        self._touched[key] = None
         self._changed.set()
 
     async def aclose(self) -> None:
@@ -174,25 +188,41 @@ class LeaderFetcher:
     async def _run(self) -> None:
         while True:
             self._changed.clear()
-            asked = self._asked()
-            if not asked:
+            terms = self._ground.terms()
+            changed, gone = self._refresh(terms.partition_bytes_max)
+            tell = self._session.next(changed, gone)
+            if not self._asked:
+                self._session.end(is_known=True)  # the leader does not hear of this
                 await self._wait()
                 continue
-            response = await self._fetch(asked)
+            response = await self._fetch(self._request(tell, terms), terms)
             if response is not None:
-                await self._take(asked, response)
+                await self._take(response)
 
-    def _asked(self) -> dict[Key, tuple[Partition, int, int]]:
-        """The partitions to ask for, each with its leader epoch and the end of its log."""
+    def _refresh(self, bytes_max: int) -> tuple[dict[Key, Wish], list[Key]]:
+        """Bring `_asked` up to date: what is to be asked for anew, and what no more."""
         now_ms = self._now_ms()
         self._rest_throttled(now_ms)
         for key in [key for key, until_ms in self._paused.items() if until_ms <= now_ms]:
             del self._paused[key]
-        return {
-            key: (partition, partition.leader_epoch, partition.log_end_offset)
-            for key, partition in self._partitions.items()
-            if key not in self._paused and partition.log.failure is None
-        }
+            self._touched[key] = None
+        touched, self._touched = self._touched, {}
+        if now_ms >= self._walk_at_ms:
+            self._walk_at_ms = now_ms + WALK_MS
+            touched.update(dict.fromkeys(self._partitions))
+        changed: dict[Key, Wish] = {}
+        gone: list[Key] = []
+        for key in touched:
+            partition = self._partitions.get(key)
+            if partition is None or key in self._paused or partition.log.failure is not None:
+                if self._asked.pop(key, None) is not None:
+                    gone.append(key)
+                continue
+            epoch, end = partition.leader_epoch, partition.log_end_offset
+            self._asked[key] = partition, epoch, end
+            last_epoch, start = _marks(partition).last_epoch, partition.log_start_offset
+            changed[key] = Wish(epoch, end, last_epoch, start, bytes_max)
+        return changed, gone
 
     def _rest_throttled(self, now_ms: int) -> None:
         """While the quota is exceeded, throttled replicas that are not in sync wait."""
@@ -201,6 +231,7 @@ class LeaderFetcher:
         for key, partition in self._partitions.items():
             if partition.is_fetch_throttled and not partition.is_in_sync:
                 self._paused[key] = now_ms + THROTTLED_MS
+                self._touched[key] = None
 
     async def _wait(self) -> None:
         """Until partitions come, or the pause of one is over."""
@@ -213,15 +244,14 @@ class LeaderFetcher:
         except TimeoutError:
             return
 
-    async def _fetch(self, asked: dict[Key, tuple[Partition, int, int]]) -> FetchResponse | None:
+    async def _fetch(self, request: FetchRequest, terms: FetchTerms) -> FetchResponse | None:
         """The answer; None when there is none, or when other partitions are to be fetched."""
         ground = self._ground
-        terms = ground.terms()
         lane = f"fetch-{self._lane}"
         fetching = ground.runtime.spawn(
             ground.peers.request(
                 self._leader_id,
-                self._request(asked, terms),
+                request,
                 FetchResponse,
                 lane=lane,
                 timeout_s=terms.timeout_ms / 1000,
@@ -261,20 +291,7 @@ class LeaderFetcher:
         except TimeoutError:
             return
 
-    def _request(
-        self, asked: dict[Key, tuple[Partition, int, int]], terms: FetchTerms
-    ) -> FetchRequest:
-        wanted = {
-            key: Wish(
-                leader_epoch,
-                end_offset,
-                _marks(partition).last_epoch,
-                partition.log_start_offset,
-                terms.partition_bytes_max,
-            )
-            for key, (partition, leader_epoch, end_offset) in asked.items()
-        }
-        tell = self._session.next(wanted)
+    def _request(self, tell: Tell, terms: FetchTerms) -> FetchRequest:
         ground = self._ground
         return FetchRequest(
             replica_state=ReplicaState(
@@ -291,13 +308,14 @@ class LeaderFetcher:
 
     # Answers.
 
-    async def _take(
-        self, asked: dict[Key, tuple[Partition, int, int]], response: FetchResponse
-    ) -> None:
+    async def _take(self, response: FetchResponse) -> None:
+        if not response.responses:
+            self._walk_at_ms = 0
         for topic in response.responses:
             for data in topic.partitions:
                 key = topic.topic_id, data.partition_index
-                known = asked.get(key)
+                self._touched[key] = None
+                known = self._asked.get(key)
                 if known is None or not self._is_current(key, *known):
                     continue
                 step = self._judge(key, known[0], data)
@@ -364,6 +382,7 @@ class LeaderFetcher:
         if key in self._partitions:
             pause_ms = min(self._ground.terms().backoff_ms, RACE_MS)
             self._paused[key] = self._now_ms() + pause_ms
+            self._touched[key] = None
 
     async def _ask_ends(
         self, key: Key, partition: Partition, leader_epoch: int, end_offset: int
