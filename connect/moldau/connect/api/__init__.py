@@ -41,6 +41,7 @@ from moldau.connect.api.task import (
     SourceTaskContext,
     Task,
     TransactionContext,
+    ValueSinkTask,
 )
 from moldau.connect.api.transformation import Predicate, Transformation
 from moldau.connect.config.model import ConfigModel, Problem, key
@@ -87,5 +88,6 @@ __all__ = [
     "Task",
     "TransactionContext",
     "Transformation",
+    "ValueSinkTask",
     "key",
 ]

@@ -164,6 +164,11 @@ class JsonConverter(Converter, HeaderConverter):
                         break  # more fields follow the payload, or it does not fit: told below
         return self._from_envelope(data)
 
+    def to_connect_values(self, topic: str, data: Sequence[bytes | None]) -> list[Any]:
+        if self._with_envelope:
+            return super().to_connect_values(topic, data)
+        return [parsed(each) if each else None for each in data]
+
     def _from_envelope(self, data: bytes) -> SchemaAndValue:
         envelope = parsed(data)
         if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:

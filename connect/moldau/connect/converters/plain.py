@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
@@ -101,6 +101,12 @@ class StringConverter(_Plain):
         # As Java: what is no character becomes the replacement character.
         return SchemaAndValue(OPTIONAL_STRING, data.decode(encoding, "replace"))
 
+    def to_connect_values(self, topic: str, data: Sequence[bytes | None]) -> list[Any]:
+        encoding = self._encoding
+        if encoding == "utf-16":  # whose mark is looked at one by one
+            return super().to_connect_values(topic, data)
+        return [None if each is None else each.decode(encoding, "replace") for each in data]
+
 
 class ByteArrayConverter(_Plain):
     """Bytes as they are."""
@@ -122,6 +128,9 @@ class ByteArrayConverter(_Plain):
         self, topic: str, headers: Headers | None, data: bytes | None
     ) -> SchemaAndValue:
         return SchemaAndValue(OPTIONAL_BYTES, data)
+
+    def to_connect_values(self, topic: str, data: Sequence[bytes | None]) -> list[Any]:
+        return list(data)
 
 
 class BooleanConverter(_Plain):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from moldau.client import ConsumerRecord, TimestampType
+from moldau.client.consumer.columns import PartitionColumns
 from moldau.connect.api import (
     Converter,
     Header,
@@ -113,6 +114,19 @@ class Chain:
         if not self._steps:
             return record
         return self.transformed(record, origin.record())
+
+    def values_of(self, part: PartitionColumns) -> list[Any] | None:
+        """The values alone. None if the records have to be converted one by one, because they have
+        headers or one of them is bad. Transforms are not called: see `is_plain`."""
+        if part.headers is not None:
+            return None
+        converters, keys = self._converters, part.keys.tolist()
+        try:
+            # Keys are converted too, for a bad one is an error whether the sink needs it or not.
+            converters.key.to_connect_values(part.topic, keys if any(keys) else list(set(keys)))
+            return converters.value.to_connect_values(part.topic, part.values.tolist())
+        except Exception:
+            return None
 
     def _read_headers(self, origin: _Origin) -> Headers:
         reader = self._converters.header

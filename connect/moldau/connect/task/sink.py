@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final, cast
 
-from moldau.client import OffsetAndMetadata, RebalanceListener, TopicPartition
+from moldau.client import ConsumerRecord, OffsetAndMetadata, RebalanceListener, TopicPartition
+from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.consumer.records import PartitionRecords
 from moldau.client.sync import Consumer, Producer
-from moldau.connect.api import ErrantRecordReporter, SinkRecord, SinkTask, SinkTaskContext
+from moldau.connect.api import (
+    ErrantRecordReporter,
+    SinkRecord,
+    SinkTask,
+    SinkTaskContext,
+    ValueSinkTask,
+)
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.dead_letter import DeadLetters
 from moldau.connect.task.failure_log import FailureLog
@@ -28,6 +36,7 @@ from moldau.connect.task.membership import (
 )
 from moldau.connect.task.originals import Originals
 from moldau.connect.task.parts import Parts, make_parts
+from moldau.connect.task.pending import Pending
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import ErrorSettings, whole
 from moldau.connect.task.subscription import subscription_of
@@ -37,6 +46,10 @@ from moldau.errors.codes import KafkaError
 
 POLL_S: Final = 0.5
 RETRY_MS: Final = 1_000
+VALUES_MAX: Final = 20_000
+"""How many values a poll gives at most, unless the config says how many records."""
+_SEES_RECORDS: Final = frozenset({"interceptor.classes", "key.deserializer", "value.deserializer"})
+"""Settings of a consumer that make it look at records one by one."""
 _START: Final = -1
 
 
@@ -109,7 +122,7 @@ class SinkRunner(TaskRunner):
         self.is_held = False
         self._is_flush_failing = False
         self.assigned: set[TopicPartition] = set()
-        self._pending: list[SinkRecord] = []
+        self._pending = Pending()
         self._reached: dict[TopicPartition, int] = {}
         """Behind the last record that was polled, not all of them put yet."""
         self._done: dict[TopicPartition, int] = {}
@@ -187,6 +200,9 @@ class SinkRunner(TaskRunner):
             "enable.auto.commit": "false",
         }
         self._membership = membership
+        is_plain = self._parts.chain.is_plain and _SEES_RECORDS.isdisjoint(given)
+        self._takes_values = is_plain and isinstance(self._task, ValueSinkTask)
+        self._values_max = whole(given, "max.poll.records", VALUES_MAX)
         if membership.is_by_coordinator and membership.instance_id is not None:
             release(self._parts.client("admin"), membership)
         self.consumer = Consumer(settings_with(settings, membership))
@@ -222,36 +238,66 @@ class SinkRunner(TaskRunner):
             wait_s = min(wait_s, self._context.timeout_ms / 1000)
         if self._pending:
             wait_s = min(wait_s, max(0.0, (self._again_ms - now_ms) / 1000))
-        parts = self.consumer.poll(wait_s)
-        for part in parts:
-            self._take(part)
+        if self._takes_values:
+            for columns in self.consumer.poll_batches(wait_s, max_records=self._values_max):
+                self._take_columns(columns)
+        else:
+            for part in self.consumer.poll(wait_s):
+                self._take(part)
         if self._pending or not self.is_paused:
             self._put()
         self._commit_if_due()
 
-    def _take(self, part: Any) -> None:
+    def _take(self, part: PartitionRecords) -> None:
         """Convert what a poll gave of one partition."""
+        if self._begins(part, part.records[0].offset):
+            self._convert(part, part.records)
+            self._reach(part, len(part.records))
+
+    def _take_columns(self, part: PartitionColumns) -> None:
+        """The same as values; where that cannot be, as records."""
+        if not self._begins(part, part.first_offset):
+            return
+        values = None if self._pending.records else self._parts.chain.values_of(part)
+        if values is not None:
+            self._pending.columns.append((part, values))
+        else:
+            for each in (*self._pending.take_columns(), part):
+                self._convert(each, each.records())
+        self._reach(part, len(part))
+
+    def _begins(self, part: PartitionRecords | PartitionColumns, offset: int) -> bool:
+        """Whether the task has the partition. The next records of it begin at this offset."""
         where = TopicPartition(part.topic, part.partition)
         if where not in self.assigned:
-            return
+            return False
         if part.topic not in self._topics:
             self._topics.add(part.topic)
             self.link.tell("topics", topics=[part.topic])
-        kind = part.timestamp_type
+        self._check_goes_on(where, offset)
+        self._began.setdefault(where, offset)
+        return True
+
+    def _convert(
+        self, part: PartitionRecords | PartitionColumns, records: Sequence[ConsumerRecord]
+    ) -> None:
+        topic, partition, kind = part.topic, part.partition, part.timestamp_type
         made = self._parts.chain.sink_record
-        self._check_goes_on(where, part.records[0].offset)
-        self._began.setdefault(where, part.records[0].offset)
         keeps = self.reports_errants
-        for raw in part.records:
+        for raw in records:
             try:
-                record = made(part.topic, part.partition, raw, kind)
+                record = made(topic, partition, raw, kind)
             except Skipped:
                 continue
             if record is not None:
-                self._pending.append(record)
+                self._pending.records.append(record)
                 if keeps:
                     self._originals.keep(record, raw)
-        self._counts["read"] += len(part.records)
+
+    def _reach(self, part: PartitionRecords | PartitionColumns, count: int) -> None:
+        """The records of this part were taken."""
+        where = TopicPartition(part.topic, part.partition)
+        self._counts["read"] += count
         self._reached[where] = self._expected[where] = part.next_offset
 
     def _check_goes_on(self, where: TopicPartition, offset: int) -> None:
@@ -269,24 +315,27 @@ class SinkRunner(TaskRunner):
         if self._pending and self.now_ms() < self._again_ms:
             return
         self._context.timeout_ms = _START
-        batch = self._pending
+        count = len(self._pending)
         try:
-            self._task.put(batch)
+            if self._pending.columns:
+                cast(ValueSinkTask, self._task).put_values(self._pending.values())
+            else:
+                self._task.put(self._pending.records)
         except RetriableError as error:
             self._hold(error)
             return
         except Exception as error:
             failure = Failure(Stage.TASK_PUT, self._parts.connector_name, error, None)
             raise as_task_failure(failure) from error
-        if batch:
+        if count:
             self._counts["put_batches"] += 1
-            self._counts["send"] += len(batch)
-        self._pending = []
+            self._counts["send"] += count
+        self._pending.clear()
         self._done.update(self._reached)
         self._reached = {}
         self._again_ms = 0
         self._release()
-        if batch and not self._is_flush_failing:
+        if count and not self._is_flush_failing:
             self.tell_waiting(None)
 
     def _hold(self, error: Exception) -> None:
@@ -347,7 +396,7 @@ class SinkRunner(TaskRunner):
 
     def _go_to(self, where: TopicPartition, offset: int) -> None:
         self.consumer.seek(where, offset)
-        self._pending = [each for each in self._pending if _origin_of(each) != where]
+        self._pending.drop([where])
         self._reached.pop(where, None)
         self._done[where] = self._committed[where] = self._began[where] = offset
         self._expected[where] = offset
@@ -422,7 +471,7 @@ class SinkRunner(TaskRunner):
             self._commit(gone, is_last=True)
         self.assigned -= gone
         self._context.paused -= gone
-        self._pending = [each for each in self._pending if _origin_of(each) not in gone]
+        self._pending.drop(gone)
         for offsets in (
             self._reached, self._done, self._committed, self._began, self._expected
         ):  # fmt: skip
@@ -478,7 +527,3 @@ class SinkRunner(TaskRunner):
             "sink-record-lag-max": max(known, default=0.0),
             **self._parts.error_metrics(),
         }
-
-
-def _origin_of(record: SinkRecord) -> TopicPartition:
-    return TopicPartition(record.original_topic, record.original_partition)

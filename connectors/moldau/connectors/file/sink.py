@@ -9,7 +9,7 @@ the highest offset that a name holds. Kafka's own offsets follow and are never a
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO, ClassVar
 
@@ -22,6 +22,7 @@ from moldau.connect.api import (
     SinkRecord,
     SinkTask,
     Task,
+    ValueSinkTask,
 )
 from moldau.connectors.file.formats import (
     EXTENSIONS,
@@ -81,7 +82,7 @@ class FileStreamSinkConnector(SinkConnector):
         return True
 
 
-class FileStreamSinkTask(SinkTask):
+class FileStreamSinkTask(ValueSinkTask):
     """Appends a line a record to one file. At least once: after a crash lines may come twice."""
 
     java_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
@@ -104,8 +105,11 @@ class FileStreamSinkTask(SinkTask):
                 self._file.close()
 
     def put(self, records: list[SinkRecord]) -> None:
+        self.put_values([record.value for record in records])
+
+    def put_values(self, values: Sequence[Any]) -> None:
         assert self._file is not None
-        lines = b"".join(_line(self._config.format, record.value) for record in records)
+        lines = _lines(self._config.format, values)
         try:
             self._file.write(lines)
         except OSError as error:
@@ -265,6 +269,12 @@ class RolledFileSinkTask(SinkTask):
         else:
             data = b"".join(contents)
         return compressed(data, self._config.compression)
+
+
+def _lines(format_: Format, values: Sequence[Any]) -> bytes:
+    if format_ is Format.LINES and values and set(map(type, values)) == {str}:
+        return "\n".join([*values, ""]).encode()
+    return b"".join([_line(format_, value) for value in values])
 
 
 def _line(format_: Format, value: Any) -> bytes:
