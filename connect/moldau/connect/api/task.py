@@ -193,8 +193,8 @@ class ValueSinkTask(SinkTask):
     """A sink task that needs the values of records and nothing else of them.
 
     Where no transform has to see the records and they have no headers, the worker converts the
-    values of many at once and calls `put_values`: no record is ever made, which costs a fifth. All
-    others come in `put`. Both are followed by flushes in the same way. A task that reports single
+    values of many at once and calls `put_values`, without making records. All others come in
+    `put`. Both are followed by flushes in the same way. A task that reports single
     records (`errant_record_reporter`) cannot do so from `put_values`.
     """
 

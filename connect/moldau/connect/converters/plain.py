@@ -103,7 +103,7 @@ class StringConverter(_Plain):
 
     def to_connect_values(self, topic: str, data: Sequence[bytes | None]) -> list[Any]:
         encoding = self._encoding
-        if encoding == "utf-16":  # whose mark is looked at one by one
+        if encoding == "utf-16":  # each has a byte order mark of its own
             return super().to_connect_values(topic, data)
         return [None if each is None else each.decode(encoding, "replace") for each in data]
 
