@@ -29,6 +29,22 @@ LINES_MAX = 21_095
 SLACK = 400
 """So far below the limit the limit is to be lowered."""
 MEDIAN_MAX = 145
+INTERFACES = {"ABC", "Protocol", "NamedTuple", "TypedDict", "Enum", "Exception"}
+MAY_BE_BASES = {
+    # Keywords of clients, as TypedDicts.
+    *("ConnectionOptions", "RecordOptions", "RegistryOptions"),
+    # Bases for classes of users, or one base of several such classes.
+    *("RebalanceListener", "ProducerInterceptor", "ConsumerInterceptor", "Forgetful"),
+    *("Remade", "SchemaSerializer", "SchemaDeserializer"),
+    # The two protocols of a group have the same changes, errors and waits.
+    "Membership",
+    # The blocking clients are generated from the asyncio clients.
+    *("BlockingClient", "AdminCalls", "ConsumerCalls", "GroupMemberCalls", "ProducerCalls"),
+    "SchemaRegistryCalls",
+    # One producer for several threads: the same producer with locks; one consumer in a thread.
+    *("Accumulator", "Sender", "Producer", "AsyncConsumer", "Batch"),
+}
+"""Bases that a class of another file of the client may have."""
 
 Graph = Mapping[str, frozenset[str]]
 
@@ -133,6 +149,42 @@ def test_planted_cycles_and_imports_of_types_are_told_apart() -> None:
     assert cycle_in(graph_of([one, typed])) == []
     names = [f"{CLIENT}.group.one", f"{CLIENT}.group.two", f"{CLIENT}.group.one"]
     assert cycle_in(graph_of([one, used])) == names
+
+
+def split(among: Iterable[Source]) -> list[str]:
+    """Classes with a base of another file of the client: each may be one class in two files."""
+    local = {
+        node.name: each.module or ""
+        for each in among
+        if each.is_in(CLIENT)
+        for node in ast.walk(each.tree)
+        if isinstance(node, ast.ClassDef) and not is_interface(node)
+    }
+    found = []
+    for each in among:
+        for node in ast.walk(each.tree) if each.is_in(CLIENT) else ():
+            for base in node.bases if isinstance(node, ast.ClassDef) else ():
+                name = ast.unparse(base).split("[")[0]
+                if local.get(name, each.module) != each.module and name not in MAY_BE_BASES:
+                    found.append(f"{each.module}.{getattr(node, 'name', '')} inherits {name}")
+    return found
+
+
+def is_interface(node: ast.ClassDef) -> bool:
+    bases = {ast.unparse(base).split("[")[0] for base in node.bases}
+    return bool(bases & INTERFACES) or any(base.endswith("Error") for base in bases)
+
+
+def test_no_class_of_the_client_is_split_over_two_files() -> None:
+    assert not [each for each in split(list(product())) if ".admin." not in each]
+
+
+def test_a_planted_split_class_is_found() -> None:
+    one = Source(
+        "platform/moldau/client/group/one.py", "class Part: ...\nclass Face(Protocol): ..."
+    )
+    two = Source("platform/moldau/client/group/two.py", "class A(Part): ...\nclass B(Face): ...")
+    assert split([one, two]) == [f"{CLIENT}.group.two.A inherits Part"]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_fetch_that_could_not_be_made_is_made_again(monkeypatch: pytest.Monkey
             assert await read_all(reader, 30) == {0: list(range(30))}
             reader.assign([("t", 0), ("t", 1)])
             assert await read_all(reader, 30) == {1: list(range(30))}
-            assert reader._fetcher._room.asked_bytes <= 1000
+            assert reader._reading.fetcher._room.asked_bytes <= 1000
         assert [str(each["exception"]) for each in reported] == ["a bug"]
 
     with ClientWorld() as world:

@@ -27,7 +27,7 @@ def test_all_brokers_together_stay_within_the_bound(leaders: list[int]) -> None:
             most = 0
             for _ in range(20):
                 await asyncio.sleep(0.1)
-                most = max(most, sum(each.buffered_bytes for each in reader._positions.assignment))
+                most = max(most, sum(each.buffered_bytes for each in reader._reading.assignment))
                 await reader.poll(0.0, max_records=10)
             return most
 

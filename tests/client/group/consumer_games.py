@@ -34,7 +34,7 @@ from moldau.broker.server.storage import format_if_empty
 from moldau.broker.settings import broker_settings
 from moldau.client import Admin, NewTopic, Producer, TopicPartition
 from moldau.client.consumer.membership import ConsumerGroup
-from moldau.client.consumer.reader import GroupsReader
+from moldau.client.consumer.reading import Reading as WhatIsRead
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import NOBODY, Identity, Membership
@@ -269,6 +269,7 @@ class Game:
         self.book = Book(world)
         self.broker: Broker | None = None
         self.lives: list[Life] = []
+        self._is_choosing = False
         self.playing = random.randint(2, 4)
         self.players = [Player(self, f"p{at}") for at in range(self.playing)]
         self.book.note("game", f"{self.kind}, {'calm' if self.is_calm else 'rough'}")
@@ -382,9 +383,9 @@ class Game:
             ):
                 stack.enter_context(patch.object(owner, name, then(getattr(owner, name))))
             for name in ("consumed", "done", "let_go"):
-                hears = self._hearing_what_is_chosen(name, getattr(GroupsReader, name))
-                stack.enter_context(patch.object(GroupsReader, name, hears))
-            for of, name in ((GroupsReader, "change_begins"), (ConsumerGroup, "_say_goodbye")):
+                hears = self._hearing_what_is_chosen(name, getattr(WhatIsRead, name))
+                stack.enter_context(patch.object(WhatIsRead, name, hears))
+            for of, name in ((WhatIsRead, "change_begins"), (ConsumerGroup, "_say_goodbye")):
                 hears = self._hearing_goodbyes(getattr(of, name))
                 stack.enter_context(patch.object(of, name, hears))
             yield
@@ -392,17 +393,21 @@ class Game:
     def _hearing_what_is_chosen(
         self, name: str, original: Callable[..., Any]
     ) -> Callable[..., Any]:
-        def heard(reader: GroupsReader) -> Any:
-            chosen = original(reader)
-            for life in self.lives:
-                if life.consumer is reader._consumer and chosen is not None:
+        def heard(reader: WhatIsRead) -> Any:
+            is_inner, self._is_choosing = self._is_choosing, True  # `let_go` calls the others
+            try:
+                chosen = original(reader)
+            finally:
+                self._is_choosing = is_inner
+            for life in () if is_inner else self.lives:
+                if vars(life.consumer).get("_reading") is reader and chosen is not None:
                     life.on_chosen(chosen, name)
             return chosen
 
         return heard
 
     def _hearing_goodbyes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def heard(of: GroupsReader | ConsumerGroup, *arguments: Any) -> Any:
+        def heard(of: WhatIsRead | ConsumerGroup, *arguments: Any) -> Any:
             for life in self.lives:
                 if of in (life.consumer._group, life.reader):
                     life.on_goodbye()

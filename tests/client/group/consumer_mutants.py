@@ -12,7 +12,8 @@ from unittest.mock import patch
 from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.iteration import RecordStream
 from moldau.client.consumer.membership import ConsumerGroup
-from moldau.client.consumer.reader import GroupsReader
+from moldau.client.consumer.polling import Polling
+from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
@@ -76,18 +77,18 @@ def nobody_gives_up_before_he_joins() -> Mutation:
 
 def a_record_too_many_is_committed() -> Mutation:
     """One that no poll has given yet."""
-    original = Consumer._ahead_of
+    original = Reading._ahead_of
 
-    def ahead(reader: Consumer, left: Any) -> Any:
+    def ahead(reader: Reading, left: Any) -> Any:
         found = original(reader, left)
         return {where: each._replace(offset=each.offset + 1) for where, each in found.items()}
 
-    return patch.object(Consumer, "_ahead_of", ahead)
+    return patch.object(Reading, "_ahead_of", ahead)
 
 
 def the_timer_commits_what_is_in_hand() -> Mutation:
     """As a poll would, which comes when the user is done with all."""
-    return patch.object(GroupsReader, "done", GroupsReader.consumed)
+    return patch.object(Reading, "done", Reading.consumed)
 
 
 def what_is_at_hand_counts_as_done() -> Mutation:
@@ -102,7 +103,7 @@ def what_a_poll_gave_counts_as_done() -> Mutation:
 
 def the_timer_takes_commits_back() -> Mutation:
     """The user's own, which covered what he had in hand."""
-    return patch.object(GroupsReader, "commit_begins", lambda *_: None)
+    return patch.object(Reading, "commit_begins", lambda *_: None)
 
 
 def a_commit_leaves_out_what_is_at_hand() -> Mutation:
@@ -118,7 +119,7 @@ def nothing_is_committed_as_time_passes() -> Mutation:
 
 def a_cancelled_task_was_done() -> Mutation:
     """With what it had at hand."""
-    return patch.object(Consumer, "_is_finished", lambda _: True)
+    return patch.object(Polling, "_is_finished", lambda _: True)
 
 
 # What is given.
@@ -143,8 +144,7 @@ def who_is_cut_off_has_no_stream_any_more() -> Mutation:
     """As with an asynchronous generator."""
 
     async def generated(consumer: Consumer) -> AsyncIterator[ConsumerRecord]:
-        stream = RecordStream(consumer, consumer._poll_on)
-        async for record in stream:
+        async for record in RecordStream(consumer._polling, 500):
             yield record
 
     return patch.object(Consumer, "__aiter__", generated)

@@ -30,11 +30,9 @@ from moldau.broker.coordinator.parked import give
 from moldau.broker.coordinator.shell import ShardShell
 from moldau.client import TopicPartition
 from moldau.client.consumer.assignment import Assignment
-from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
-from moldau.client.consumer.reader import GroupsReader
-from moldau.client.consumer.seeking import ConsumerPositions
+from moldau.client.consumer.reading import Reading
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Change, Kind, Membership
@@ -74,26 +72,26 @@ def begins_at_the_beginning() -> Mutation:
 def commits_what_was_fetched() -> Mutation:
     """Not only what was given out."""
 
-    def consumed(self: Consumer) -> dict[TopicPartition, OffsetAndMetadata]:
+    def consumed(self: Reading) -> dict[TopicPartition, OffsetAndMetadata]:
         return {
             each.where: OffsetAndMetadata(each.fetch_offset, "", each.epoch)
-            for each in self._positions.assignment
+            for each in self.assignment
             if each.position >= 0
         }
 
-    return patch.object(Consumer, "_consumed", consumed)
+    return patch.object(Reading, "consumed", consumed)
 
 
 @contextmanager
 def takes_back_what_it_has_committed() -> Iterator[None]:
     """As time passes: some records less than the poll before."""
-    original = GroupsReader.done
+    original = Reading.done
 
-    def done(self: GroupsReader) -> dict[TopicPartition, OffsetAndMetadata] | None:
+    def done(self: Reading) -> dict[TopicPartition, OffsetAndMetadata] | None:
         found = original(self) or {}
         return {where: each._replace(offset=each.offset // 2) for where, each in found.items()}
 
-    with patch.object(GroupsReader, "done", done):
+    with patch.object(Reading, "done", done):
         yield
 
 
@@ -110,7 +108,7 @@ def commits_old_offsets_to_new_topics() -> Mutation:
     """By the id that the name has now."""
 
     def topic_ids(
-        self: ConsumerPositions, partitions: Iterable[TopicPartition]
+        self: Reading, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Uuid]:
         known = self._cluster.metadata.topics
         return {
@@ -118,7 +116,7 @@ def commits_old_offsets_to_new_topics() -> Mutation:
             for each in partitions
         }
 
-    return patch.object(ConsumerPositions, "topic_ids", topic_ids)
+    return patch.object(Reading, "topic_ids", topic_ids)
 
 
 def reads_on_in_a_new_topic() -> Mutation:
@@ -178,13 +176,13 @@ def watches_no_topics_when_it_is_back() -> Iterator[None]:
 @contextmanager
 def reads_on_what_was_revoked() -> Iterator[None]:
     """The listener is told, and the positions stay."""
-    original = GroupsReader.take_over
+    original = Reading.take_over
 
-    def take_over(self: GroupsReader, change: Change) -> None:
+    def take_over(self: Reading, change: Change) -> None:
         if change.kind is not Kind.REVOKED:
             original(self, change)
 
-    with patch.object(GroupsReader, "take_over", take_over):
+    with patch.object(Reading, "take_over", take_over):
         yield
 
 

@@ -27,10 +27,7 @@ from moldau.link.arguments import str_of, told
 from moldau.link.cluster import ANY_BROKER
 from moldau.link.metadata import Broker, Metadata, TopicPartition
 from moldau.protocol.acl_operations import AclOperation, operations_in
-from moldau.protocol.messages.add_raft_voter import (
-    AddRaftVoterRequest,
-    AddRaftVoterResponse,
-)
+from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from moldau.protocol.messages.add_raft_voter import Listener as VoterListener
 from moldau.protocol.messages.describe_cluster import (
     DescribeClusterRequest,

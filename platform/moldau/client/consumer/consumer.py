@@ -17,23 +17,12 @@ run. `positions` decides what to fetch, `group` what a member does; this shell j
 
 from __future__ import annotations
 
-import asyncio
-import math
 import sys
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final, Generic, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, Generic, Self, Unpack
 
-from moldau.client.consumer.assignment import NO_IDS
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.consumer.fetcher import Fetcher
@@ -41,14 +30,14 @@ from moldau.client.consumer.interceptors import ConsumerInterceptor, Interceptor
 from moldau.client.consumer.iteration import PartStream, RecordStream
 from moldau.client.consumer.membership import ConsumerGroup, OffsetsGiven
 from moldau.client.consumer.metrics import ConsumerMetrics
+from moldau.client.consumer.offsets import EARLIEST, LATEST, FoundOffset, partitions_of
 from moldau.client.consumer.options import ConsumerOptions
-from moldau.client.consumer.origin import Part
+from moldau.client.consumer.polling import Polling
 from moldau.client.consumer.positions import Bounds, Positions
-from moldau.client.consumer.reader import GroupsReader
+from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.seeking import ConsumerPositions, Partitions
 from moldau.client.consumer.supply import Supply
-from moldau.client.consumer.taken import Chosen, RecordsOut
+from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.member import GroupMetadata
@@ -58,11 +47,20 @@ from moldau.client.serdes.contract import DeserializerTo
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.arguments import (
+    ByPartition,
     OffsetAndMetadata,
     Partition,
+    by_partition,
+    flag,
     flag_or_none,
+    leader_epoch_of,
+    names_of,
+    offset_of,
+    partition_of,
     partitions_in,
     positive,
+    since_1970,
+    timestamp_of,
 )
 from moldau.client.settings.every_client import (
     WITHOUT_MEANING_TO_CONSUMERS,
@@ -80,29 +78,27 @@ from moldau.client.settings.opening import Life, comes_with_start, reach
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
-from moldau.link.arguments import seconds, str_of, text_of
+from moldau.link.arguments import seconds, seconds_at_most, str_of, text_of
 from moldau.link.cluster import Cluster
-from moldau.link.lifetime import ClientClosed, closed
-from moldau.link.metadata import TopicPartition
+from moldau.link.lifetime import closed
+from moldau.link.metadata import Metadata, Topic, TopicPartition
+from moldau.metrics import Registry
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.records import ConsumerRecord, K, V
 from moldau.runtime import Clock, Runtime
 
-P = TypeVar("P", bound=Part)
+if TYPE_CHECKING:
+    import asyncio
+
+Partitions = Iterable[Partition]
 
 _CLOSE_S: Final = 30.0
 _COLUMNS_MAX: Final = 100_000
-_ITERATION_S: Final = 60.0
 _REASON_CHARS_MAX: Final = 255
 """As much of a reason as Java's client sends."""
-_TURN_S: Final = 0.01
-"""This long after its last turn the rest of the loop has another, before anything is given."""
-_LONG_AGO: Final = -math.inf
-_TURNS: Final = 4
-"""A heartbeat takes two: its timer's, and that of the task which writes it; so does its answer."""
-_NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-class Consumer(ConsumerPositions, Generic[K, V]):
+class Consumer(Generic[K, V]):
     """Reads records. Belongs to the event loop that it was started in, and to one task at a time
     that polls.
 
@@ -111,6 +107,10 @@ class Consumer(ConsumerPositions, Generic[K, V]):
     """
 
     _clock: Clock = comes_with_start("consumer")
+    _cluster: Cluster = comes_with_start("consumer")
+    _reading: Reading = comes_with_start("consumer")
+    _polling: Polling = comes_with_start("consumer")
+    _supply: Supply = comes_with_start("consumer")
 
     def __init__(
         self,
@@ -140,20 +140,11 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._interceptors = Interceptors()
         self._given_deserializers = (key_deserializer, value_deserializer)
         self._decoding: Decoding | None = None
-        self._interest = Interest()
         self._group: ConsumerGroup | None = None
         self._out = RecordsOut()
         self._is_closing = False
         self._is_closed = False
         self._has_failed = False
-        self._turned_at = _LONG_AGO
-        """When the rest of the loop had its last turn, as far as is known here."""
-        self._poller: asyncio.Task[object] | None = None
-        """The task that waits for records."""
-        self._asked: asyncio.Task[object] | None = None
-        """The task that asked for records last."""
-        self._refusal: KafkaError | None = None
-        self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
 
     def _check_assignors(self) -> None:
         """Objects are none of the settings that the rules of the table know."""
@@ -210,29 +201,38 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             check_crcs=settings[rows.check_crcs],
         )
         reset = parse_reset(settings[rows.auto_offset_reset])
-        self._positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
-        self._out.is_paused = self._positions.assignment.is_paused
-        self._positions.assignment.consumed = self._out.consumed
-        self._fetcher = Fetcher(runtime, self._cluster, self._positions, settings)
-        self._metrics = ConsumerMetrics(
-            runtime.clock,
-            settings[metrics_sample_window_ms] / 1000,
-            settings[metrics_num_samples],
-            self._lags,
+        positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
+        self._out.is_paused = positions.assignment.is_paused
+        positions.assignment.consumed = self._out.consumed
+        fetcher = Fetcher(runtime, self._cluster, positions, settings)
+        window_s = settings[metrics_sample_window_ms] / 1000
+        metrics_of = partial(
+            ConsumerMetrics, runtime.clock, window_s, settings[metrics_num_samples]
         )
-        self._supply = Supply(self._positions, self._out, self._fetcher, self._metrics)
-        self._metrics.connections = lambda: self._cluster.connections
-        self._fetcher.on_fetched = self._metrics.fetched
+        missing = MissingTopics(may_be_made=settings[rows.allow_auto_create_topics])
+        reading = self._reading = Reading(
+            self._cluster, positions, self._out, fetcher, metrics_of, missing
+        )
+        metrics = reading.metrics
+        self._supply = Supply(positions, self._out, fetcher, metrics)
+        metrics.connections = lambda: self._cluster.connections
+        fetcher.on_fetched = metrics.fetched
         self._cluster.on_update = self._metadata_came
         if settings[rows.group_id] is not None:
             self._cluster.awaits_topics = True
             assignors = self._given.of(rows.partition_assignment_strategy, settings)
-            self._group = ConsumerGroup(
-                runtime, self._cluster, settings, GroupsReader(self), assignors
-            )
-            self._fetcher.committed = self._group.look_up
-            self._fetcher.held_until = self._group.held_until
+            self._group = ConsumerGroup(runtime, self._cluster, settings, reading, assignors)
+            self._group.on_committed = self._committed_now
+            fetcher.committed = self._group.look_up
+            fetcher.held_until = self._group.held_until
+        self._polling = Polling(self._cluster, reading, self._supply, self._group)
         self._is_closing = self._is_closed = self._out.is_withheld = False
+
+    def _committed_now(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
+    ) -> None:
+        self._reading.metrics.committed(seconds)
+        self._interceptors.committed(offsets)
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
         """Commit (with auto commit), call the listener, leave the group and close the connections.
@@ -261,9 +261,8 @@ class Consumer(ConsumerPositions, Generic[K, V]):
                 await self._end_goodbye(timeout_s)
             return
         self._is_closing = True
-        self._out.withhold()  # a poll that waits for a deserializer gives nothing any more
-        if "_fetcher" in vars(self):
-            self._fetcher.news.set()  # a poll that waits has to hear of it
+        if "_polling" in vars(self):
+            self._polling.close()
         async with AsyncExitStack() as left:
             left.push_async_exit(self._end_after)
             if self._group is not None:
@@ -285,10 +284,9 @@ class Consumer(ConsumerPositions, Generic[K, V]):
 
     async def _end(self) -> None:
         """Each step is taken, whatever those before it raise, once, or may be taken again."""
-        self._asked = None
         self._interceptors.close(is_for_good=self._world.is_closed)
-        if "_fetcher" in vars(self):
-            self._fetcher.close()
+        if "_polling" in vars(self):
+            self._reading.fetcher.close()
             await self._cluster.aclose()
         try:
             if self._decoding is not None:
@@ -323,110 +321,224 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         if not wanted:
             await self.unsubscribe()
             return
-        if self._interest.is_by_hand:
+        if self._reading.interest.is_by_hand:
             raise ValueError("partitions are assigned by hand: unsubscribe first")
-        self._follow(wanted)
-        self._cluster.watch(self._interest.names)
+        self._reading.follow(wanted)
+        self._cluster.watch(wanted.names)
         group.listen(listener)
-        if self._interest.pattern is not None:
+        if wanted.pattern is not None:
             await self._cluster.refresh()
-        elif self._interest.names - self._cluster.metadata.topics.keys():
+        elif wanted.names - self._cluster.metadata.topics.keys():
             self._cluster.request_refresh()
-        if self._interest is wanted:  # and nobody has chosen anew meanwhile
+        if self._reading.interest is wanted:  # and nothing else was chosen meanwhile
             group.subscribe(wanted.wanted(self._cluster.metadata))
-
-    def _follow(self, interest: Interest) -> None:
-        self._interest = interest
-        if self._refusal is not None and self._refusal.context["topic"] not in interest.names:
-            self._refusal = None
-        self._positions.assignment.begin()
-        self._cluster.watches_all = interest.pattern is not None
-        self._cluster.follows_pattern = interest.is_pattern
 
     async def unsubscribe(self) -> None:
         """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""
         self._check_open()
         self._give_up_by_hand(())
-        self._follow(Interest())
+        self._reading.follow(Interest())
         if self._is_closing:
             return  # which gives everything up, and tells the listener of it, once
         failure = None
         if self._group is not None and self._group.has_member:
-            failure = await self._group.unsubscribe(lambda: not self._interest)
-        if not (self._interest or self._is_closing):  # and nobody has chosen anew meanwhile
-            self._read([])
+            failure = await self._group.unsubscribe(lambda: not self._reading.interest)
+        if not (self._reading.interest or self._is_closing):  # and nothing was chosen meanwhile
+            self._reading.read([], from_committed=False)
         if failure is not None:
             raise failure
 
     @property
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed to by name, or that match the pattern as known here."""
-        if self._interest.remote_pattern is not None:
+        interest = self._reading.interest
+        if interest.remote_pattern is not None:
             return frozenset(each.topic for each in self.assignment)
-        return self._interest.wanted(self._cluster.metadata).topics
+        return interest.wanted(self._cluster.metadata).topics
 
     def assign(self, partitions: Partitions) -> None:
         """Read these partitions and no others, without sharing them. New ones begin where the group
         has committed, if there is a `group.id`, else where `auto.offset.reset` says. Records given
         of those assigned before count as done: auto commit covers them."""
         self._check_open()
-        if self._interest and not self._interest.is_by_hand:
+        interest = self._reading.interest
+        if interest and not interest.is_by_hand:
             raise ValueError("topics are subscribed to: unsubscribe first")
         wanted = partitions_in(partitions)
         self._give_up_by_hand(wanted)
-        self._follow(Interest(is_by_hand=bool(wanted)))
+        self._reading.follow(Interest(is_by_hand=bool(wanted)))
         if self._group is not None:
             self._group.read_by_hand()
-        self._read(wanted)
+        self._reading.read(wanted, from_committed=self._group is not None)
 
     def _give_up_by_hand(self, wanted: Iterable[TopicPartition]) -> None:
         """All but these, if they were assigned: there is no rebalance that would commit them."""
-        if self._group is not None and self._interest.is_by_hand:
+        if self._group is not None and self._reading.interest.is_by_hand:
             self._group.commit_soon_by_itself(set(self.assignment).difference(wanted))
 
-    def _read(
-        self, wanted: Sequence[TopicPartition], ids: Mapping[TopicPartition, Uuid] = NO_IDS
-    ) -> None:
-        before = {each.where for each in self._positions.assignment}
-        topics = {where.topic for where in wanted} | self._interest.names
-        self._positions.assignment.assign(wanted, from_committed=self._group is not None, ids=ids)
-        self._check_topics()
-        self._drop(before.difference(wanted))
-        self._cluster.unwatch({where.topic for where in before} - topics)
-        self._cluster.watch(topics)
-        if topics - self._cluster.metadata.topics.keys():
-            self._cluster.request_refresh()
-        self._fetcher.soon()
-
-    def _check_topics(self) -> None:
-        self._drop(self._positions.assignment.check_topics(self._cluster.metadata))
-
-    def _drop(self, partitions: Collection[TopicPartition]) -> None:
-        self._out.drop(partitions)
-        if self._group is not None:
-            self._group.reader.forget(partitions)
-
     def _metadata_came(self) -> None:
-        self._check_topics()
-        self._fetcher.soon()
+        reading = self._reading
+        reading.check_topics()
+        reading.fetcher.soon()
         if self._group is None:
             return
-        self._hear_of_names()
-        if self._interest.pattern is not None:
-            self._group.subscribe(self._interest.wanted(self._cluster.metadata))
+        now = self._clock.monotonic()
+        tell_notices(reading.hear_of_names(self.settings[rows.group_id], now))
+        if reading.interest.pattern is not None:
+            self._group.subscribe(reading.interest.wanted(self._cluster.metadata))
         self._group.on_metadata()
 
-    def _hear_of_names(self) -> None:
-        """A topic that is subscribed to and can never be is an error of the next poll; one that
-        there is not is told of once."""
-        refused = self._cluster.metadata.refused
-        for name in sorted(self._interest.names):
-            code = refused.get(name)
-            if code in _NEVER:
-                self._refusal = KafkaError(code, topic=name, group=self.settings[rows.group_id])
-                self._fetcher.news.set()
-        names, now = self._interest.names, self._clock.monotonic()
-        tell_notices(self._missing.on_metadata(names, self._cluster.metadata, now))
+    async def partitions(
+        self, *topics: str, timeout_s: float | None = None
+    ) -> list[TopicPartition]:
+        """All partitions of these topics; KafkaError for one that the cluster does not know, after
+        `default.api.timeout.ms` if it is not told otherwise, as topics may be on their way."""
+        self._check_open()
+        names, timeout_s = names_of(topics, "topic"), seconds_at_most(timeout_s, "timeout_s")
+        return await partitions_of(self._cluster, names, timeout_s=timeout_s)
+
+    async def list_topics(
+        self, *, internal: bool = False, timeout_s: float | None = None
+    ) -> list[Topic]:
+        """All topics that this client may see, by name, with their partitions; those that brokers
+        keep for themselves only if asked for."""
+        flag(internal, "internal")
+
+        async def ask() -> MetadataResponse:
+            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+            return await self._cluster.call(request, MetadataResponse)
+
+        found = Metadata()
+        found.update(await self._cluster.retry(ask, timeout_s=timeout_s))
+        topics = sorted(found.topics.values(), key=lambda each: each.name)
+        return [each for each in topics if internal or not each.is_internal]
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return self._reading.partitions
+
+    def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
+        """Of which topics these are: of those that are read, also when others have taken their
+        names since. ZERO_UUID where nobody knows."""
+        return self._reading.topic_ids(partitions_in(partitions))
+
+    # Seeking
+
+    def seek(self, partition: Partition, offset: int, *, leader_epoch: int = -1) -> None:
+        """Go on reading the partition at `offset`, or at the first record behind it.
+        `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
+        self._check_open()
+        where = partition_of(partition)
+        facts = {"topic": where.topic, "partition": where.partition}
+        offset, leader_epoch = offset_of(offset, facts), leader_epoch_of(leader_epoch, facts)
+        self._reading.seek(where, offset, leader_epoch)
+
+    async def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+        """Goes to the first record of these partitions, or of all that are assigned."""
+        await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), EARLIEST))
+
+    async def seek_to_end(self, partitions: Partitions | None = None) -> None:
+        """Goes behind the last record of these partitions, or of all that are assigned."""
+        await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), LATEST))
+
+    async def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
+        """Goes to the first record that is not older; to the end where there is none."""
+        timestamp_ms = since_1970(timestamp_ms, "timestamp_ms")
+        await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), timestamp_ms))
+
+    # Asking
+
+    async def offsets(self, wanted: ByPartition[int]) -> dict[TopicPartition, FoundOffset]:
+        """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
+        like. Offset -1 where no record is as new."""
+        self._check_open()
+        asked = {where: timestamp_of(each, where) for where, each in by_partition(wanted).items()}
+        return await self._reading.offsets(asked)
+
+    async def offsets_for_times(
+        self, wanted: ByPartition[int]
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """The first offset of each partition that is not older than its timestamp in ms; None where
+        nothing is as new."""
+        asked = {
+            where: since_1970(each, f"the timestamp for {where}")
+            for where, each in by_partition(wanted).items()
+        }
+        found = await self.offsets(asked)
+        return {where: each if each.offset >= 0 else None for where, each in found.items()}
+
+    async def beginning_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Where the logs begin."""
+        return await self._ends(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Where the logs end: the offset of the next record; with read_committed that of the first
+        transaction that is open."""
+        return await self._ends(partitions, LATEST)
+
+    async def _ends(self, partitions: Partitions, end: int) -> dict[TopicPartition, int]:
+        found = await self.offsets(dict.fromkeys(partitions_in(partitions), end))
+        return {where: each.offset for where, each in found.items()}
+
+    def position(self, partition: Partition) -> int | None:
+        """The offset of the next record that a poll will give; None while it is not known."""
+        where = partition_of(partition)
+        found = self._reading.assignment.require(where)
+        if found.position < 0:
+            if self._group is not None:
+                self._group.position_is_wanted(where)
+            return None
+        return self._out.consumed().get(where, found.position)
+
+    def lag(self, partition: Partition) -> int | None:
+        """How many offsets lie between what was given out and the end as of the last fetch; None
+        before the first one. With read_committed the end is where the first open transaction
+        begins."""
+        where = partition_of(partition)
+        self._reading.assignment.require(where)
+        return self._reading.lags()[where].lag
+
+    # Pausing
+
+    def pause(self, partitions: Partitions | None = None) -> None:
+        """Gives nothing of these partitions and fetches no more of them; what is there is kept. An
+        `async for` that is in the midst of such a partition goes on with another; a part or a list
+        of them that `batches` or `poll` gave before is in the user's hands."""
+        self._check_open()
+        self._reading.pause(self._chosen(partitions), is_paused=True)
+
+    def resume(self, partitions: Partitions | None = None) -> None:
+        """Takes `pause` back."""
+        self._check_open()
+        self._reading.pause(self._chosen(partitions), is_paused=False)
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        return [each.where for each in self._reading.assignment if each.is_paused]
+
+    # What is going on
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps partitions from being read at present: what their brokers answered last, or
+        why these cannot be reached. It is tried on; empty when all goes well. A topic that is
+        subscribed to and that there is not, or of which nothing is heard, is under the partition
+        -1."""
+        return self._reading.troubles()
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's metrics of a consumer, by group and name:
+        `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
+        return self._reading.metrics.kafka_metrics()
+
+    @property
+    def registry(self) -> Registry:
+        """The same for exporters (`moldau.metrics.render_prometheus`)."""
+        return self._reading.metrics.registry
+
+    def _chosen(self, partitions: Partitions | None) -> list[TopicPartition]:
+        return self.assignment if partitions is None else partitions_in(partitions)
 
     # Records out
 
@@ -453,13 +565,9 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             max_records = positive(max_records, "max_records")
         if timeout_s.__class__ is not float or not timeout_s >= 0:
             timeout_s = seconds(timeout_s, "timeout_s")
-        self._check_may_poll()
+        self._polling.check()
         chosen = None if partitions is None else _chosen_in(partitions)
-        self._asks()
-        self._out.finish()
-        found = await self._poll(timeout_s, partial(self._supply.records, max_records), chosen)
-        self._out.gave(found)
-        return found
+        return await self._polling.records(timeout_s, max_records, chosen)
 
     async def poll_batches(
         self,
@@ -477,99 +585,11 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         """
         positive(max_records, "max_records")
         timeout_s = seconds(timeout_s, "timeout_s")
-        self._check_may_poll()
+        self._polling.check()
         if self._interceptors:
             raise ValueError("interceptors look at records, and poll_batches makes none: use poll")
         chosen = None if partitions is None else _chosen_in(partitions)
-        self._asks()
-        self._out.finish()
-        found = await self._poll(timeout_s, partial(self._supply.columns, max_records), chosen)
-        self._out.gave(found)
-        return found
-
-    async def _poll(
-        self, timeout_s: float, find: Callable[[], Awaitable[list[P]]], chosen: Chosen
-    ) -> list[P]:
-        began = self._clock.monotonic()
-        self._poller = task = asyncio.current_task()
-        self._metrics.poll_began(began)
-        found: list[P] = []
-        try:
-            if began - self._turned_at >= _TURN_S:
-                await self._give_way()
-                self._check_may_poll()
-            self._check_chosen()
-            self._positions.chosen = chosen
-            found = await self._next(find, began + timeout_s)
-            return found
-        finally:
-            if not found:
-                self._turned_at = _LONG_AGO  # a caller that polls on after an error gives way first
-            if self._poller is task:
-                self._poller = self._positions.chosen = None
-            self._metrics.poll_ended(self._clock.monotonic())
-
-    def _asks(self) -> None:
-        """The present task asks for records. RuntimeError while another one waits for some."""
-        task = asyncio.current_task()
-        poller = self._poller
-        if poller is not None and poller is not task:
-            _refuse_two(poller)
-        self._asked = task
-
-    def _is_finished(self) -> bool:
-        """Whether what is at hand is done with: the task that has it gives partitions up itself, or
-        has ended, neither cancelled nor by an error."""
-        asked = self._asked
-        if asked is None or asked is asyncio.current_task():
-            return True
-        # Not `exception()`: then the loop would not log an error that nobody has looked at.
-        return asked.done() and not asked.cancelled() and asked._exception is None
-
-    async def _give_way_if_due(self) -> bool:
-        """Let other tasks run while records are taken without a poll; whether it was due."""
-        self._cluster.check_loop()
-        is_due = self._clock.monotonic() - self._turned_at >= _TURN_S
-        if is_due:
-            self._out.finish()
-            await self._give_way()
-        return is_due
-
-    async def _give_way(self) -> None:
-        """The rest of the loop has its turn. Nothing is taken yet: a poll may be cancelled here."""
-        self._fetcher.soon()
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)
-        self._turned_at = self._clock.monotonic()
-
-    async def _next(self, find: Callable[[], Awaitable[list[P]]], deadline: float) -> list[P]:
-        has_fetched = self._fetcher.catch_up()
-        if self._group is not None:
-            self._group.commit_if_due(self._clock.monotonic())
-        while True:
-            self._fetcher.news.clear()
-            if self._group is not None:
-                if not await self._group.on_poll(deadline):
-                    return []
-                self._check_may_poll()  # a listener may have closed it
-                self._out.is_withheld = self._out.needs_poll = False
-            refusal, self._refusal = self._refusal, None
-            if refusal is not None:
-                raise refusal
-            found = await find()
-            if not found:
-                self._check_may_poll()  # a deserializer may have taken longer
-            if found or self._fetcher.is_overdue or not has_fetched:
-                self._fetcher.soon()
-            has_fetched = False
-            left = deadline - self._clock.monotonic()
-            if found or left <= 0:
-                return found
-            if self._group is not None:
-                left = min(left, self._group.longest_wait_s)
-            await self._fetcher.wait(left)
-            self._turned_at = self._clock.monotonic()
-            self._check_may_poll()
+        return await self._polling.columns(timeout_s, max_records, chosen)
 
     async def getone(self, *partitions: Partition) -> ConsumerRecord[K, V]:
         """The next record, of these partitions if any are named. It is at hand until more is asked
@@ -597,28 +617,16 @@ class Consumer(ConsumerPositions, Generic[K, V]):
     ) -> PartStream[K, V]:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
-        if max_records is not None:
-            positive(max_records, "max_records")
         chosen = None if partitions is None else _chosen_in(partitions)
-        return PartStream(self, partial(self._poll_on, max_records, chosen), max_records, chosen)
+        if max_records is None:
+            return PartStream(self._polling, self.settings[rows.max_poll_records], chosen=chosen)
+        positive(max_records, "max_records")
+        return PartStream(self._polling, max_records, part_max=max_records, chosen=chosen)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
-        return RecordStream(self, self._poll_on)
-
-    async def _poll_on(
-        self, max_records: int | None = None, chosen: Chosen = None
-    ) -> list[PartitionRecords] | None:
-        """As `poll`, for a stream whose turn it is."""
-        try:
-            self._check_may_poll()
-            most = max_records or self.settings[rows.max_poll_records]
-            return await self._poll(_ITERATION_S, partial(self._supply.records, most), chosen)
-        except ClientClosed:
-            if not self._is_closing:
-                raise
-            return None
+        return RecordStream(self._polling, self.settings[rows.max_poll_records])
 
     # Offsets
 
@@ -647,20 +655,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` would store now."""
-        return self._consumed() if self._group is None else self._group.consumed()
-
-    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The same, whatever is committed."""
-        return self._ahead_of(self._out.consumed())
-
-    def _ahead_of(
-        self, left: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {
-            each.where: OffsetAndMetadata(left.get(each.where, each.position), "", each.epoch)
-            for each in self._positions.assignment
-            if each.position >= 0
-        }
+        return self._reading.consumed()
 
     def group_metadata(self) -> GroupMetadata:
         """This member's identity in its group, for a transactional producer."""
@@ -678,10 +673,6 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         """Under which id this is a member of its group; empty while it is none."""
         return "" if self._group is None else self._group.member_id
 
-    def _position_is_wanted(self, where: TopicPartition) -> None:
-        if self._group is not None:
-            self._group.position_is_wanted(where)
-
     def _require_group(self, what: str) -> ConsumerGroup:
         self._check_open()
         if self._group is None:
@@ -691,20 +682,6 @@ class Consumer(ConsumerPositions, Generic[K, V]):
                 setting="group.id",
             )
         return self._group
-
-    def _check_may_poll(self) -> None:
-        if self._is_closing:
-            raise closed("consumer")
-        self._cluster.check_loop()
-
-    def _check_chosen(self) -> None:
-        """A subscription that was forgotten would be silence without end. While an `unsubscribe` of
-        another task is under way, it may be about to subscribe anew."""
-        if self._interest or (self._group is not None and self._group.is_settling):
-            return
-        raise RuntimeError(
-            "nothing is chosen to be read: subscribe to topics, or assign partitions, and poll then"
-        )
 
     def _check_open(self) -> None:
         if self._is_closed or self._cluster.is_closed:  # which it has from its start on
@@ -718,12 +695,3 @@ def _chosen_in(partitions: Iterable[Partition]) -> frozenset[TopicPartition]:
     if not chosen:
         raise ValueError("partitions is empty: leave it out to poll all that are assigned")
     return chosen
-
-
-def _refuse_two(poller: asyncio.Task[object]) -> None:
-    """One task reads a consumer."""
-    if not poller.done() and not poller.cancelling():
-        raise RuntimeError(
-            "another task polls this consumer: give each task a consumer of its own, or let one "
-            "task poll and hand the records on"
-        )

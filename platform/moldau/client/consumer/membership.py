@@ -25,7 +25,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from moldau.client.consumer.reader import GroupsReader
+from moldau.client.consumer.reading import Reading
 from moldau.client.group.assignors import AssignorGiven, load_assignors
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
@@ -57,6 +57,7 @@ from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
 from moldau.link.metadata import TopicPartition
 from moldau.runtime import Runtime
+from moldau.runtime.timeouts import timeout
 
 T = TypeVar("T")
 
@@ -100,7 +101,7 @@ class ConsumerGroup:
         runtime: Runtime,
         cluster: Cluster,
         settings: Settings,
-        reader: GroupsReader,
+        reader: Reading,
         assignors: Sequence[AssignorGiven],
     ) -> None:
         self._runtime = runtime
@@ -115,7 +116,7 @@ class ConsumerGroup:
             cluster,
             self._coordinator,
             self._identity,
-            self._commit_refused,
+            self._session.on_commit_refused,
             self._may_retry,
         )
         self._is_subscribed = False
@@ -129,8 +130,10 @@ class ConsumerGroup:
         self._gone = set[Uuid]()
         """Topics that a commit of its own was refused for, as they are no more."""
         self._auto = AutoCommit(settings[rows.auto_commit_interval_ms] / 1000)
-        self._all_committed: asyncio.Future[None] | None = None
-        """Ends with the last of the commits that were begun."""
+        self._order = asyncio.Lock()
+        """Commits are stored one after another, in the order in which they began."""
+        self.on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata], float], None]
+        """Called when all of a commit is stored, with the seconds that it took."""
         self._under_way: dict[asyncio.Task[None], tuple[KeysView[TopicPartition], float]] = {}
         """Commits, their partitions, and until when a look-up of these waits for them."""
         self._request_s = settings[rows.request_timeout_ms] / 1000
@@ -197,9 +200,6 @@ class ConsumerGroup:
         if self._member.is_late(self._clock.monotonic()):
             return _POLL_INTERVAL
         return self._member.left_for
-
-    def _commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        self._session.on_commit_refused(identity, code)
 
     def _may_retry(self, identity: Identity, where: TopicPartition, code: ErrorCode) -> bool:
         member = self._member
@@ -339,9 +339,7 @@ class ConsumerGroup:
         self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
     ) -> None:
         """Returns when they are stored."""
-        timeout_s = seconds_at_most(timeout_s, "timeout_s")
-        given = self._given(offsets)
-        task = self._spawn(given, self._ids_of(offsets, given), timeout_s)
+        task = self.commit_soon(offsets, seconds_at_most(timeout_s, "timeout_s"))
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
@@ -351,17 +349,15 @@ class ConsumerGroup:
             raise self._closed_meanwhile()
         task.result()
 
-    def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
-        """The same in a task of its own."""
-        given = self._given(offsets)
-        return self._spawn(given, self._ids_of(offsets, given))
-
-    def _ids_of(
-        self, named: OffsetsGiven | None, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> Mapping[TopicPartition, Uuid]:
-        """Told now: a topic of such a name may be another one when they are committed."""
-        ids_of = self.reader.topic_ids if named is None else self.reader.given_ids
-        return ids_of(offsets)
+    def commit_soon(
+        self, offsets: OffsetsGiven | None = None, timeout_s: float | None = None
+    ) -> asyncio.Task[None]:
+        """The same in a task of its own. The ids of topics are those of now: when the offsets are
+        stored, other topics may have the names."""
+        reader = self.reader
+        given = reader.consumed() if offsets is None else offsets_to_store(offsets)
+        ids = reader.topic_ids(given) if offsets is None else reader.given_ids(given)
+        return self._spawn(given, ids, timeout_s)
 
     def _spawn(
         self,
@@ -373,14 +369,13 @@ class ConsumerGroup:
             raise closed("consumer")
         left = dict(offsets)
         task = self._runtime.spawn(
-            self._commit(left, ids, self._given_up(offsets), self._all_committed, timeout_s),
+            self._commit(left, ids, self._given_up(offsets), timeout_s),
             name="commit offsets",
             reported=False,
         )
         self._under_way[task] = (offsets.keys(), self._clock.monotonic() + self._request_s)
         self.reader.commit_begins(offsets)
         task.add_done_callback(partial(self._ended, offsets, left))
-        self._all_committed = _both(self._all_committed, task)
         return task
 
     def _ended(
@@ -391,8 +386,7 @@ class ConsumerGroup:
     ) -> None:
         del self._under_way[task]
         is_stored = not task.cancelled() and task.exception() is None
-        lost = () if is_stored else left
-        self.reader.commit_ended(offsets, lost, was_cut_off=task.cancelled())
+        self.reader.commit_ended(offsets, () if is_stored else left, was_cut_off=task.cancelled())
         self.reader.may_look_up()
 
     async def _commit(
@@ -400,12 +394,18 @@ class ConsumerGroup:
         left: dict[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid],
         is_given_up: Callable[[TopicPartition], bool],
-        before: asyncio.Future[None] | None,
         timeout_s: float | None = None,
     ) -> None:
         """Takes out of `left` what is known to be stored."""
         try:
-            await self._store(left, ids, is_given_up, before, timeout_s)
+            began = self._clock.monotonic()
+            await self._wait_in_order(timeout_s)
+            try:
+                waited_s = self._clock.monotonic() - began
+                left_s = None if timeout_s is None else max(0.0, timeout_s - waited_s)
+                await self._store(left, ids, is_given_up, left_s)
+            finally:
+                self._order.release()
         except asyncio.CancelledError:
             if not self._is_over:
                 raise
@@ -418,44 +418,36 @@ class ConsumerGroup:
             group=self._coordinator.group_id,
         )
 
+    async def _wait_in_order(self, timeout_s: float | None) -> None:
+        """Wait for the commits that were begun before."""
+        try:
+            async with timeout(timeout_s if self._order.locked() else None):
+                await self._order.acquire()
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "not committed: the commit before this one has no answer yet",
+                group=self._coordinator.group_id,
+                timeout_s=timeout_s,
+            ) from None
+
     async def _store(
         self,
         left: dict[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid],
         is_given_up: Callable[[TopicPartition], bool],
-        before: asyncio.Future[None] | None,
         timeout_s: float | None,
     ) -> None:
-        began, left_s = self._clock.monotonic(), timeout_s
-        if before is not None and not before.done():
-            await asyncio.wait([before], timeout=timeout_s)
-            if not before.done():
-                raise KafkaError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    "not committed: the commit before this one has no answer yet",
-                    group=self._coordinator.group_id,
-                    timeout_s=timeout_s,
-                )
-            waited_s = self._clock.monotonic() - began
-            left_s = None if timeout_s is None else max(0.0, timeout_s - waited_s)
         if left:
-            began = self._clock.monotonic()
-            offsets = dict(left)
-            storing = self._offsets.commit(left, ids, is_given_up, timeout_s=left_s)
+            began, offsets = self._clock.monotonic(), dict(left)
+            storing = self._offsets.commit(left, ids, is_given_up, timeout_s=timeout_s)
             await self._told_of(storing, offsets)
-            self.reader.committed_now(offsets, self._clock.monotonic() - began)
+            self.on_committed(offsets, self._clock.monotonic() - began)
 
     def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
         """Tells of each of these whether it was given up since now, even if it has come back."""
         now = {where: self._member.tenure(where) for where in partitions}
         return lambda where: now[where] not in (None, self._member.tenure(where))
-
-    def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        return self.consumed() if offsets is None else offsets_to_store(offsets)
-
-    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit would store now."""
-        return self.reader.consumed()
 
     def commit_if_due(self, now: float) -> None:
         """Commit what the last poll gave, if the interval is over, for the user is done with it.
@@ -641,19 +633,3 @@ def _tell_uncommitted(offsets: Iterable[TopicPartition]) -> None:
         "last may be read again"
     )
     tell_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])
-
-
-def _both(before: asyncio.Future[None] | None, task: asyncio.Task[None]) -> asyncio.Future[None]:
-    """Ends when both have: a commit that gives up while it waits for those before it lets none
-    pass them."""
-    if before is None or before.done():
-        return task
-    ended = task.get_loop().create_future()
-
-    def look(_: object) -> None:
-        if before.done() and task.done() and not ended.done():
-            ended.set_result(None)
-
-    before.add_done_callback(look)
-    task.add_done_callback(look)
-    return ended

@@ -18,12 +18,7 @@ from typing import Any, Final, NamedTuple
 from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP
 from moldau.client.producer.delivery import Delivery, Sent, error_of, sent_of
 from moldau.client.producer.record import OnDelivery, ProducerInterceptor, ProducerRecord
-from moldau.client.serdes.contract import (
-    BatchSerializer,
-    Place,
-    Serializer,
-    failed_to_serialize,
-)
+from moldau.client.serdes.contract import BatchSerializer, Place, Serializer, failed_to_serialize
 from moldau.client.settings.arguments import check_number, check_timestamp
 from moldau.client.settings.user_code import close_all, guarded, made_from, refuse_coroutines
 from moldau.errors import ConfigError, MoldauError

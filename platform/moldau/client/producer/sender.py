@@ -30,10 +30,7 @@ from moldau.link.connection import Connection
 from moldau.link.lifetime import closed
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
-from moldau.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.protocol.messages.produce import ProduceResponse
 from moldau.records import Producer as Identity
 from moldau.runtime import Runtime

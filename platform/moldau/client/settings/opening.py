@@ -32,8 +32,8 @@ class ClientNotStarted(MoldauError):
 
 
 def comes_with_start(kind: str) -> Any:
-    """Of an attribute that `start` sets: reading it before raises ClientNotStarted. Costs nothing
-    afterwards, for the client's own attribute hides it; so no method has to check."""
+    """Of an attribute that `start` sets: before that, reading it raises ClientNotStarted, or
+    ClientClosed if the client's `_world` is closed. No method has to check, nor pays for it."""
     return _NotThereYet(kind)
 
 
@@ -41,10 +41,12 @@ class _NotThereYet:
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
-    def __get__(self, client: object, owner: type[object]) -> Self:
+    def __get__(self, client: Any, owner: type[object]) -> Self:
         """Asked of the class, as mocks and introspection do, it is itself."""
         if client is None:
             return self
+        if client._world.is_closed:
+            raise closed(self._kind)
         raise not_started(self._kind, is_blocking=False)
 
 

@@ -305,8 +305,10 @@ class Consumer(ConsumerCalls, Generic[K, V]):
     ) -> Iterator[PartitionRecords[K, V]]:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
-        parts = self._client.batches(max_records=max_records, partitions=partitions)
         with self._going_through():
+            if self.is_over:
+                return
+            parts = self._client.batches(max_records=max_records, partitions=partitions)
             while not self.is_over:
                 self._reads = this_thread()
                 part = parts.at_hand()

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from moldau.client.consumer.consumer import Consumer as AsyncConsumer
+from moldau.client.consumer.consumer import Partitions
 from moldau.client.consumer.offsets import FoundOffset
-from moldau.client.consumer.seeking import Partitions
 from moldau.client.group.member import GroupMetadata
 from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
 from moldau.client.sync.client import BlockingClient
@@ -21,6 +21,17 @@ class ConsumerCalls(BlockingClient):
     """Each hands its call to the loop and waits for the answer."""
 
     _client: AsyncConsumer
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed to by name, or that match the pattern as known here."""
+        return self._run(lambda: self._client.subscription)
+
+    def assign(self, partitions: Partitions) -> None:
+        """Read these partitions and no others, without sharing them. New ones begin where the group
+        has committed, if there is a `group.id`, else where `auto.offset.reset` says. Records given
+        of those assigned before count as done: auto commit covers them."""
+        self._run(lambda: self._client.assign(partitions))
 
     def partitions(self, *topics: str, timeout_s: float | None = None) -> list[TopicPartition]:
         """All partitions of these topics; KafkaError for one that the cluster does not know, after
@@ -121,17 +132,6 @@ class ConsumerCalls(BlockingClient):
     def registry(self) -> Registry:
         """The same for exporters (`moldau.metrics.render_prometheus`)."""
         return self._run(lambda: self._client.registry)
-
-    @property
-    def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to by name, or that match the pattern as known here."""
-        return self._run(lambda: self._client.subscription)
-
-    def assign(self, partitions: Partitions) -> None:
-        """Read these partitions and no others, without sharing them. New ones begin where the group
-        has committed, if there is a `group.id`, else where `auto.offset.reset` says. Records given
-        of those assigned before count as done: auto commit covers them."""
-        self._run(lambda: self._client.assign(partitions))
 
     def committed(
         self, partitions: Partitions | None = None, *, timeout_s: float | None = None

@@ -1,0 +1,202 @@
+"""Polls: waits for records, and runs what a rebalance wants of the task that reads.
+
+Invariants: one task reads; another one that asks while the first waits for records is refused. A
+poll lets other tasks run before it gives anything, if their last turn is `_TURN_S` ago. Nothing is
+taken before that, so a poll may be cancelled there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.consumer.membership import ConsumerGroup
+from moldau.client.consumer.origin import Part
+from moldau.client.consumer.reading import Reading
+from moldau.client.consumer.records import PartitionRecords
+from moldau.client.consumer.supply import Supply
+from moldau.client.consumer.taken import Chosen
+from moldau.link.cluster import Cluster
+from moldau.link.lifetime import ClientClosed, closed
+
+P = TypeVar("P", bound=Part)
+
+_ITERATION_S: Final = 60.0
+_TURN_S: Final = 0.01
+"""This long after its last turn the rest of the loop has another, before anything is given."""
+_LONG_AGO: Final = -math.inf
+_TURNS: Final = 4
+"""A heartbeat takes two: its timer's, and that of the task which writes it; so does its answer."""
+
+
+class Polling:
+    """The polls of one consumer."""
+
+    def __init__(
+        self, cluster: Cluster, reading: Reading, supply: Supply, group: ConsumerGroup | None
+    ) -> None:
+        self.is_closing = False
+        self.out = reading.out
+        self._cluster = cluster
+        self._clock = cluster.runtime.clock
+        self._reading = reading
+        self._fetcher = reading.fetcher
+        self._metrics = reading.metrics
+        self._supply = supply
+        self._group = group
+        self._turned_at = _LONG_AGO
+        """When the rest of the loop had its last turn, as far as is known here."""
+        self._poller: asyncio.Task[object] | None = None
+        """The task that waits for records."""
+        self._asked: asyncio.Task[object] | None = None
+        """The task that asked for records last."""
+        reading.is_finished = self._is_finished
+
+    def close(self) -> None:
+        """A poll that waits, also for a deserializer, gives nothing any more."""
+        self.is_closing = True
+        self.out.withhold()
+        self._reading.wake()
+
+    async def records(
+        self, timeout_s: float, max_records: int, chosen: Chosen
+    ) -> list[PartitionRecords]:
+        """The records that are there, or come in that time, as parts."""
+        return await self._first(timeout_s, partial(self._supply.records, max_records), chosen)
+
+    async def columns(
+        self, timeout_s: float, max_records: int, chosen: Chosen
+    ) -> list[PartitionColumns]:
+        """The same as columns."""
+        return await self._first(timeout_s, partial(self._supply.columns, max_records), chosen)
+
+    async def more(self, max_records: int, chosen: Chosen) -> list[PartitionRecords]:
+        """The same for a stream whose turn it is; nothing if the consumer is closed."""
+        try:
+            self.check()
+            find = partial(self._supply.records, max_records)
+            return await self._poll(_ITERATION_S, find, chosen)
+        except ClientClosed:
+            if not self.is_closing:
+                raise
+            return []
+
+    async def _first(
+        self, timeout_s: float, find: Callable[[], Awaitable[list[P]]], chosen: Chosen
+    ) -> list[P]:
+        """What was given before is done with; what is given now is at hand."""
+        self.asks()
+        self.out.finish()
+        found = await self._poll(timeout_s, find, chosen)
+        self.out.gave(found)
+        return found
+
+    async def _poll(
+        self, timeout_s: float, find: Callable[[], Awaitable[list[P]]], chosen: Chosen
+    ) -> list[P]:
+        began = self._clock.monotonic()
+        self._poller = task = asyncio.current_task()
+        self._metrics.poll_began(began)
+        found: list[P] = []
+        try:
+            if began - self._turned_at >= _TURN_S:
+                await self._give_way()
+                self.check()
+            self._check_chosen()
+            self._reading.positions.chosen = chosen
+            found = await self._next(find, began + timeout_s)
+            return found
+        finally:
+            if not found:
+                self._turned_at = _LONG_AGO  # a caller that polls on after an error gives way first
+            if self._poller is task:
+                self._poller = self._reading.positions.chosen = None
+            self._metrics.poll_ended(self._clock.monotonic())
+
+    def asks(self) -> None:
+        """The present task asks for records. RuntimeError while another one waits for some."""
+        task = asyncio.current_task()
+        poller = self._poller
+        if poller is not None and poller is not task:
+            _refuse_two(poller)
+        self._asked = task
+
+    def _is_finished(self) -> bool:
+        """Whether what is at hand is done with: the task that has it gives partitions up itself, or
+        has ended, neither cancelled nor by an error."""
+        asked = self._asked
+        if asked is None or asked is asyncio.current_task():
+            return True
+        # Not `exception()`: then the loop would not log an error that nothing has looked at.
+        return asked.done() and not asked.cancelled() and asked._exception is None
+
+    async def give_way_if_due(self) -> bool:
+        """Let other tasks run while records are taken without a poll; whether it was due."""
+        self._cluster.check_loop()
+        is_due = self._clock.monotonic() - self._turned_at >= _TURN_S
+        if is_due:
+            self.out.finish()
+            await self._give_way()
+        return is_due
+
+    async def _give_way(self) -> None:
+        self._fetcher.soon()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        self._turned_at = self._clock.monotonic()
+
+    async def _next(self, find: Callable[[], Awaitable[list[P]]], deadline: float) -> list[P]:
+        has_fetched = self._fetcher.catch_up()
+        if self._group is not None:
+            self._group.commit_if_due(self._clock.monotonic())
+        while True:
+            self._fetcher.news.clear()
+            if self._group is not None:
+                if not await self._group.on_poll(deadline):
+                    return []
+                self.check()  # a listener may have closed it
+                self.out.is_withheld = self.out.needs_poll = False
+            refusal, self._reading.refusal = self._reading.refusal, None
+            if refusal is not None:
+                raise refusal
+            found = await find()
+            if not found:
+                self.check()  # a deserializer may have taken longer
+            if found or self._fetcher.is_overdue or not has_fetched:
+                self._fetcher.soon()
+            has_fetched = False
+            left = deadline - self._clock.monotonic()
+            if found or left <= 0:
+                return found
+            if self._group is not None:
+                left = min(left, self._group.longest_wait_s)
+            await self._fetcher.wait(left)
+            self._turned_at = self._clock.monotonic()
+            self.check()
+
+    def check(self) -> None:
+        """ClientClosed if the consumer is being closed; RuntimeError in another event loop."""
+        if self.is_closing:
+            raise closed("consumer")
+        self._cluster.check_loop()
+
+    def _check_chosen(self) -> None:
+        """A subscription that was forgotten would be silence without end. While an `unsubscribe` of
+        another task is under way, it may be about to subscribe anew."""
+        if self._reading.interest or (self._group is not None and self._group.is_settling):
+            return
+        raise RuntimeError(
+            "nothing is chosen to be read: subscribe to topics, or assign partitions, and poll then"
+        )
+
+
+def _refuse_two(poller: asyncio.Task[object]) -> None:
+    if not poller.done() and not poller.cancelling():
+        raise RuntimeError(
+            "another task polls this consumer: give each task a consumer of its own, or let one "
+            "task poll and hand the records on"
+        )

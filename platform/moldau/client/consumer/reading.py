@@ -1,0 +1,267 @@
+"""What a consumer reads and how far: the parts that its user and its group move. No IO but lookups.
+
+Invariants: what auto commit covers (`done`) ends before the record, part or poll at hand, and is
+never less than what the user has begun to commit. A partition that is not read any more leaves
+nothing behind: neither fetched records nor commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from moldau.client.consumer.assignment import NO_IDS
+from moldau.client.consumer.metrics import ConsumerMetrics, Lag
+from moldau.client.consumer.offsets import LATEST, FoundOffset, list_offsets
+from moldau.client.consumer.position import Position
+from moldau.client.consumer.positions import Positions
+from moldau.client.consumer.taken import RecordsOut
+from moldau.client.group.member import Change
+from moldau.client.group.missing import MissingTopics, unheard_of
+from moldau.client.group.subscription import Interest
+from moldau.client.settings.arguments import OffsetAndMetadata
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.client.consumer.fetcher import Fetcher
+
+_NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+class Reading:
+    """The partitions of one consumer, and the records that were taken of them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Positions,
+        out: RecordsOut,
+        fetcher: Fetcher,
+        metrics: Callable[[Callable[[], dict[TopicPartition, Lag]]], ConsumerMetrics],
+        missing: MissingTopics,
+    ) -> None:
+        self.positions = positions
+        self.assignment = positions.assignment
+        self.out = out
+        self.fetcher = fetcher
+        self.metrics = metrics(self.lags)
+        self.interest = Interest()
+        self.refusal: KafkaError | None = None
+        """Why a topic that is subscribed to can never be read; the next poll raises it."""
+        self.is_finished: Callable[[], bool] = lambda: True
+        """Whether the user is done with the records at hand."""
+        self._cluster = cluster
+        self._missing = missing
+        self._given_last: object = None
+        self._begun: dict[TopicPartition, int] = {}
+        self._stored: dict[TopicPartition, int] = {}
+        """The offset of each partition's last commit: one that has begun and not failed, and one
+        that is stored. Auto commit does not go back behind either."""
+
+    # Which partitions
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [each.where for each in self.assignment]
+
+    def follow(self, interest: Interest) -> None:
+        """The user has chosen anew what to read."""
+        self.interest = interest
+        if self.refusal is not None and self.refusal.context["topic"] not in interest.names:
+            self.refusal = None
+        self.assignment.begin()
+        self._cluster.watches_all = interest.pattern is not None
+        self._cluster.follows_pattern = interest.is_pattern
+
+    def read(
+        self,
+        wanted: Sequence[TopicPartition],
+        *,
+        from_committed: bool,
+        ids: Mapping[TopicPartition, Uuid] = NO_IDS,
+    ) -> None:
+        """Read these partitions and no others."""
+        before = {each.where for each in self.assignment}
+        topics = {where.topic for where in wanted} | self.interest.names
+        self.assignment.assign(wanted, from_committed=from_committed, ids=ids)
+        self.check_topics()
+        self._drop(before.difference(wanted))
+        self._cluster.unwatch({where.topic for where in before} - topics)
+        self._cluster.watch(topics)
+        if topics - self._cluster.metadata.topics.keys():
+            self._cluster.request_refresh()
+        self.fetcher.soon()
+
+    def check_topics(self) -> None:
+        """Drop what was fetched of topics that others have replaced."""
+        self._drop(self.assignment.check_topics(self._cluster.metadata))
+
+    def _drop(self, partitions: Collection[TopicPartition]) -> None:
+        self.out.drop(partitions)
+        for where in partitions:
+            self._begun.pop(where, None)
+            self._stored.pop(where, None)
+
+    def hear_of_names(self, group_id: str | None, now: float) -> list[MoldauError]:
+        """Metadata came: keep the error of a topic that can never be read, and return what the log
+        should say of those that do not exist."""
+        refused = self._cluster.metadata.refused
+        for name in sorted(self.interest.names):
+            code = refused.get(name)
+            if code in _NEVER:
+                self.refusal = KafkaError(code, topic=name, group=group_id)
+                self.fetcher.news.set()
+        return self._missing.on_metadata(self.interest.names, self._cluster.metadata, now)
+
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
+        """The ids of the topics that these partitions are read of."""
+        return self.assignment.topic_ids(partitions, self._cluster.metadata)
+
+    def given_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
+        """The same for offsets that the user names: they are of what was given out last."""
+        wanted = list(partitions)
+        return {**self.topic_ids(wanted), **self.assignment.given_ids(wanted)}
+
+    # Where
+
+    def seek(self, where: TopicPartition, offset: int, leader_epoch: int) -> None:
+        self.assignment.require(where).sought(offset, leader_epoch)
+        self._drop([where])
+        self.fetcher.soon()
+
+    async def seek_by(self, wanted: dict[TopicPartition, int]) -> None:
+        """Go to these timestamps or ends of logs: in all partitions or in none."""
+        for where in wanted:
+            self.assignment.require(where)
+        found = await self._found_or_end(wanted)
+        for position in [self.assignment.require(where) for where in wanted]:
+            answer = found[position.where]
+            position.sought(answer.offset, answer.leader_epoch)
+        self._drop(wanted)
+        self.fetcher.soon()
+
+    async def _found_or_end(
+        self, wanted: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset]:
+        """By time where nothing is as new: the end, unless something came meanwhile."""
+        found = await self.offsets(wanted)
+        late = {where: wanted[where] for where, each in found.items() if each.offset < 0}
+        if late:
+            ends = await self.offsets(dict.fromkeys(late, LATEST))
+            for where, each in (await self.offsets(late)).items():
+                found[where] = ends[where] if each.offset < 0 else each
+        return found
+
+    async def offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset]:
+        return await list_offsets(
+            self._cluster, wanted, is_committed=self.fetcher.is_committed_only
+        )
+
+    def lags(self) -> dict[TopicPartition, Lag]:
+        """How far each partition is behind the end of its log, and ahead of its beginning."""
+        begun = self.out.consumed()
+        found = {}
+        for each in self.assignment:
+            given = begun.get(each.where, each.position)
+            lag = lead = None
+            if each.readable_end >= 0 and each.position >= 0:
+                lag = max(0, each.readable_end - given)
+                lead = max(0, given - each.log_start_offset)
+            found[each.where] = Lag(lag, lead)
+        return found
+
+    def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
+        chosen: list[Position] = [self.assignment.require(where) for where in partitions]
+        for each in chosen:
+            each.is_paused = is_paused
+        if is_paused:
+            self.out.pause([each.where for each in chosen])
+        else:
+            self.wake()
+            self.fetcher.soon()
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        unheard = unheard_of(self.interest.names, self._cluster.metadata, self._cluster.blind_for)
+        return self.positions.troubles() | self._missing.troubles | unheard
+
+    # How far
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit` stores now: behind all that was given."""
+        return self._ahead_of(self.out.consumed())
+
+    def done(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What auto commit stores as time passes: all before what is at hand."""
+        offsets = self._ahead_of(self.out.done())
+        return {
+            where: each
+            for where, each in offsets.items()
+            if each.offset >= max(self._begun.get(where, -1), self._stored.get(where, -1))
+        }
+
+    def let_go(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What auto commit stores when partitions are given up."""
+        return self.consumed() if self.is_finished() else self.done()
+
+    def _ahead_of(
+        self, left: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            each.where: OffsetAndMetadata(left.get(each.where, each.position), "", each.epoch)
+            for each in self.assignment
+            if each.position >= 0
+        }
+
+    def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """A commit of these begins. What lies ahead of the position does not hold auto commit."""
+        for where, each in offsets.items():
+            position = self.assignment.get(where)
+            if position is not None and each.offset <= position.position:
+                self._begun[where] = each.offset
+
+    def commit_ended(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        left: Collection[TopicPartition],
+        *,
+        was_cut_off: bool,
+    ) -> None:
+        """All are stored but those that are left: they may be too, if it was cut off."""
+        for where, each in offsets.items():
+            if where not in left and where in self._begun:
+                self._stored[where] = each.offset
+            elif not was_cut_off and self._begun.get(where) == each.offset:
+                del self._begun[where]
+
+    # For the group: `moldau.client.group.session.Reader`
+
+    def take_over(self, change: Change) -> None:
+        """Read what the change says from now on, unless partitions were assigned by hand since."""
+        if not self.interest.is_by_hand:
+            self.read(change.owned, from_committed=True, ids=change.ids)
+
+    def change_begins(self) -> None:
+        self.out.withhold()
+
+    def wake(self) -> None:
+        self.fetcher.news.set()
+
+    def need_poll(self) -> None:
+        self.out.need_poll()
+        self.wake()
+
+    def has_gone_on(self) -> bool:
+        before, self._given_last = self._given_last, self.out.given_last
+        return self._given_last is not None and self._given_last is not before
+
+    def may_look_up(self) -> None:
+        self.fetcher.may_look_up()
+
+    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
+        self.metrics.rebalanced(seconds, has_failed=has_failed)
