@@ -104,16 +104,22 @@ class Arena:
         self.broker = stack.enter_context(MoldauBroker.started({"num.partitions": "1"}))
         self.bootstrap = f"{HOST}:{self.broker.port}"
         self.admin = stack.enter_context(Admin(bootstrap_servers=self.bootstrap))
+        self._filled: set[str] = set()
 
     def topic(self, name: str, partitions: int = 1) -> str:
         self.admin.create_topic(NewTopic(name, partitions, 1))
         return name
 
-    @cache  # noqa: B019 - the arena lives as long as the process
     def loaded(self, keys: int, records: int, partitions: int = 1, side: int = 0) -> str:
-        """A topic with the load: a tenth, the first mark, the rest, the last mark."""
-        name = self.topic(f"in-{keys}-{partitions}-{records}-{side}", partitions)
-        chance = random.Random(f"{name}")
+        """A topic with the load, made once: a tenth, the first mark, the rest, the last mark."""
+        name = f"in-{keys}-{partitions}-{records}-{side}"
+        if name not in self._filled:
+            self._fill(self.topic(name, partitions), keys, records, partitions)
+            self._filled.add(name)
+        return name
+
+    def _fill(self, name: str, keys: int, records: int, partitions: int) -> None:
+        chance = random.Random(name)
         warm_up = records // 10
         start = START_MS
         with Producer(bootstrap_servers=self.bootstrap) as producer:
@@ -131,7 +137,6 @@ class Arena:
                 )
                 producer.flush()
             self._mark(producer, (name, partitions), END, start + warm_up + records)
-        return name
 
     @staticmethod
     def _mark(producer: Producer, where: tuple[str, int], key: bytes, time_ms: int) -> None:
