@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,20 @@ from tests.peers.apache_kafka import fetch_or_skip
 pytestmark = pytest.mark.real
 
 CONVERTERS = {"key.converter": JSON, "value.converter": JSON}
+TOPIC = "transcript"
 
 
-def test_the_answers_are_those_of_java(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
-) -> None:
-    scene = Scene(moldau_broker, f"{moldau_topic}-cluster", {})
+@pytest.fixture
+def broker() -> Iterator[SyncEmbeddedBroker]:
+    """One for each worker: the sinks of both have the group of the same name."""
+    with SyncEmbeddedBroker() as broker:
+        yield broker
+
+
+def test_the_answers_are_those_of_java(broker: SyncEmbeddedBroker, tmp_path: Path) -> None:
+    scene = Scene(broker, f"{TOPIC}-cluster", {})
     with scene.worker(**CONVERTERS, task_isolation="thread") as worker:
-        ours = held(worker, tmp_path, moldau_topic)
+        ours = held(worker, tmp_path, TOPIC)
 
     assert differences(kept(), ours) == {}
     for name in (*OTHER_STATUS, *OTHER_WORDS):
@@ -31,11 +38,9 @@ def test_the_answers_are_those_of_java(
 
 
 @pytest.mark.deep
-def test_the_kept_answers_are_those_of_java(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
-) -> None:
-    cluster = f"{moldau_topic}-cluster"
-    with java_worker(fetch_or_skip(), moldau_broker.bootstrap_servers, tmp_path, cluster) as worker:
-        java = held(worker, tmp_path, moldau_topic)
+def test_the_kept_answers_are_those_of_java(broker: SyncEmbeddedBroker, tmp_path: Path) -> None:
+    cluster = f"{TOPIC}-cluster"
+    with java_worker(fetch_or_skip(), broker.bootstrap_servers, tmp_path, cluster) as worker:
+        java = held(worker, tmp_path, TOPIC)
 
     assert differences(kept(), java) == {}
