@@ -22,6 +22,7 @@ from moldau.broker.controller.storage import Plan, format_storage, read_bootstra
 from moldau.broker.raft.quorum import DIRECTORY, Membership, Quorum
 from moldau.runtime.real_files import RealFiles
 from tests.broker.controller.cluster import CLUSTER_ID, Cluster, schema, topic
+from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 
@@ -67,7 +68,9 @@ def written(folder: Path, controller_port: int = 19093) -> Path:
         quorum.append(encode_records(records, 30, NOW), NOW)
         controller.image.replay_all(records)
         quorum.flush()
-    quorum.write_snapshot(quorum.high_watermark, snapshot_batches(controller.image, NOW), NOW)
+    keeping.write_snapshot(
+        quorum, quorum.high_watermark, snapshot_batches(controller.image, NOW), NOW
+    )
     quorum.close()
     return folder / DIRECTORY
 

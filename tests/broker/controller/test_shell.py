@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Sequence
-
-import pytest
 
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.metadata_batches import replay_batches
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.shell import ActiveController, Observer
-from moldau.broker.log.shell import rest
 from moldau.broker.raft.flushing import Flusher
 from moldau.broker.raft.quorum import Membership, Quorum
-from moldau.broker.raft.snapshots import PART
-from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -30,17 +24,15 @@ from moldau.runtime import Runtime
 from moldau.runtime.simulated import Options, Simulation
 from tests.broker.controller.cluster import CLUSTER_ID, FEATURES, schema, topic
 from tests.broker.raft.leading import lead
-from tests.broker.server.broken_disk import BrokenFiles
 
 
 class Node:
     """A controller, and the image of a broker that hears of what is committed."""
 
-    def __init__(self, runtime: Runtime, snapshot_after_bytes: int = 1 << 30) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.image = Image()
         self.failures: list[Exception] = []
-        self.postponed: list[OSError] = []
         runtime.files.make_dirs("/data")
         now_ms = runtime.clock.wall_ms()
         self.quorum = Quorum.open(runtime.files, "/data", Membership(1, (1,)), now_ms)
@@ -55,9 +47,7 @@ class Node:
                 self.on_committed,
                 lambda: self.flusher.flush_soon(),
                 self.failures.append,
-                self.postponed.append,
             ),
-            snapshot_after_bytes=snapshot_after_bytes,
         )
         self.active.start()
 
@@ -111,13 +101,12 @@ def test_what_is_answered_is_committed_and_published_and_there_after_power_loss(
     lives: list[list[str]] = []
 
     async def main(runtime: Runtime) -> None:
-        node = Node(runtime, snapshot_after_bytes=400)
+        node = Node(runtime)
         lives.append(list(node.image.topics.names()))
         await node.join()
         made = await asyncio.gather(*(node.create(f"t{len(lives)}-{each}") for each in range(20)))
         assert made == [[0]] * 20
         assert node.image == node.active.controller.image
-        assert node.quorum.snapshots, "the log is kept short"
         await asyncio.Event().wait()
 
     with Simulation(5, Options()) as world:
@@ -149,104 +138,4 @@ def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:
     with Simulation(5, Options()) as world:
         world.add_node("a", main)
         world.run_for(5)
-    assert done == [True]
-
-
-@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
-def test_a_snapshot_that_cannot_be_written_now_is_written_later(code: int) -> None:
-    """It takes nothing from the log, so nothing is lost without it."""
-    done: list[bool] = []
-
-    async def main(runtime: Runtime) -> None:
-        files = BrokenFiles(runtime.files, code)
-        runtime.files = files.as_files()
-        node = Node(runtime, snapshot_after_bytes=2_000)
-        await node.join()
-        files.broken.add(PART)
-        names = (f"t{number}" for number in range(1_000))
-        while len(node.postponed) < 3:
-            assert await node.create(next(names)) == [0]
-        assert {each.errno for each in node.postponed} == {code}
-        assert not node.quorum.snapshots
-        assert not node.failures
-
-        files.broken.clear()
-        while not node.quorum.snapshots:
-            assert await node.create(next(names)) == [0]
-        assert len(node.postponed) == 3
-        done.append(True)
-
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main)
-        world.run_for(60)
-    assert done == [True]
-
-
-def test_a_snapshot_on_a_broken_disk_ends_the_controller() -> None:
-    done: list[bool] = []
-
-    async def main(runtime: Runtime) -> None:
-        files = BrokenFiles(runtime.files)
-        runtime.files = files.as_files()
-        node = Node(runtime, snapshot_after_bytes=2_000)
-        await node.join()
-        files.broken.add(PART)
-        names = (f"t{number}" for number in range(1_000))
-        while not node.failures:
-            await node.ask(CreateTopicsRequest(topics=[topic(next(names))]))
-        assert not node.postponed
-        done.append(True)
-
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main)
-        world.run_for(60)
-    assert done == [True]
-
-
-def test_a_log_that_a_snapshot_cannot_read_ends_the_controller() -> None:
-    """What becomes of the node is not for it to say (tests/broker/server/test_damaged_metadata)."""
-    done: list[bool] = []
-
-    async def main(runtime: Runtime) -> None:
-        node = Node(runtime)
-        await node.join()
-        assert await node.create("t") == [0]
-        last = list(node.quorum.log.batches(0))[-1]
-        with runtime.files.open(node.quorum.log.segments.active.log_path, "write") as file:
-            file.write_at(last.position, bytes(len(last.data)))
-        node.active.snapshot()
-        assert [type(each) for each in node.failures] == [CorruptRecord]
-        assert not node.quorum.snapshots
-        refused = await node.ask(CreateTopicsRequest(topics=[topic("u")]))
-        assert isinstance(refused, KafkaError)
-        assert refused.code == ErrorCode.NOT_CONTROLLER
-        done.append(True)
-
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main)
-        world.run_for(5)
-    assert done == [True]
-
-
-def test_it_can_be_closed_while_a_flush_is_under_way_after_which_a_snapshot_is_due() -> None:
-    done: list[bool] = []
-
-    async def main(runtime: Runtime) -> None:
-        node = Node(runtime, snapshot_after_bytes=1)
-        await node.join()
-        await rest(1)
-        asked = asyncio.ensure_future(node.ask(CreateTopicsRequest(topics=[topic("t")])))
-        await rest(0.01)
-        assert not asked.done()
-        node.active.resign()
-        answer = await asked
-        assert isinstance(answer, KafkaError)
-        assert answer.code == ErrorCode.NOT_CONTROLLER
-        await rest(1)  # a task that fails ends the simulation
-        assert not node.failures
-        done.append(True)
-
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main).disk.costs.sync_ns = 100_000_000
-        world.run_for(15)
     assert done == [True]

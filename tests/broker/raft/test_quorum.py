@@ -14,6 +14,7 @@ from moldau.errors import CorruptLog
 from moldau.records import control_records, encode_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.log.simulated_node import SimulatedNode
+from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
 
 NOW = 1_700_000_000_000
@@ -94,7 +95,7 @@ def test_a_snapshot_takes_the_place_of_the_log_before_it() -> None:
     node = SimulatedNode()
     quorum = leading(node)
     add(quorum, 1, 2, 3)
-    made = quorum.write_snapshot(quorum.high_watermark, [record(6)], NOW)
+    made = keeping.write_snapshot(quorum, quorum.high_watermark, [record(6)], NOW)
     assert made == SnapshotId(4, 1)
     add(quorum, 4)
     assert values(quorum) == [6, 4]
@@ -103,10 +104,10 @@ def test_a_snapshot_takes_the_place_of_the_log_before_it() -> None:
     assert values(again) == [6, 4]
     lead(again, NOW)
     add(again, 5)
-    again.write_snapshot(again.high_watermark, [record(15)], NOW)
-    again.write_snapshot(again.high_watermark, [record(15)], NOW)
+    keeping.write_snapshot(again, again.high_watermark, [record(15)], NOW)
+    keeping.write_snapshot(again, again.high_watermark, [record(15)], NOW)
     add(again, 8)
-    again.write_snapshot(again.high_watermark, [record(23)], NOW)
+    keeping.write_snapshot(again, again.high_watermark, [record(23)], NOW)
     assert len(again.snapshots) == 2
     assert again.log.log_start_offset == again.snapshots[0].end_offset
     again.close()
@@ -132,7 +133,7 @@ def live(node: SimulatedNode, acknowledged: list[int]) -> None:
         acknowledged.append(value)
         if step % 3 == 2:
             kept = [record(each) for each in values(quorum)]
-            quorum.write_snapshot(quorum.high_watermark, kept, NOW)
+            keeping.write_snapshot(quorum, quorum.high_watermark, kept, NOW)
     quorum.close()
 
 

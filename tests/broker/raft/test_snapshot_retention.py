@@ -18,6 +18,7 @@ from moldau.broker.raft.snapshots import read_last_timestamp
 from moldau.records import encode_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.log.simulated_node import SimulatedNode
+from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
 from tests.broker.raft.test_quorum import ALONE, FOLDER, NOW, values
 
@@ -75,7 +76,7 @@ def with_snapshots(node: SimulatedNode, retention: SnapshotRetention, count: int
         now_ms = NOW + hour * HOUR_MS
         add(quorum, hour, now_ms)
         total = [encode_batch([(now_ms, None, b"%d" % sum(range(hour + 1)), ())])]
-        quorum.write_snapshot(quorum.high_watermark, total, now_ms)
+        keeping.write_snapshot(quorum, quorum.high_watermark, total, now_ms)
     return quorum
 
 
@@ -87,9 +88,9 @@ def test_snapshots_and_the_log_behind_them_stay_until_they_are_too_old() -> None
     first, second = quorum.snapshots[0], quorum.snapshots[1]
     assert read_last_timestamp(node.files, f"{FOLDER}/{second.file_name}") == NOW + HOUR_MS
 
-    quorum.clean(NOW + 10 * HOUR_MS)
+    keeping.clean(quorum, NOW + 10 * HOUR_MS)
     assert quorum.snapshots[0] == first, "as old as may be"
-    quorum.clean(NOW + 10 * HOUR_MS + 1)
+    keeping.clean(quorum, NOW + 10 * HOUR_MS + 1)
     assert quorum.snapshots[0] == second
     assert quorum.log.log_start_offset == second.end_offset
     assert not node.files.exists(f"{FOLDER}/{first.file_name}")
@@ -104,7 +105,7 @@ def test_files_of_the_log_that_were_let_go_are_freed() -> None:
     node = SimulatedNode()
     quorum = with_snapshots(node, FEWEST, 8)
     later = NOW + 100 * HOUR_MS
-    quorum.clean(later)
+    keeping.clean(quorum, later)
     assert not [each for each in node.files.list(FOLDER) if each.endswith(".log.deleted")]
     segments = [name for name in node.files.list(FOLDER) if name.endswith(".log")]
     assert 0 < len(segments) < 8, "the log was rolled, and its beginning went"
@@ -118,7 +119,7 @@ def test_what_is_too_much_goes_from_the_oldest_on() -> None:
     names = [each.file_name for each in quorum.snapshots]
     sizes = [node.files.stat(f"{FOLDER}/{name}").size_bytes for name in names]
     quorum.retention = SnapshotRetention(quorum.log.size_bytes + sum(sizes[2:]), -1)
-    quorum.clean(NOW)
+    keeping.clean(quorum, NOW)
     assert [each.file_name for each in quorum.snapshots] == names[2:]
 
 
@@ -131,8 +132,8 @@ def test_no_loss_of_power_leaves_a_log_with_a_hole() -> None:
         quorum.retention = FEWEST
         node.die_after(seed)
         with suppress(NodeKilled):
-            quorum.clean(NOW)
-            quorum.clean(NOW + HOUR_MS)
+            keeping.clean(quorum, NOW)
+            keeping.clean(quorum, NOW + HOUR_MS)
         node.die_after(None)
         node.power_loss()
         again = opened(node, keep_all)

@@ -32,7 +32,7 @@ def test_topics_that_damaged_metadata_tell_of_are_not_deleted(arena: str) -> Non
             last = list(log.batches(0))[-1]
             with runtime.files.open(log.segments.active.log_path, "write") as file:
                 file.write_at(last.position, bytes(len(last.data)))
-            active.snapshot()
+            broker._controller.snapshot_soon()
             assert "the metadata log cannot be used" in str(await failure_of(broker))
             await asyncio.sleep(0)
             await broker.aclose()

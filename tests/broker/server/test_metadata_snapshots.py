@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+
+import pytest
+
 from moldau.broker.log.shell import rest
 from moldau.broker.raft.quorum import DIRECTORY
-from moldau.broker.raft.snapshots import SnapshotId, list_snapshots
+from moldau.broker.raft.snapshots import PART, SnapshotId, list_snapshots
 from moldau.broker.server.channel import CLEAN_INTERVAL_MS
 from moldau.broker.server.charter import charter_of
+from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
+from tests.broker.server.broken_disk import BrokenFiles
 from tests.broker.server.houses import House, house
 from tests.runtime.arena import play
 
@@ -20,6 +26,11 @@ def snapshots(at: House) -> list[SnapshotId]:
     path = f"{at.directory}/{DIRECTORY}"
     found = list_snapshots(at.runtime.files, path) if at.runtime.files.exists(path) else []
     return [each for each in found if each.end_offset]
+
+
+def refusals(at: House) -> list[str]:
+    """Lines about snapshots that could not be written."""
+    return [line for line in at.lines if "cannot write a snapshot" in line]
 
 
 def test_the_interval_goes_on_over_restarts() -> None:
@@ -91,3 +102,70 @@ def test_a_charter_takes_the_retention() -> None:
     said = given.settings(metadata_max_retention_bytes="5", metadata_max_retention_ms="-1")
     retention = charter_of(said, "cluster", "/data").retention
     assert (retention.bytes_max, retention.ms_max) == (5, -1)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
+def test_a_snapshot_that_cannot_be_written_now_is_written_later(code: int) -> None:
+    """It takes nothing from the log, so nothing is lost without it."""
+
+    async def scenario(runtime: Runtime) -> None:
+        files = BrokenFiles(runtime.files, code)
+        runtime.files = files.as_files()
+        async with house(runtime) as at:
+            given = {"metadata_log_max_record_bytes_between_snapshots": "2000"}
+            async with at.open(**given) as (broker, wire):
+                files.broken.add(PART)
+                names = (f"t{number}" for number in range(1_000))
+                while len(refusals(at)) < 3:
+                    assert await wire.create(next(names)) == ErrorCode.NONE
+                assert not snapshots(at)
+                files.broken.clear()
+                while not snapshots(at):
+                    assert await wire.create(next(names)) == ErrorCode.NONE
+                assert len(refusals(at)) == 3
+                assert broker.failure is None
+
+    play("simulated", scenario)
+
+
+def test_a_snapshot_on_a_broken_disk_ends_the_controller_of_this_life() -> None:
+    """Another one is opened from the log, which holds all that was acknowledged."""
+
+    async def scenario(runtime: Runtime) -> None:
+        files = BrokenFiles(runtime.files)
+        runtime.files = files.as_files()
+        async with house(runtime) as at:
+            given = {"metadata_log_max_record_bytes_between_snapshots": "2000"}
+            async with at.open(**given) as (broker, wire):
+                files.breaks_once.add(PART)
+                made: list[str] = []
+                while not any("it is opened anew" in line for line in at.lines):
+                    name = f"t{len(made)}"
+                    if await wire.create(name) == ErrorCode.NONE:
+                        made.append(name)
+                assert not refusals(at)
+                assert await wire.create("later") == ErrorCode.NONE
+                there = {each.name for each in (await wire.metadata()).topics}
+                assert {*made, "later"} <= there
+                assert broker.failure is None
+
+    play("simulated", scenario)
+
+
+def test_a_node_that_ends_while_it_writes_a_snapshot_leaves_no_half_of_it() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        async with house(runtime) as at:
+            async with at.open() as (broker, wire):
+                await wire.create("topic", 2000)
+                controller = broker._controller
+                assert controller is not None
+                keeper = controller.raft.snapshots
+                controller.snapshot_soon()
+                was_busy = keeper.is_busy
+            assert (was_busy, keeper.is_busy) == (True, False)
+            path = f"{at.directory}/{DIRECTORY}"
+            assert not [each for each in runtime.files.list(path) if each.endswith(PART)]
+            async with at.open() as (broker, wire):
+                assert len((await wire.metadata()).topics[0].partitions) == 2000
+
+    play("simulated", scenario)

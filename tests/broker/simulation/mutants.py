@@ -7,7 +7,7 @@ that is renamed fails here and not silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 from unittest.mock import Mock, patch
@@ -20,8 +20,9 @@ from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.recovery import _Walk
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.state import LogState
-from moldau.broker.raft import quorum, snapshots
+from moldau.broker.raft import snapshots
 from moldau.broker.raft.quorum import Quorum
+from moldau.broker.raft.snapshots import SnapshotFile
 from moldau.broker.replication.partition import Partition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.files import Files
@@ -122,18 +123,25 @@ def commits_metadata_before_the_sync() -> AbstractContextManager[object]:
     return patch.object(Quorum, "high_watermark", property(lambda self: self.log.log_end_offset))
 
 
-def writes_snapshots_in_place() -> AbstractContextManager[object]:
+@contextmanager
+def writes_snapshots_in_place() -> Iterator[None]:
     """No other name and no sync: half of one is taken for the newest."""
 
-    def write(files: Files, path: str, heading: snapshots.Heading, batches: Iterable[Any]) -> None:
-        with files.open(path, "write") as file:
-            file.truncate(0)
-            offset = 0
-            whole = (snapshots._opening(heading), *batches, snapshots._closing(heading))
-            for batch in whole:
-                offset = snapshots._append(file, batch, offset, heading.epoch)
+    def begin(self: SnapshotFile, files: Files, path: str, heading: snapshots.Heading) -> None:
+        self._files, self._path, self._heading, self._offset = files, path, heading, 0
+        self._file = files.open(path, "write")
+        self._file.truncate(0)
+        self.append(snapshots._opening(heading))
 
-    return patch.object(quorum, "write_snapshot", write)
+    def finish(self: SnapshotFile) -> None:
+        with self._file:
+            self.append(snapshots._closing(self._heading))
+
+    with (
+        patch.object(SnapshotFile, "__init__", begin),
+        patch.object(SnapshotFile, "finish", finish),
+    ):
+        yield
 
 
 def forgets_log_starts() -> AbstractContextManager[object]:

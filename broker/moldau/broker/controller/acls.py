@@ -62,6 +62,8 @@ class Acls:
             raise CorruptLog("removal of a rule that does not exist", id=record.id.hex())
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot."""
-        for acl_id, acl in self.by_id.items():
-            yield AccessControlEntryRecord(id=acl_id, **acl._asdict())
+        """The records of this family for a snapshot, as of now."""
+        return (
+            AccessControlEntryRecord(id=acl_id, **acl._asdict())
+            for acl_id, acl in self.by_id.copy().items()
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from moldau.broker.controller.directories import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
@@ -168,32 +169,13 @@ class Brokers:
         self.by_id[record.broker_id] = broker
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot."""
-        for broker in self.by_id.values():
-            yield _register_record(broker, metadata_version)
-        for controller in self.controllers.values():
-            yield RegisterControllerRecord(
-                controller_id=controller.controller_id,
-                incarnation_id=controller.incarnation_id,
-                zk_migration_ready=controller.is_zk_migration_ready,
-                end_points=[
-                    ControllerEndpoint(
-                        name=at.name,
-                        host=at.host,
-                        port=at.port,
-                        security_protocol=at.security_protocol,
-                    )
-                    for at in controller.endpoints
-                ],
-                features=[
-                    ControllerFeature(
-                        name=name,
-                        min_supported_version=levels.lowest,
-                        max_supported_version=levels.highest,
-                    )
-                    for name, levels in controller.features.items()
-                ],
-            )
+        """The records of this family for a snapshot, as of now."""
+        brokers = list(self.by_id.values())
+        controllers = list(self.controllers.values())
+        return chain(
+            (_register_record(each, metadata_version) for each in brokers),
+            (_register_controller_record(each) for each in controllers),
+        )
 
 
 def fence_record(broker: Broker) -> BrokerRegistrationChangeRecord:
@@ -278,6 +260,31 @@ def _register_record(broker: Broker, metadata_version: int) -> RegisterBrokerRec
             and supports_cordoned_directories(metadata_version)
             else None
         ),
+    )
+
+
+def _register_controller_record(controller: Controller) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.controller_id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=controller.is_zk_migration_ready,
+        end_points=[
+            ControllerEndpoint(
+                name=at.name,
+                host=at.host,
+                port=at.port,
+                security_protocol=at.security_protocol,
+            )
+            for at in controller.endpoints
+        ],
+        features=[
+            ControllerFeature(
+                name=name,
+                min_supported_version=levels.lowest,
+                max_supported_version=levels.highest,
+            )
+            for name, levels in controller.features.items()
+        ],
     )
 
 

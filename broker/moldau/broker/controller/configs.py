@@ -1,7 +1,7 @@
 """Dynamic settings of topics, brokers, groups and client metrics.
 
 Invariants: only values that were set are here, never defaults. A resource without settings has no
-entry.
+entry. The settings of a resource are replaced and never changed in place.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Configs:
     __slots__ = ("by_resource",)
 
     def __init__(self) -> None:
-        self.by_resource: dict[Resource, dict[str, str]] = {}
+        self.by_resource: dict[Resource, Mapping[str, str]] = {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Configs):
@@ -83,25 +83,27 @@ class Configs:
         assert isinstance(record, ConfigRecord)
         resource = Resource(record.resource_type, record.resource_name)
         if record.value is not None:
-            self.by_resource.setdefault(resource, {})[record.name] = record.value
+            self.by_resource[resource] = {**self.of(resource), record.name: record.value}
             return
-        values = self.by_resource.get(resource)
-        if values is not None:
-            values.pop(record.name, None)
-            if not values:
-                del self.by_resource[resource]
+        left = {name: value for name, value in self.of(resource).items() if name != record.name}
+        if left:
+            self.by_resource[resource] = left
+        else:
+            self.by_resource.pop(resource, None)
 
     def forget_topic(self, name: str) -> None:
         """Drop the settings of a deleted topic. No record of this family says so."""
         self.by_resource.pop(Resource(ResourceType.TOPIC, name), None)
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot."""
-        for resource, values in self.by_resource.items():
-            for name, value in sorted(values.items()):
-                yield ConfigRecord(
-                    resource_type=resource.resource_type,
-                    resource_name=resource.name,
-                    name=name,
-                    value=value,
-                )
+        """The records of this family for a snapshot, as of now."""
+        return (
+            ConfigRecord(
+                resource_type=resource.resource_type,
+                resource_name=resource.name,
+                name=name,
+                value=value,
+            )
+            for resource, values in self.by_resource.copy().items()
+            for name, value in sorted(values.items())
+        )

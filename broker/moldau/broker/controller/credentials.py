@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.schemas.metadata_log import (
@@ -86,9 +87,9 @@ class Credentials:
                 raise AssertionError(f"{type(record).__name__} is not about a credential")
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot."""
-        for (name, mechanism), credential in self.scram.items():
-            yield UserScramCredentialRecord(
+        """The records of this family for a snapshot, as of now."""
+        scram = (
+            UserScramCredentialRecord(
                 name=name,
                 mechanism=mechanism,
                 salt=credential.salt,
@@ -96,8 +97,10 @@ class Credentials:
                 server_key=credential.server_key,
                 iterations=credential.iterations,
             )
-        for token_id, token in self.tokens.items():
-            yield DelegationTokenRecord(
+            for (name, mechanism), credential in self.scram.copy().items()
+        )
+        tokens = (
+            DelegationTokenRecord(
                 owner=token.owner,
                 requester=token.requester,
                 renewers=list(token.renewers),
@@ -106,3 +109,6 @@ class Credentials:
                 expiration_timestamp=token.expiration_timestamp,
                 token_id=token_id,
             )
+            for token_id, token in self.tokens.copy().items()
+        )
+        return chain(scram, tokens)

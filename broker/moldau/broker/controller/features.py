@@ -55,10 +55,7 @@ class Features:
             self.levels[record.name] = record.feature_level
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot. metadata.version comes first, because it
-        determines how the rest is read."""
-        if METADATA_VERSION in self.levels:
-            yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)
-        for name, level in sorted(self.levels.items()):
-            if name != METADATA_VERSION:
-                yield FeatureLevelRecord(name=name, feature_level=level)
+        """The records of this family for a snapshot, as of now. metadata.version comes first,
+        because it determines how the rest is read."""
+        levels = sorted(self.levels.items(), key=lambda each: (each[0] != METADATA_VERSION, each))
+        return (FeatureLevelRecord(name=name, feature_level=level) for name, level in levels)

@@ -11,6 +11,7 @@ single place grows with every kind of record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final, TypeAlias
 
 from moldau.broker.controller.acls import Acls
@@ -118,11 +119,14 @@ class Image:
             self.replay(record)
 
     def records(self) -> Iterator[MetadataRecord]:
-        """The records of a snapshot. Replayed on an empty image they produce an equal one."""
+        """The records of a snapshot. Replayed on an empty image they produce an equal one.
+
+        They are those of now, although they are made one by one: later changes are not in them.
+        It takes milliseconds until this returns, however much there is."""
         assert self._transaction is None, "half a transaction cannot be in a snapshot"
         metadata_version = self.features.metadata_version
-        for name, _ in _FAMILIES:
-            yield from getattr(self, name).records(metadata_version)
+        families = [getattr(self, name) for name, _ in _FAMILIES]
+        return chain.from_iterable([each.records(metadata_version) for each in families])
 
     def copy(self) -> Image:
         """A copy of the image that later records do not change."""

@@ -19,7 +19,8 @@ from moldau.protocol.schemas.framed_log import METADATA_LOG
 from moldau.protocol.schemas.metadata_log import RemoveTopicRecord, TopicRecord
 from moldau.records import Batch, BatchBuilder
 
-SNAPSHOT_BATCH_RECORDS: Final = 1024
+SNAPSHOT_BATCH_RECORDS: Final = 256
+"""A snapshot is made on the event loop, a batch at a time. This many records take about 2 ms."""
 
 
 def encode_records(
@@ -68,8 +69,8 @@ def deleted_topics(batches: Iterable[Batch]) -> dict[Uuid, str | None]:
 
 
 def snapshot_batches(image: Image, timestamp_ms: int) -> Iterator[bytearray]:
-    """The image as batches of limited size."""
-    yield from batches_of(image.records(), image.features.metadata_version, timestamp_ms)
+    """The image as batches of limited size, as of now: later changes are not in them."""
+    return batches_of(image.records(), image.features.metadata_version, timestamp_ms)
 
 
 def batches_of(

@@ -52,10 +52,11 @@ class ProducerIds:
         self.next_id = record.next_producer_id
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot.
+        """The records of this family for a snapshot, as of now.
         The broker of the last request does not matter any more."""
         if self.next_id:
-            yield ProducerIdsRecord(broker_id=-1, next_producer_id=self.next_id)
+            return iter((ProducerIdsRecord(broker_id=-1, next_producer_id=self.next_id),))
+        return iter(())
 
 
 def allocate_producer_ids(

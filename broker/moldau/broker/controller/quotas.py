@@ -1,6 +1,7 @@
 """Client quotas: the fold of their records. No request changes them yet.
 
-Invariant: an entity without a quota has no entry.
+Invariants: an entity without a quota has no entry. The quotas of an entity are replaced and never
+changed in place.
 """
 
 from __future__ import annotations
@@ -36,23 +37,27 @@ class ClientQuotas:
         """Apply one record of this family."""
         assert isinstance(record, ClientQuotaRecord)
         entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
+        before = self.by_entity.get(entity, {})
+        quotas = {key: value for key, value in before.items() if key != record.key}
         if not record.remove:
-            self.by_entity.setdefault(entity, {})[record.key] = record.value
-            return
-        quotas = self.by_entity.get(entity)
-        if quotas is not None:
-            quotas.pop(record.key, None)
-            if not quotas:
-                del self.by_entity[entity]
+            quotas[record.key] = record.value
+        if quotas:
+            self.by_entity[entity] = quotas
+        else:
+            self.by_entity.pop(entity, None)
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot."""
-        for entity, quotas in self.by_entity.items():
-            parts = sorted(entity, key=lambda part: part[0])
-            for key, value in sorted(quotas.items()):
-                yield ClientQuotaRecord(
-                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in parts],
-                    key=key,
-                    value=value,
-                    remove=False,
-                )
+        """The records of this family for a snapshot, as of now."""
+        return (
+            ClientQuotaRecord(
+                entity=[
+                    EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in sorted(entity, key=lambda part: part[0])
+                ],
+                key=key,
+                value=value,
+                remove=False,
+            )
+            for entity, quotas in self.by_entity.copy().items()
+            for key, value in sorted(quotas.items())
+        )

@@ -23,13 +23,10 @@ from moldau.broker.controller.image import Image
 from moldau.broker.controller.metadata_batches import (
     encode_records,
     replay_batches,
-    snapshot_batches,
 )
 from moldau.broker.controller.outcome import Moment
 from moldau.broker.controller.quorum_description import Standing, describe_quorum
-from moldau.broker.log.open_files import may_pass
 from moldau.broker.raft import voter_changes
-from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
 OnAnswer: TypeAlias = Callable[[Response | KafkaError], None]
 OnCommitted: TypeAlias = Callable[[Sequence[MetadataRecord], int], None]
 
-_SNAPSHOT_AFTER_BYTES: Final = 20 << 20
 _MAKING_LOGS: Final = (
     CreateTopicsRequest,
     CreatePartitionsRequest,
@@ -97,15 +93,12 @@ class Observer:
     - `on_appended` is called when the log has grown. It must be flushed and sent to the other
       voters.
     - `on_failure` is called once, when the controller has stopped.
-    - `on_postponed` is called when a snapshot could not be written now. The controller continues
-      without it.
     - `on_voters` appends the new voters to the log. A KafkaError from it stops the controller.
     """
 
     on_committed: OnCommitted = field(default=lambda records, end_offset: None)
     on_appended: Callable[[], None] = field(default=lambda: None)
     on_failure: Callable[[Exception], None] = field(default=lambda error: None)
-    on_postponed: Callable[[OSError], None] = field(default=lambda error: None)
     on_voters: Callable[[Voters], None] = field(default=lambda voters: None)
 
 
@@ -118,15 +111,11 @@ class ActiveController:
         quorum: Quorum,
         rules: Rules,
         observer: Observer,
-        *,
-        snapshot_after_bytes: int = _SNAPSHOT_AFTER_BYTES,
     ) -> None:
         self._runtime = runtime
         self._quorum = quorum
         self._observer = observer
         self._parked: deque[_Parked] = deque()
-        self._snapshot_after_bytes = snapshot_after_bytes
-        self._bytes_since_snapshot = 0
         self.controller = Controller(rules, Image())
         self.failure: Exception | None = None
         self.epoch = quorum.epoch
@@ -140,7 +129,6 @@ class ActiveController:
         image = self.controller.image
         replay_batches(image, self._quorum.batches())
         assert not image.is_in_transaction, "a decision is one batch, so no transaction stays open"
-        self._bytes_since_snapshot = self._quorum.bytes_since_snapshot()
         records = tuple(birth_records(image, self.controller.rules, bootstrap))
         if records:
             self._append(records)
@@ -227,8 +215,7 @@ class ActiveController:
         """React to a higher high watermark of the quorum."""
         try:
             self._answer_committed()
-            self._snapshot_when_due()
-        except (KafkaError, OSError) as error:  # an OSError comes from a snapshot
+        except KafkaError as error:
             self._fail(error)
 
     def _standing(self) -> Standing:
@@ -267,7 +254,6 @@ class ActiveController:
         now_ms = self._runtime.clock.wall_ms()
         image = self.controller.image
         batch = encode_records(records, image.features.metadata_version, now_ms)
-        self._bytes_since_snapshot += len(batch)
         try:
             self._quorum.append(batch, now_ms)
         except KafkaError as error:
@@ -293,36 +279,6 @@ class ActiveController:
                 self._observer.on_committed(parked.records, parked.end_offset)
             if parked.on_answer is not None and parked.response is not None:
                 parked.on_answer(parked.response)
-
-    def _snapshot_when_due(self) -> None:
-        """Write a snapshot if it is due and all appended records are committed, because the image
-        includes all of them. After the end, which may come during a flush, there is no log any
-        more."""
-        if self.failure is not None:
-            return
-        quorum = self._quorum
-        is_due = self._bytes_since_snapshot >= self._snapshot_after_bytes
-        if not is_due or quorum.high_watermark != quorum.log_end_offset:
-            return
-        try:
-            self.snapshot()
-        except OSError as error:
-            if not may_pass(error):
-                raise
-            self._bytes_since_snapshot //= 2  # retried after some more bytes
-            self._observer.on_postponed(error)
-
-    def snapshot(self) -> None:
-        """Write the image to a snapshot, so that the log before it can be deleted. All records must
-        be committed. Raises OSError if the disk fails. If the log is found to be damaged, the
-        controller stops."""
-        now_ms = self._runtime.clock.wall_ms()
-        batches = snapshot_batches(self.controller.image, now_ms)
-        try:
-            self._quorum.write_snapshot(self._quorum.log_end_offset, batches, now_ms)
-        except BadData as error:
-            self._fail(error)
-        self._bytes_since_snapshot = 0
 
     def _fail(self, error: Exception) -> None:
         if self.failure is None:

@@ -5,6 +5,7 @@ none of them is an eligible leader replica. Each change raises the partition epo
 that names a leader also raises the leader epoch.
 
 A `Partition` is frozen: a reference to it stays consistent, and copies of the image share it.
+Records of a snapshot are made while the topics change: see `Topics`.
 """
 
 from __future__ import annotations
@@ -143,6 +144,8 @@ class Topic:
     name: str
     topic_id: Uuid
     partitions: dict[int, Partition] = field(default_factory=dict)
+    generation: int = field(default=0, compare=False, repr=False)
+    """The number of snapshots that were begun before this object was made."""
 
     @property
     def replication_factor(self) -> int:
@@ -157,7 +160,11 @@ def collision_key(name: str) -> str:
 
 
 class Topics:
-    """All topics, by id and by name."""
+    """All topics, by id and by name.
+
+    Invariant: a snapshot keeps the topics of the moment at which it was begun. Those that are older
+    than the newest snapshot are replaced, and not changed in place.
+    """
 
     RECORDS = (
         TopicRecord,
@@ -167,12 +174,13 @@ class Topics:
         ClearElrRecord,
     )
 
-    __slots__ = ("_ids", "_likes", "by_id")
+    __slots__ = ("_generation", "_ids", "_likes", "by_id")
 
     def __init__(self) -> None:
         self.by_id: dict[Uuid, Topic] = {}
         self._ids: dict[str, Uuid] = {}
         self._likes: dict[str, set[str]] = {}
+        self._generation = 0
 
     def __eq__(self, other: object) -> bool:
         return self.by_id == other.by_id if isinstance(other, Topics) else NotImplemented
@@ -207,7 +215,7 @@ class Topics:
             case RemoveTopicRecord():
                 self._remove(record.topic_id)
             case PartitionRecord():
-                topic = self._known(record.topic_id)
+                topic = self._changeable(record.topic_id)
                 topic.partitions[record.partition_id] = _partition_of(record)
             case PartitionChangeRecord():
                 self._change(record)
@@ -222,10 +230,18 @@ class Topics:
             raise CorruptLog("record about a topic that does not exist", topic_id=topic_id.hex())
         return topic
 
+    def _changeable(self, topic_id: Uuid) -> Topic:
+        """The topic, as an object that no snapshot has."""
+        topic = self._known(topic_id)
+        if topic.generation != self._generation:
+            topic = Topic(topic.name, topic_id, topic.partitions.copy(), self._generation)
+            self.by_id[topic_id] = topic
+        return topic
+
     def _add(self, name: str, topic_id: Uuid) -> None:
         if name in self._ids or topic_id in self.by_id:
             raise CorruptLog("topic is created twice", name=name, topic_id=topic_id.hex())
-        self.by_id[topic_id] = Topic(name, topic_id)
+        self.by_id[topic_id] = Topic(name, topic_id, generation=self._generation)
         self._ids[name] = topic_id
         self._likes.setdefault(collision_key(name), set()).add(name)
 
@@ -239,7 +255,7 @@ class Topics:
             del self._likes[collision_key(topic.name)]
 
     def _change(self, record: PartitionChangeRecord) -> None:
-        topic = self._known(record.topic_id)
+        topic = self._changeable(record.topic_id)
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
             raise CorruptLog(
@@ -259,11 +275,18 @@ class Topics:
         for topic in topics:
             for partition_id, partition in topic.partitions.items():
                 if partition.elr or partition.last_known_elr:
-                    topic.partitions[partition_id] = replace(partition, elr=(), last_known_elr=())
+                    own = self._changeable(topic.topic_id)
+                    own.partitions[partition_id] = replace(partition, elr=(), last_known_elr=())
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot."""
-        for topic in self.by_id.values():
-            yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
-            for partition_id, partition in sorted(topic.partitions.items()):
-                yield partition.record(topic.topic_id, partition_id, metadata_version)
+        """The records of this family for a snapshot, as of now."""
+        self._generation += 1
+        return _records_of(self.by_id.copy(), metadata_version)
+
+
+def _records_of(topics: dict[Uuid, Topic], metadata_version: int) -> Iterator[MetadataRecord]:
+    for topic in topics.values():
+        yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+        for partition_id in sorted(topic.partitions):
+            partition = topic.partitions[partition_id]
+            yield partition.record(topic.topic_id, partition_id, metadata_version)

@@ -108,7 +108,7 @@ def new_future() -> asyncio.Future[None]:
     return asyncio.get_running_loop().create_future()
 
 
-async def ended(task: asyncio.Task[None]) -> None:
+async def ended(task: asyncio.Task[Any]) -> None:
     """Wait until a task ends, whatever its result."""
     await asyncio.wait({task})
 

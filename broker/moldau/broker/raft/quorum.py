@@ -12,7 +12,7 @@ and is the `LogView` that the core reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +35,7 @@ from moldau.broker.raft.snapshot_retention import FEWEST, KeptSnapshot, Snapshot
 from moldau.broker.raft.snapshots import (
     Heading,
     Snapshot,
+    SnapshotFile,
     SnapshotId,
     list_snapshots,
     read_last_timestamp,
@@ -42,7 +43,6 @@ from moldau.broker.raft.snapshots import (
     remove_leftovers,
     remove_snapshots,
     store_snapshot,
-    write_snapshot,
 )
 from moldau.broker.raft.voters import STATIC, Voter, Voters, voters_after
 from moldau.errors import CorruptLog
@@ -67,6 +67,16 @@ class Membership:
     static_voters: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotJob:
+    """A snapshot that is being written; see `Quorum.begin_snapshot`."""
+
+    snapshot_id: SnapshotId
+    file: SnapshotFile
+    bytes_before: int
+    """The log's bytes without a snapshot when this one was begun."""
+
+
 class Quorum:
     """The metadata log of this node."""
 
@@ -79,6 +89,8 @@ class Quorum:
         """What the log says of the voters, oldest first: where its record ends, and who votes."""
         self.state = read_quorum_state(files, log.directory)
         self.snapshots = list_snapshots(files, log.directory)
+        self.bytes_since_snapshot = 0
+        """About how much of the log no snapshot holds."""
         self.retention = FEWEST
         """Which snapshots are kept; what `open` was given."""
         self._kept: dict[SnapshotId, KeptSnapshot] = {}
@@ -131,7 +143,9 @@ class Quorum:
         newest = self.newest_snapshot
         voters = self._settings_voters if newest is None else self.snapshot(newest).voters
         self._told = [(0, voters)]
+        self.bytes_since_snapshot = 0
         for batch in self.log.batches(self._snapshot_end()):
+            self.bytes_since_snapshot += batch.header.size_bytes
             self._note_voters(batch)
 
     def _note_voters(self, batch: Batch) -> None:
@@ -258,6 +272,7 @@ class Quorum:
 
     def _append(self, batch: bytearray, now_ms: int) -> int:
         appended = self.log.append_as_leader(batch, self.epoch, now_ms, origin=Origin.COORDINATOR)
+        self.bytes_since_snapshot += len(batch)
         return appended.last_offset
 
     def begin_flush(self) -> FlushJob:
@@ -295,6 +310,7 @@ class Quorum:
         whole = memoryview(records)[: whole_bytes(records)]
         if len(whole):
             self.log.append_as_follower(whole, now_ms)
+            self.bytes_since_snapshot += len(whole)
             for batch in walk(whole):
                 self._note_voters(batch)
         return self.log.log_end_offset
@@ -308,11 +324,13 @@ class Quorum:
         self.log.truncate_to(offset)
         self._learn_voters()
 
-    def install_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        """Take the leader's snapshot in the place of this log, which it contains. Durable on
-        return. CorruptLog unless every byte of it is what was written."""
-        store_snapshot(self.files, f"{self.log.directory}/{snapshot_id.file_name}", data)
-        self.snapshot(snapshot_id)
+    def store_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Write a snapshot of the leader beside this log. Durable on return, and it does not count
+        before `install_snapshot`. CorruptLog unless every byte of it is what was written."""
+        store_snapshot(self.files, self.path_of(snapshot_id), data)
+
+    def install_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """Take a snapshot that was stored in the place of this log, which it contains."""
         self.snapshots.append(snapshot_id)
         self.log.truncate_fully_and_start_at(snapshot_id.end_offset)
         self._learn_voters()
@@ -321,14 +339,13 @@ class Quorum:
 
     def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """Read one of `snapshots`."""
-        path = f"{self.log.directory}/{snapshot_id.file_name}"
-        return read_snapshot(self.files, path, self._settings_voters)
+        return read_snapshot(self.files, self.path_of(snapshot_id), self._settings_voters)
 
     def read_snapshot_piece(
         self, snapshot_id: SnapshotId, position: int, bytes_max: int
     ) -> tuple[int, bytes]:
         """The size of one of `snapshots`, and its bytes from `position` on. OSError: the disk."""
-        with self.files.open(f"{self.log.directory}/{snapshot_id.file_name}") as file:
+        with self.files.open(self.path_of(snapshot_id)) as file:
             return file.size, file.read_at(max(position, 0), max(bytes_max, 0))
 
     def committed(self, offset: int) -> Iterator[Batch]:
@@ -355,19 +372,22 @@ class Quorum:
             if not batch.header.is_control:
                 yield batch
 
-    # Forgetting.
+    # Snapshots. Whatever waits for the disk is apart, so that it can be done off the event loop.
 
-    def write_snapshot(
-        self, end_offset: int, batches: Iterable[bytearray], now_ms: int
-    ) -> SnapshotId:
-        """Make a snapshot of all below `end_offset`, which is committed and where a batch begins;
-        then `clean`. Durable on return."""
+    def path_of(self, snapshot_id: SnapshotId) -> str:
+        """The file of a snapshot."""
+        return f"{self.log.directory}/{snapshot_id.file_name}"
+
+    def begin_snapshot(self, end_offset: int, now_ms: int) -> SnapshotJob | None:
+        """Begin a snapshot of all below `end_offset`, which is committed and where a batch begins.
+        None if there is one as new. Append its records and finish its file, then `end_snapshot`.
+
+        OSError: the disk. BadData: the log is damaged."""
         assert end_offset <= self.high_watermark, "a snapshot holds committed records only"
         assert end_offset > 0
         epoch = self.log.leader_epochs.epoch_for_offset(end_offset - 1)
-        newest = self.snapshots[-1] if self.snapshots else None
-        if newest is not None and newest.end_offset >= end_offset:
-            return newest
+        if self._snapshot_end() >= end_offset:
+            return None
         snapshot_id = SnapshotId(end_offset, 0 if epoch is None else epoch)
         heading = Heading(
             snapshot_id.epoch,
@@ -375,16 +395,18 @@ class Quorum:
             now_ms,
             self.voters_before(end_offset),
         )
-        write_snapshot(
-            self.files, f"{self.log.directory}/{snapshot_id.file_name}", heading, batches
-        )
-        self.snapshots.append(snapshot_id)
-        self.clean(now_ms)
-        return snapshot_id
+        file = SnapshotFile(self.files, self.path_of(snapshot_id), heading)
+        return SnapshotJob(snapshot_id, file, self.bytes_since_snapshot)
 
-    def bytes_since_snapshot(self) -> int:
-        """Of the log, what no snapshot holds."""
-        return sum(batch.header.size_bytes for batch in self.log.batches(self._snapshot_end()))
+    def is_superseded(self, job: SnapshotJob) -> bool:
+        """Whether a newer snapshot of the leader took the place of the log meanwhile."""
+        return self._snapshot_end() >= job.snapshot_id.end_offset
+
+    def end_snapshot(self, job: SnapshotJob) -> None:
+        """The job's file is whole and durable: it counts from now on."""
+        assert not self.is_superseded(job)
+        self.snapshots.append(job.snapshot_id)
+        self.bytes_since_snapshot -= job.bytes_before
 
     def time_since_snapshot_ms(self, now_ms: int) -> int | None:
         """How long the oldest record that no snapshot holds has been there; None if there is
@@ -402,18 +424,29 @@ class Quorum:
             return batch.header.max_timestamp
         return -1
 
-    def clean(self, now_ms: int) -> None:
-        """Let go of the snapshots that are too old or take too much, and of the log before the
-        oldest that is kept; free what was let go of long enough ago. OSError: the disk."""
-        directory = self.log.directory
+    def take_needless(self, now_ms: int) -> tuple[SnapshotId, ...]:
+        """The snapshots that are too old or take too much. They count no more: `remove` them, then
+        `trim`."""
         known = [self._known(each) for each in self.snapshots]
         count = self.retention.count_needless(known, self.log.size_bytes, now_ms)
-        if count:
-            remove_snapshots(self.files, directory, self.snapshots[:count])
-            self.files.sync_dir(directory)
-            for gone in self.snapshots[:count]:
-                del self._kept[gone]
-            del self.snapshots[:count]
+        needless = tuple(self.snapshots[:count])
+        del self.snapshots[:count]
+        for gone in needless:
+            del self._kept[gone]
+        return needless
+
+    def remove(self, snapshots: Sequence[SnapshotId]) -> None:
+        """Remove the files of snapshots that do not count. They are gone for good on return."""
+        remove_snapshots(self.files, self.log.directory, snapshots)
+
+    def put_back(self, snapshots: Sequence[SnapshotId]) -> None:
+        """The disk did not remove these, or not all: what is left of them counts."""
+        there = [each for each in snapshots if self.files.exists(self.path_of(each))]
+        self.snapshots[:0] = there
+
+    def trim(self, now_ms: int) -> None:
+        """Let go of the log before the oldest snapshot, and free what was let go of long enough
+        ago. No older snapshot is left on the disk. OSError: the disk."""
         if self.snapshots:
             self.log.increment_log_start_offset(self.snapshots[0].end_offset)
             self.log.delete_old_segments(now_ms)
@@ -422,7 +455,7 @@ class Quorum:
     def _known(self, snapshot_id: SnapshotId) -> KeptSnapshot:
         known = self._kept.get(snapshot_id)
         if known is None:
-            path = f"{self.log.directory}/{snapshot_id.file_name}"
+            path = self.path_of(snapshot_id)
             size, last = self.files.stat(path).size_bytes, read_last_timestamp(self.files, path)
             known = self._kept[snapshot_id] = KeptSnapshot(size, last)
         return known

@@ -28,6 +28,7 @@ from moldau.broker.raft.messages import (
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import NEVER, Fetched, FetchOutcome, RaftReplica
 from moldau.broker.raft.snapshots import SnapshotId
+from moldau.broker.raft.snapshotting import SnapshotKeeper
 from moldau.errors import BadData, CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging.gathering import Gathering
@@ -132,6 +133,7 @@ class RaftNode:
         self.core = core
         self.failure: Exception | None = None
         self.flusher = Flusher(runtime, quorum, self._on_flushed, self._fail)
+        self.snapshots = SnapshotKeeper(runtime, quorum)
         self.told_high_watermark = -1
         """What the leader said last, which this log may not have reached."""
         self._gathering = Gathering(ground.log, lines=1)
@@ -182,6 +184,7 @@ class RaftNode:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self.snapshots.aclose()
         await self.flusher.idle()
 
     def on_appended(self) -> None:
@@ -463,7 +466,10 @@ class RaftNode:
             core.on_snapshot_read(self._now_ms())
             data += row.unaligned_records
             if len(data) >= row.size:
-                self.quorum.install_snapshot(snapshot_id, bytes(data))
+                await self.snapshots.store(snapshot_id, bytes(data))
+                if core.epoch != ask.epoch or self.failure is not None:
+                    return  # it holds committed records only: it does no harm on the disk
+                self.quorum.install_snapshot(snapshot_id)
                 self._learn_voters()
                 self._log.info("took a snapshot of the metadata", offset=snapshot_id.end_offset)
                 self._hooks.on_snapshot()

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from moldau.broker.raft.voters import Voters, voters_after
+from moldau.broker.raft.voters import STATIC, Voters, voters_after
 from moldau.errors import CorruptLog, CorruptRecord, MalformedMessage
 from moldau.protocol.schemas.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
 from moldau.records import (
@@ -78,21 +78,55 @@ class Heading:
     voters: Voters
 
 
+class SnapshotFile:
+    """A snapshot that is being written, under another name until it is whole and durable."""
+
+    def __init__(self, files: Files, path: str, heading: Heading) -> None:
+        """Begin to write. OSError: the disk."""
+        self._files = files
+        self._path = path
+        self._heading = heading
+        self._offset = 0
+        self._file = files.open(path + PART, "write")
+        try:
+            self._file.truncate(0)
+            self.append(_opening(heading))
+        except OSError:
+            self.discard()
+            raise
+
+    def append(self, batch: bytearray) -> None:
+        """Write the next batch to the page cache."""
+        self._offset = _append(self._file, batch, self._offset, self._heading.epoch)
+
+    def finish(self) -> None:
+        """Replace a snapshot of that name. Durable on return. It waits for the disk, and touches
+        nothing else, so that it may run off the event loop."""
+        with self._file:
+            self.append(_closing(self._heading))
+            self._file.sync()
+        self._files.rename(self._path + PART, self._path)
+        self._files.sync_dir(self._path.rpartition("/")[0])
+
+    def discard(self) -> None:
+        """Give an unfinished file up, and its space with it."""
+        self._file.close()
+        with suppress(OSError):  # then `remove_leftovers` does it at the next start
+            self._files.remove(self._path + PART)
+
+
 def write_snapshot(files: Files, path: str, heading: Heading, batches: Iterable[bytearray]) -> None:
     """Write a whole snapshot, replacing one of that name; durable on return."""
-    part = path + PART
-    with files.open(part, "write") as file:
-        file.truncate(0)
-        offset = 0
-        for batch in chain((_opening(heading),), batches, (_closing(heading),)):
-            offset = _append(file, batch, offset, heading.epoch)
-        file.sync()
-    files.rename(part, path)
-    files.sync_dir(path.rpartition("/")[0])
+    file = SnapshotFile(files, path, heading)
+    for batch in batches:
+        file.append(batch)
+    file.finish()
 
 
 def store_snapshot(files: Files, path: str, data: bytes) -> None:
-    """Write a snapshot that another replica made; durable on return. `read_snapshot` checks it."""
+    """Write a snapshot that another replica made; durable on return. CorruptLog, and nothing is
+    written, unless every byte of it is what the other replica wrote."""
+    parse_snapshot(data, path, Voters(STATIC, ()))
     part = path + PART
     with files.open(part, "write") as file:
         file.truncate(0)
@@ -132,6 +166,11 @@ def read_snapshot(files: Files, path: str, voters: Voters) -> Snapshot:
     none. CorruptLog unless every byte of it is what was written."""
     with files.open(path) as file:
         data = file.read_at(0, file.size)
+    return parse_snapshot(data, path, voters)
+
+
+def parse_snapshot(data: bytes, path: str, voters: Voters) -> Snapshot:
+    """The same for the bytes of such a file."""
     try:
         return _parse(data, path, voters)
     except (CorruptRecord, MalformedMessage) as error:
@@ -196,6 +235,7 @@ def remove_leftovers(files: Files, directory: str) -> list[str]:
 
 
 def remove_snapshots(files: Files, directory: str, snapshots: Sequence[SnapshotId]) -> None:
-    """Remove snapshots that newer ones made needless."""
+    """Remove snapshots that newer ones made needless. They are gone for good on return."""
     for each in snapshots:
         files.remove(f"{directory}/{each.file_name}")
+    files.sync_dir(directory)

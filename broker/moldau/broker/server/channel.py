@@ -28,7 +28,7 @@ from moldau.broker.controller.metadata_batches import decode_records, snapshot_b
 from moldau.broker.controller.shell import ActiveController, Observer, OnAnswer
 from moldau.broker.controller.storage import read_bootstrap
 from moldau.broker.log.meta_properties import read_meta_properties
-from moldau.broker.log.open_files import advice
+from moldau.broker.log.open_files import advice, may_pass
 from moldau.broker.raft.messages import NOBODY
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
@@ -261,7 +261,6 @@ class LocalController:
             self._on_decided,
             raft.on_appended,
             self._on_failure,
-            self._on_postponed,
             raft.change_voters,
         )
         self._active = ActiveController(
@@ -269,7 +268,6 @@ class LocalController:
             raft.quorum,
             charter.rules,
             observer,
-            snapshot_after_bytes=charter.snapshot_after_bytes,
         )
         bootstrap = read_bootstrap(self._runtime.files, charter.directory)
         self._active.start(bootstrap, is_own_broker_up=self.is_broker_up)
@@ -285,6 +283,8 @@ class LocalController:
         if self._active is not None:
             self._active.on_committed()
         self._publish_until(self.quorum.high_watermark)
+        if self.quorum.bytes_since_snapshot >= self._charter.snapshot_after_bytes:
+            self.snapshot_soon()
 
     def _on_decided(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
         """Records of this controller are committed. Publish those of an earlier one first."""
@@ -382,46 +382,48 @@ class LocalController:
         self.submit(request, 0, on_answer)
 
     def _snapshot_when_due(self) -> None:
-        end_offset, interval_ms = self.quorum.high_watermark, self._charter.snapshot_interval_ms
+        interval_ms = self._charter.snapshot_interval_ms
+        is_late = interval_ms > 0 and self._now_ms() >= self._snapshot_due_ms
+        is_large = self.quorum.bytes_since_snapshot >= self._charter.snapshot_after_bytes
+        if is_late or is_large:
+            self.snapshot_soon()
+
+    def snapshot_soon(self) -> None:
+        """Write a snapshot of what is published, so that the log before it can go. Does nothing
+        while one is being written, or if nothing is new."""
+        keeper, image = self.raft.snapshots, self._audience.image()
         if (
-            interval_ms <= 0
-            or self._now_ms() < self._snapshot_due_ms
-            or not self._snapshot_offset < end_offset == self._published
+            keeper.is_busy
+            or not (self._is_open and self._is_known)
+            or self._published <= self._snapshot_offset
+            or image.is_in_transaction
         ):
             return
-        try:
-            if self._active is None:
-                self._snapshot_as_follower()
-            elif end_offset == self.quorum.log_end_offset:
-                self._active.snapshot()
-        except OSError as error:
-            self._on_postponed(error)
+        batches = snapshot_batches(image, self._runtime.clock.wall_ms())
+        keeper.write_soon(self._published, batches, self._on_snapshot_end)
+
+    def _on_snapshot_end(self, error: Exception | None) -> None:
+        if isinstance(error, OSError) and may_pass(error):
+            self.quorum.bytes_since_snapshot //= 2  # retried after some more bytes
+            self._log.error(
+                f"cannot write a snapshot of the metadata, and tries again later: {advice(error)}",
+                directory=self._charter.directory,
+                error=str(error),
+            )
+        elif error is not None:
+            self._on_failure(error)
+            return
         self._note_snapshot()
 
-    def _snapshot_as_follower(self) -> None:
-        image = self._audience.image()
-        if not image.is_in_transaction and self._published > 0:
-            now_ms = self._runtime.clock.wall_ms()
-            try:
-                batches = snapshot_batches(image, now_ms)
-                self.quorum.write_snapshot(self._published, batches, now_ms)
-            except BadData as error:
-                self._on_failure(error)
-
     def _clean_when_due(self) -> None:
-        if self._now_ms() >= self._clean_due_ms and self.raft.failure is None:
+        keeper = self.raft.snapshots
+        if self._now_ms() >= self._clean_due_ms and not keeper.is_busy and self._is_open:
             self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
-            try:
-                self.quorum.clean(self._runtime.clock.wall_ms())
-            except (OSError, KafkaError) as error:
-                self._log.failure("cannot let go of old snapshots of the metadata", error)
+            keeper.clean_soon(self._on_cleaned)
 
-    def _on_postponed(self, error: OSError) -> None:
-        self._log.error(
-            f"cannot write a snapshot of the metadata, and tries again later: {advice(error)}",
-            directory=self._charter.directory,
-            error=str(error),
-        )
+    def _on_cleaned(self, error: Exception | None) -> None:
+        if error is not None:
+            self._log.failure("cannot let go of old snapshots of the metadata", error)
 
     def _note_snapshot(self) -> None:
         snapshots = self.quorum.snapshots
