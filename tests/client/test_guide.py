@@ -1,4 +1,4 @@
-"""docs/client.md: every program in it, in order, against a real broker."""
+"""docs/client.md, then docs/client-reference.md: every program, in order, against a real broker."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from tests.client.guides import forget_topics, programs, run_programs
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
-GUIDE = "client.md"
+GUIDES = ("client.md", "client-reference.md")
 ADDRESS = "localhost:9092"
 
 
-def test_the_guide_has_programs_that_name_the_address() -> None:
-    assert len(programs(GUIDE)) == 13
-    assert all(ADDRESS in program for program in programs(GUIDE))
+def test_the_guides_have_programs_that_name_the_address() -> None:
+    found = [programs(guide) for guide in GUIDES]
+    assert [len(each) for each in found] == [7, 6]
+    assert all(ADDRESS in program for each in found for program in each)
 
 
 @pytest.mark.real
@@ -29,7 +30,8 @@ def test_the_guides_programs_run(
     monkeypatch.chdir(tmp_path)  # a program writes a file
     pytest.importorskip("pyarrow", reason="a program of the guide shows Arrow data")
     forget_topics(kafka_broker.bootstrap_servers, ("orders", "bills", "copies"))
-    run_programs(GUIDE, {ADDRESS: kafka_broker.bootstrap_servers})
+    for guide in GUIDES:
+        run_programs(guide, {ADDRESS: kafka_broker.bootstrap_servers})
     told = capsys.readouterr().out
     assert "Sent(topic='orders'" in told
     assert "reads now ['orders-0', 'orders-1', 'orders-2', 'orders-3']" in told
