@@ -8,6 +8,10 @@ neither start nor warm-up count. Each run is a new app that reads its topic from
 Commits come once a second everywhere. Tables announce updates at their library's default: ours and
 Kafka Streams the last of each key at a commit, the others each one.
 
+What a second worker brings is measured by marks all over the load (bench.stream_marks), while both
+run: an app that computes, one that hardly does, and beside each the same work in bare processes,
+which share nothing but the broker and the cores.
+
 Where Java, Maven or the venv of the others (`make stream-bench-peers`) is missing, so are their
 rows; `BENCH_STREAM_PEERS` names another venv. `BENCH_SCALE=0.1` makes every load a tenth as long,
 for a look. An app that takes longer than two minutes, or that ends, is missing in its row, with the
@@ -26,7 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count
@@ -35,7 +39,8 @@ from typing import Final
 
 from bench.harness import Case, Goal, Missing, Table
 from bench.peer_brokers import HOST, MoldauBroker
-from moldau.client import NewTopic, TopicPartition
+from bench.stream_marks import Marks, mark
+from moldau.client import KafkaError, NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
 from tests.peers.apache_kafka import PeerMissing, fetch
 
@@ -75,6 +80,11 @@ GOALS: Final[Mapping[str, Mapping[str, float]]] = {
 }
 # The records of all topics begin at one time, so that those of two can meet.
 START_MS: Final = int(time.time() * 1000) - 3_600_000
+# Two workers on a partition each. Enough records that both run for several seconds after the
+# rebalance that makes them two.
+WORKERS: Final = 2
+WORKER_RECORDS: Final = {"scoring": 2_000_000, "count": 10_000_000}
+MARK_EVERY: Final = 5_000
 CELL_S: Final = 120.0
 """How long a run of one app may take."""
 _STOP_S: Final = 30.0
@@ -110,15 +120,15 @@ class Arena:
         self.admin.create_topic(NewTopic(name, partitions, 1))
         return name
 
-    def loaded(self, keys: int, records: int, partitions: int = 1, side: int = 0) -> str:
+    def loaded(self, keys: int, records: int, side: int = 0) -> str:
         """A topic with the load, made once: a tenth, the first mark, the rest, the last mark."""
-        name = f"in-{keys}-{partitions}-{records}-{side}"
+        name = f"in-{keys}-{records}-{side}"
         if name not in self._filled:
-            self._fill(self.topic(name, partitions), keys, records, partitions)
+            self._fill(self.topic(name), keys, records)
             self._filled.add(name)
         return name
 
-    def _fill(self, name: str, keys: int, records: int, partitions: int) -> None:
+    def _fill(self, name: str, keys: int, records: int) -> None:
         chance = random.Random(name)
         warm_up = records // 10
         start = START_MS
@@ -126,24 +136,42 @@ class Arena:
             for first in range(0, warm_up + records, 10_000):
                 size = min(10_000, warm_up + records - first)
                 if first <= warm_up < first + size:
-                    self._mark(producer, (name, partitions), BEGIN, start + first)
+                    self._mark(producer, name, BEGIN, start + first)
                 users = [f"user-{chance.randrange(keys):07}" for _ in range(size)]
                 producer.send_many(
                     name,
                     [order(user, first + index, chance) for index, user in enumerate(users)],
                     keys=[user.encode() for user in users],
                     timestamps_ms=[start + first + index for index in range(size)],
-                    partition=[(first + index) % partitions for index in range(size)],
                 )
                 producer.flush()
-            self._mark(producer, (name, partitions), END, start + warm_up + records)
+            self._mark(producer, name, END, start + warm_up + records)
+
+    def marked(self, keys: int, records: int) -> str:
+        """A topic with the load on partitions of its own for each worker, and marks in it."""
+        name = f"marked-{keys}-{records}"
+        if name not in self._filled:
+            self._fill_marked(self.topic(name, WORKERS), keys, records)
+            self._filled.add(name)
+        return name
+
+    def _fill_marked(self, name: str, keys: int, records: int) -> None:
+        chance = random.Random(name)
+        with Producer(bootstrap_servers=self.bootstrap) as producer:
+            for number, first in enumerate(range(0, records, WORKERS * MARK_EVERY)):
+                for partition in range(WORKERS):
+                    users = [f"user-{chance.randrange(keys):07}" for _ in range(MARK_EVERY - 1)]
+                    values = [order(user, first, chance) for user in users]
+                    users.append(mark(partition, number).decode())
+                    values.append(order(users[-1], first, random.Random(0)))
+                    keys_ = [user.encode() for user in users]
+                    producer.send_many(name, values, keys=keys_, partition=partition)
+                producer.flush()
 
     @staticmethod
-    def _mark(producer: Producer, where: tuple[str, int], key: bytes, time_ms: int) -> None:
-        name, partitions = where
-        for partition in range(partitions):
-            value = order(key.decode(), 0, random.Random(0))
-            producer.send(name, value, key=key, partition=partition, timestamp_ms=time_ms)
+    def _mark(producer: Producer, name: str, key: bytes, time_ms: int) -> None:
+        value = order(key.decode(), 0, random.Random(0))
+        producer.send(name, value, key=key, timestamp_ms=time_ms)
         producer.flush()
 
 
@@ -204,6 +232,15 @@ def command(app: App) -> tuple[Sequence[str], dict[str, str]]:
 def running(app: App) -> Iterator[subprocess.Popen[bytes]]:
     """The app as a process; stopped cleanly, or killed if it does not."""
     words, named = command(app)
+    with started(app, words, named) as process:
+        yield process
+
+
+@contextmanager
+def started(
+    app: App, words: Sequence[str], named: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """As `running`, with this command line and environment."""
     log = arena().folder / f"{app.name}.log"
     with log.open("ab") as out:
         process = subprocess.Popen(  # noqa: S603 - our own programs
@@ -232,17 +269,14 @@ def _last_line(log: Path) -> str:
     return f"its log ends: {found[:200]}" if found else "its log is empty"
 
 
-def seen(
-    out: str, partitions: int, keys: Sequence[bytes], process: subprocess.Popen[bytes]
-) -> list[float]:
-    """When the last record with each of these keys came, one for each partition of the input.
-    Raises Missing if they do not come in time."""
-    left = dict.fromkeys(keys, partitions)
-    times = dict.fromkeys(keys, 0.0)
+def seen(out: str, keys: Sequence[bytes], process: subprocess.Popen[bytes]) -> list[float]:
+    """When the first record with each of these keys came. Raises Missing if they do not come in
+    time."""
+    times: dict[bytes, float] = {}
     deadline = time.monotonic() + CELL_S
     with Consumer(bootstrap_servers=arena().bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(out, 0)])
-        while any(left.values()):
+        while len(times) < len(keys):
             if time.monotonic() > deadline:
                 raise Missing(f"not done after {CELL_S:.0f} s")
             if (code := process.poll()) is not None:
@@ -250,10 +284,69 @@ def seen(
             for part in consumer.poll_batches(0.05):
                 found = part.keys.tolist()
                 for key in keys:
-                    if key in found and left[key]:
-                        left[key] -= found.count(key)
+                    if key not in times and key in found:
                         times[key] = time.perf_counter()
     return [times[key] for key in keys]
+
+
+def worked(kind: str, workers: int, *, is_bare: bool = False) -> float:
+    """Records a second on two partitions while all workers run. Bare ones are plain processes."""
+    records = round(WORKER_RECORDS[kind] * SCALE)
+    topic = arena().marked(JOIN_KEYS, records)
+    app = fresh(OURS, kind, (topic, topic), workers)
+    app.state.mkdir()
+    marks = Marks(WORKERS, records // (WORKERS * MARK_EVERY) - 1)
+    with ExitStack() as stack:
+        processes = [stack.enter_context(each) for each in _worked_by(app, is_bare=is_bare)]
+        ready_s = _watched(app, marks, processes, is_bare=is_bare)
+    rate = marks.rate(ready_s, MARK_EVERY)
+    if rate is None:
+        raise Missing("the load is too small: it was done before all workers ran")
+    arena().admin.delete_topic(app.out)
+    shutil.rmtree(app.state, ignore_errors=True)
+    return rate
+
+
+def _worked_by(
+    app: App, *, is_bare: bool
+) -> Iterator[AbstractContextManager[subprocess.Popen[bytes]]]:
+    if not is_bare:
+        yield running(app)
+        return
+    shares = [range(at, WORKERS, app.workers) for at in range(app.workers)]
+    for share in shares:
+        where = (arena().bootstrap, app.topics[0], app.out)
+        words = [sys.executable, "-m", "bench.stream_bare", app.kind, *where, *map(str, share)]
+        yield started(app, words, {})
+
+
+def _watched(
+    app: App, marks: Marks, processes: Sequence[subprocess.Popen[bytes]], *, is_bare: bool
+) -> float:
+    """Takes the marks until the last ones; since when all workers have had partitions."""
+    deadline = time.monotonic() + CELL_S
+    ready_s = time.perf_counter() if is_bare else 0.0
+    with Consumer(bootstrap_servers=arena().bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(app.out, 0)])
+        while not marks.is_done:
+            if time.monotonic() > deadline:
+                raise Missing(f"not done after {CELL_S:.0f} s")
+            for process in processes:
+                if (code := process.poll()) is not None:
+                    raise Missing(f"a process ended with exit code {code}")
+            if not ready_s and _is_shared(app):
+                ready_s = time.perf_counter()
+            for part in consumer.poll_batches(0.05):
+                marks.take(part.keys.tolist(), time.perf_counter())
+    return ready_s
+
+
+def _is_shared(app: App) -> bool:
+    """Whether each worker has its partitions."""
+    group = arena().admin.describe_groups([app.name])[app.name]
+    if isinstance(group, KafkaError):
+        return False  # there is none yet
+    return len(group.members) == app.workers and all(each.assignment for each in group.members)
 
 
 def fresh(library: str, kind: str, topics: tuple[str, str], workers: int = 1) -> App:
@@ -263,15 +356,15 @@ def fresh(library: str, kind: str, topics: tuple[str, str], workers: int = 1) ->
     return App(library, kind, name, arena().folder / name, topics, out, workers)
 
 
-def throughput(library: str, kind: str, keys: int, partitions: int = 1, workers: int = 1) -> float:
+def throughput(library: str, kind: str, keys: int) -> float:
     """Records a second between the marks."""
     records = round(RECORDS.get(library, RECORDS_ELSE) * SCALE)
-    topic = arena().loaded(keys, records, partitions)
+    topic = arena().loaded(keys, records)
     other = arena().loaded(keys, records, side=1) if kind == "join" else topic
-    app = fresh(library, kind, (topic, other), workers)
+    app = fresh(library, kind, (topic, other))
     app.state.mkdir()
     with running(app) as process:
-        begin, end = seen(app.out, partitions, (BEGIN, END), process)
+        begin, end = seen(app.out, (BEGIN, END), process)
     if end <= begin:
         raise Missing("the load is too small: both marks came at once")
     arena().admin.delete_topic(app.out)
@@ -286,7 +379,7 @@ def counted(library: str) -> App:
     app = fresh(library, "count", (topic, topic))
     app.state.mkdir()
     with running(app) as process:
-        seen(app.out, 1, (END,), process)
+        seen(app.out, (END,), process)
     return app
 
 
@@ -300,7 +393,7 @@ def restore(library: str) -> float:
         producer.send(app.topics[0], order(key.decode(), 0, random.Random(0)), key=key)
     start = time.perf_counter()
     with running(app) as process:
-        (end,) = seen(app.out, 1, (key,), process)
+        (end,) = seen(app.out, (key,), process)
     return end - start
 
 
@@ -323,6 +416,20 @@ def _goals(kind: str, libraries: Sequence[str]) -> list[Goal]:
     ]
 
 
+def _worker_tables() -> Iterator[Table]:
+    """What a second worker brings: where the app's functions cost most, and where hardly anything
+    does. Bare processes, which share nothing but the broker, show what can be had."""
+    for kind in WORKER_RECORDS:
+        numbers = range(1, WORKERS + 1)
+        ours = [Case(f"{number} workers", partial(worked, kind, number)) for number in numbers]
+        bare = [
+            Case(f"{number} bare processes", partial(worked, kind, number, is_bare=True))
+            for number in numbers
+        ]
+        goal = Goal("2 workers", "1 workers", ratio_at_least=1.7)
+        yield Table(f"{kind} on two partitions", "records/s", [*ours, *bare], [goal])
+
+
 def tables() -> Iterator[Table]:
     """Throughput of each kind, what a second worker brings, and how long a restore takes."""
     for kind in PEERS_OF:
@@ -333,12 +440,7 @@ def tables() -> Iterator[Table]:
             ]
             title = f"{kind}, {keys} keys"
             yield Table(title, "records/s", cases, _goals(kind, libraries))
-    workers = [
-        Case(f"{number} workers", partial(throughput, OURS, "count", JOIN_KEYS, 2, number))
-        for number in (1, 2)
-    ]
-    goal = Goal("2 workers", "1 workers", ratio_at_least=1.7)
-    yield Table("count on two partitions", "records/s", workers, [goal])
+    yield from _worker_tables()
     restored = [each for each in _libraries("count") if each in (OURS, JAVA)]
     yield Table(
         f"restore of a count of {RESTORED} records",

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from bench import stream_apps
+from bench.stream_bare import scoring
 from bench.streams import order
 from moldau.streams import Streams
 
@@ -35,6 +36,20 @@ def test_orders_are_priced() -> None:
 
     assert [key for key, _ in found] == ["ada", "bob", "ada"]
     assert {value.country for _, value in found if isinstance(value, stream_apps.Priced)} == {"DE"}
+
+
+def test_the_bare_processes_do_what_the_apps_do() -> None:
+    users = ["mark-0-0", "ada", "bob"]
+    values = [order(user, 0, random.Random(1)) for user in users]
+    driver = stream_apps.scoring.test()
+    for user, value in zip(users, values, strict=True):
+        driver.pipe_bytes("in", value, key=user.encode(), timestamp=0)
+
+    keys, found = scoring()([user.encode() for user in users], values)
+
+    assert keys == [b"mark-0-0"]
+    written = driver.read_bytes(stream_apps.OUT)
+    assert [(key, value) for key, value, _, _ in written] == list(zip(keys, found, strict=True))
 
 
 def test_orders_of_two_topics_meet() -> None:
