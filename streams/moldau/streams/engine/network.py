@@ -78,10 +78,15 @@ class Network:
             if part is not None:
                 self.parts[step.name] = part
         self.runs: dict[str, Run] = {}
+        # The same for one record, where there are several topics to take records from in turn.
+        self.single_runs: dict[str, Callable[..., None]] = {}
         for step in program.steps:
             if isinstance(step.operation, op.Source | op.TableSource):
-                run = self._source_run(step)
-                self.runs.update(dict.fromkeys(step.operation.topics, run))
+                topics = step.operation.topics
+                self.runs.update(dict.fromkeys(topics, self._source_run(step)))
+                if len(program.inputs) > 1:
+                    one = self._source_run(step, is_single=True)
+                    self.single_runs.update(dict.fromkeys(topics, one))
         self.deferred = [part for part in self.parts.values() if isinstance(part, DeferredPart)]
         for name, part in self.parts.items():
             part.forward = self._record_run(self._steps[name])
@@ -246,12 +251,13 @@ class Network:
             writer.insert("for _ in rows: pass", 1)
         return writer.compiled("run", "rows")
 
-    def _source_run(self, step: Step) -> Run:
+    def _source_run(self, step: Step, *, is_single: bool = False) -> Run:
         operation = step.operation
         assert isinstance(operation, op.Source | op.TableSource)
-        writer = self._writer(f"from {step.name}")
+        writer = self._writer(f"{'one ' if is_single else ''}from {step.name}")
         writer.operator = step.name
-        writer.indented()
+        if not is_single:
+            writer.indented()
         if operation.timestamp is not None:
             stamp = writer.bind(operation.timestamp, "timestamp")
             writer.line(f"time = {stamp}(value, time)")
@@ -263,11 +269,16 @@ class Network:
                 writer.line(f"{entry}({STREAM.arguments(is_table=False)})")
             else:
                 fuse.to_table(self, writer, step, STREAM)
+        depth = 1 if is_single else 2
         for name, codec in (("value", operation.value), ("key", operation.key)):
             decode = writer.bind(codec.decode, "decode")
             # A value is decoded even if nothing uses it, so that a poison record is noticed.
             if name == "value" or writer.uses(name):
-                writer.insert(f"{name} = None if raw_{name} is None else {decode}(raw_{name})", 2)
+                writer.insert(
+                    f"{name} = None if raw_{name} is None else {decode}(raw_{name})", depth
+                )
+        if is_single:
+            return writer.compiled("run", "raw_key, raw_value, time, headers")
         writer.insert(
             "for raw_key, raw_value, time, headers in zip(keys, values, times, headers):", 1
         )

@@ -13,17 +13,17 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from operator import length_hint
+from operator import itemgetter, length_hint
 from typing import Any
 
 from moldau.streams.engine.batches import Chunk, Outputs
-from moldau.streams.engine.clock import NEVER
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.extracted import Stamp, stamps_of
 from moldau.streams.engine.failures import Failures
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.kept_times import KeptTimes, times_in
-from moldau.streams.engine.network import Network, Run
+from moldau.streams.engine.merging import Turn, merged
+from moldau.streams.engine.network import Network
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.parts import Store
 from moldau.streams.plan.plan import Program
@@ -45,10 +45,11 @@ class TaskSettings:
 class Input:
     """The buffered records of one topic."""
 
-    def __init__(self, topic: str, run: Run, stamp: Stamp | None = None) -> None:
+    def __init__(self, topic: str, network: Network, stamp: Stamp | None = None) -> None:
         """`stamp` gives the times that decide which input comes first, if not the records' own."""
         self.topic = topic
-        self.run = run
+        self.run = network.runs[topic]
+        self.run_one = network.single_runs.get(topic)
         self._stamp = stamp
         self.times: deque[Sequence[int]] = deque()
         self.position: int | None = None
@@ -66,9 +67,6 @@ class Input:
         self.chunks.append(chunk)
         self.times.append(chunk.timestamps if self._stamp is None else self._stamp(chunk))
         self.count += len(chunk)
-
-    def head_time(self) -> int:
-        return self.times[0][self.done]
 
     def advance(self, to: int) -> None:
         """Records of the first chunk before `to` are done."""
@@ -113,8 +111,7 @@ class Task:
         self._cache_bytes = self._settings.cache_bytes
         stamps = stamps_of(program) if len(program.inputs) > 1 else {}
         self._inputs = {
-            topic: Input(topic, self.network.runs[topic], stamps.get(topic))
-            for topic in program.inputs
+            topic: Input(topic, self.network, stamps.get(topic)) for topic in program.inputs
         }
         self._order = list(self._inputs.values())
         self._failures = Failures(program, partition, self.network.outlets, self.positions)
@@ -155,44 +152,33 @@ class Task:
         return done
 
     def _step(self, now_ms: int, limit: int) -> int:
-        """Run one stretch of records of one input."""
+        """Run as many records as are sure to come before any that is not at hand."""
         if self._unfinished is not None:
             return 0
-        if len(self._order) == 1:
-            chosen, bound = self._order[0], NEVER
-            if not chosen.count:
-                return 0
-        else:
-            choice = self._choice(now_ms)
-            if choice is None:
-                return 0
-            chosen, bound = choice
-        times = chosen.times[0]
-        stop, end = chosen.done + 1, min(len(times), chosen.done + limit)
-        if bound == NEVER:
-            stop = end
-        while stop < end and times[stop] <= bound:
-            stop += 1
+        ready = self._ready(now_ms)
+        if len(ready) > 1:
+            share = max(1, limit // len(ready))
+            turn = merged([each.times[0][each.done : each.done + share] for each in ready])
+            if self.network.deferred:
+                turn = turn.stretch()
+            inputs = [each for each, count in zip(ready, turn.counts, strict=True) if count]
+            if len(inputs) > 1:
+                return self._run_merged(ready, turn, now_ms)
+            return self._run(inputs[0], inputs[0].done + len(turn.order), now_ms)
+        if not ready:
+            return 0
+        chosen = ready[0]
+        stop = min(len(chosen.times[0]), chosen.done + limit)
         return self._run(chosen, stop, now_ms)
 
-    def _choice(self, now_ms: int) -> tuple[Input, int] | None:
-        """The input with the lowest head, and up to which time its records come first."""
+    def _ready(self, now_ms: int) -> list[Input]:
+        """The inputs with records; none while others are waited for."""
         ready = [each for each in self._order if each.count]
         if len(ready) == len(self._order):
             self._idle_since = None
-        elif not ready or self._must_wait(now_ms):
-            return None
-        chosen, lowest = ready[0], ready[0].head_time()
-        bound = NEVER
-        for each in ready[1:]:
-            time = each.head_time()
-            if time < lowest:
-                # Inputs named before this one go first at equal times.
-                bound = min(bound, lowest) - 1
-                chosen, lowest = each, time
-            elif time < bound:
-                bound = time
-        return chosen, bound
+        elif ready and self._must_wait(now_ms):
+            return []
+        return ready
 
     def _must_wait(self, now_ms: int) -> bool:
         """Whether records of an empty input may still come that belong before the others'."""
@@ -223,16 +209,50 @@ class Task:
             return self._finish(now_ms)
         return self._advance(chosen, stop, failure, now_ms)
 
+    def _run_merged(self, inputs: Sequence[Input], turn: Turn, now_ms: int) -> int:
+        """Run records of several inputs in turn."""
+        columns: tuple[list[Any], ...] = ([], [], [], [], [])
+        for each, count in zip(inputs, turn.counts, strict=True):
+            chunk, start, stop = each.chunks[0], each.done, each.done + count
+            headers = repeat(_EMPTY, count) if chunk.headers is None else chunk.headers[start:stop]
+            columns[0].extend(repeat(each.run_one, count))
+            columns[1].extend(chunk.keys[start:stop])
+            columns[2].extend(chunk.values[start:stop])
+            columns[3].extend(chunk.timestamps[start:stop])
+            columns[4].extend(headers)
+        runs, keys, values, stamps, all_headers = map(itemgetter(*turn.order), columns)
+        times = iter(stamps)
+        rows = (runs, keys, values, times, all_headers)
+        try:
+            for run, key, value, time, headers in zip(*rows, strict=True):
+                run(key, value, time, headers)
+        except Exception as error:
+            done = len(stamps) - length_hint(times) - 1
+            chosen = inputs[turn.place(done)]
+            self._advance_all(inputs, turn.until(done).counts)
+            return done + self._settle(chosen, error, now_ms)
+        self._advance_all(inputs, turn.counts)
+        return len(stamps)
+
+    @staticmethod
+    def _advance_all(inputs: Sequence[Input], counts: Sequence[int]) -> None:
+        for each, count in zip(inputs, counts, strict=True):
+            if count:
+                each.advance(each.done + count)
+
+    def _settle(self, chosen: Input, failure: Exception, now_ms: int) -> int:
+        """The first record of an input has failed: 1 to go on after it, 0 to try it again later."""
+        chunk, at = chosen.chunks[0], chosen.done
+        if not self._failures.decide(chosen.topic, chunk, at, failure, now_ms):
+            return 0
+        chosen.advance(at + 1)
+        return 1
+
     def _advance(self, chosen: Input, stop: int, failure: Exception | None, now_ms: int) -> int:
         """Records before `stop` are done; the one at it failed if there is a failure."""
-        chunk, start = chosen.chunks[0], chosen.done
+        done = stop - chosen.done
         chosen.advance(stop)
-        if failure is None:
-            return stop - start
-        if self._failures.decide(chosen.topic, chunk, stop, failure, now_ms):
-            chosen.advance(stop + 1)
-            return stop + 1 - start
-        return stop - start
+        return done if failure is None else done + self._settle(chosen, failure, now_ms)
 
     def _finish(self, now_ms: int) -> int:
         """Go on with a batch of which some records wait for a function."""

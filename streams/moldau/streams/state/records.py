@@ -17,6 +17,7 @@ changelog has Kafka's layout: key + time + sequence.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 
@@ -40,6 +41,7 @@ _RECORD_BYTES = 200
 
 # (time, sequence, value): the sequence keeps values from being compared.
 Timed = tuple[int, int, Any]
+_NOTHING: tuple[Timed, ...] = ()
 
 
 class Slice:
@@ -64,6 +66,7 @@ class RecordStore:
         assert spec.retention_ms is not None
         self.spec = spec
         self.keys = KeyCoding(spec.key)
+        self._named = self.keys.cached
         self.clock = -1
         self._retention_ms = spec.retention_ms
         self._slice_ms = spec.slice_ms or spec.retention_ms
@@ -80,45 +83,64 @@ class RecordStore:
 
     def put(self, key: Any, value: Any, time: int) -> None:
         """Keep a record, unless it is older than the retention."""
-        self.clock = max(self.clock, time)
-        if time <= self.clock - self._retention_ms:
+        if time > self.clock:
+            self.clock = time
+        elif time <= self.clock - self._retention_ms:
             return
-        self._sequence = (self._sequence + 1) & _SEQUENCE_MAX
-        record = (time, self._sequence, value)
-        name = self.keys.name(key)
-        part = self._slices.get(time // self._slice_ms) or self._opened(time // self._slice_ms)
+        self._sequence = sequence = (self._sequence + 1) & _SEQUENCE_MAX
+        record = (time, sequence, value)
+        name = key if self._named is None else self._named(key)
+        at = time // self._slice_ms
+        part = self._slices.get(at) or self._opened(at)
         kept = part.rows.get(name)
+        if kept is None and not part.is_complete:
+            kept = part.added.get(name)
         if kept is None:
-            kept = (part.rows if part.is_complete else part.added).setdefault(name, [])
-            self._count += 1
-        if not kept or kept[-1][0] <= time:
-            kept.append(record)
+            (part.rows if part.is_complete else part.added)[name] = [record]
+            self._count += 2
         else:
-            insort(kept, record)
-        self._count += 1
+            if not kept or kept[-1][0] <= time:
+                kept.append(record)
+            else:
+                insort(kept, record)
+            self._count += 1
         self._fresh.append((name, record))
 
-    def fetch(self, key: Any, first: int, last: int) -> list[Timed]:
-        """The records of a key from `first` to `last`, both included, by time."""
-        first = max(first, self.clock - self._retention_ms + 1)
+    def fetch(self, key: Any, first: int, last: int) -> Sequence[Timed]:
+        """The records of a key from `first` to `last`, both included, by time. Belongs to the
+        store."""
+        clock = self.clock
+        if last > clock:
+            last = clock
+        if first <= clock - self._retention_ms:
+            first = clock - self._retention_ms + 1
         if last < first:
-            return []
-        name = self.keys.name(key)
-        found: list[Timed] = []
-        for at in range(first // self._slice_ms, last // self._slice_ms + 1):
-            part = self._slices.get(at)
-            if part is None:
-                if at not in self._stored_slices():
-                    continue
-                part = self._opened(at)
-            kept = part.rows.get(name)
-            if kept is None:
-                if part.is_complete:
-                    continue
-                kept = self._read(at, part, name)
-            low = bisect_left(kept, (first,))
-            found += kept[low : bisect_left(kept, (last + 1,), low)]
+            return _NOTHING
+        name = key if self._named is None else self._named(key)
+        at, end = first // self._slice_ms, last // self._slice_ms
+        found = self._within(at, name, first, last)
+        while at < end:
+            at += 1
+            if more := self._within(at, name, first, last):
+                found = [*found, *more]
         return found
+
+    def _within(self, at: int, name: Any, first: int, last: int) -> Sequence[Timed]:
+        """As `fetch`, of one slice."""
+        part = self._slices.get(at)
+        if part is None:
+            if at not in self._stored_slices():
+                return _NOTHING
+            part = self._opened(at)
+        kept = part.rows.get(name)
+        if kept is None:
+            if part.is_complete:
+                return _NOTHING
+            kept = self._read(at, part, name)
+        if kept and first <= kept[0][0] and kept[-1][0] <= last:
+            return kept
+        low = bisect_left(kept, (first,))
+        return kept[low : bisect_left(kept, (last + 1,), low)]
 
     def _opened(self, at: int) -> Slice:
         part = self._slices.get(at)

@@ -50,7 +50,7 @@ class StreamJoinPart(Part):
                 self._queues.append((span_ms + windows.grace_ms, Agenda(read)))
 
     def entry(self, parent: str) -> Callable[..., None]:
-        return self._on_left if parent == self._parents[0] else self._on_right
+        return self._entry(LEFT if parent == self._parents[0] else RIGHT)
 
     def start(self) -> None:
         self._left.load()
@@ -66,55 +66,48 @@ class StreamJoinPart(Part):
     def _pad_right(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         self.forward(key, self._join(key, None, value), time, headers)
 
-    def _on_left(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
-        self.clock.time = max(self.clock.time, time)
-        if value is None:
-            return
-        if key is None:
-            if self._operation.pads_left:
-                self.forward(None, self._join(None, value, None), time, headers)
-            else:
-                self.keyless += 1
-            return
-        self._left.put(key, value, time)
-        if time == self.clock.time:
-            self._emit_over(headers)
-        windows = self._operation.windows
-        first, last = max(0, time - windows.before_ms), max(0, time + windows.after_ms)
-        met = self._right.fetch(key, first, last)
-        for other_time, _, other in met:
-            self._met(RIGHT, key, other_time)
-            self.forward(key, self._join(key, value, other), max(time, other_time), headers)
-        if not met and self._operation.pads_left:
-            if last < self.clock.time:
-                self.forward(key, self._join(key, value, None), time, headers)
-            else:
-                self._wait(LEFT, key, value, time)
+    def _entry(self, side: int) -> Callable[..., None]:
+        """What takes the records of a side. What it needs for each of them stands in locals."""
+        operation, clock, is_left = self._operation, self.clock, side == LEFT
+        windows, waits = operation.windows, self._waiting is not None
+        own, other = (self._left, self._right) if is_left else (self._right, self._left)
+        before_ms, after_ms = windows.before_ms, windows.after_ms
+        if not is_left:
+            before_ms, after_ms = after_ms, before_ms
+        pads = operation.pads_left if is_left else operation.pads_right
+        put, fetch, join = own.put, other.fetch, self._join
 
-    def _on_right(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
-        self.clock.time = max(self.clock.time, time)
-        if value is None:
-            return
-        if key is None:
-            if self._operation.pads_right:
-                self.forward(None, self._join(None, None, value), time, headers)
-            else:
-                self.keyless += 1
-            return
-        self._right.put(key, value, time)
-        if time == self.clock.time:
-            self._emit_over(headers)
-        windows = self._operation.windows
-        first, last = max(0, time - windows.after_ms), max(0, time + windows.before_ms)
-        met = self._left.fetch(key, first, last)
-        for other_time, _, other in met:
-            self._met(LEFT, key, other_time)
-            self.forward(key, self._join(key, other, value), max(time, other_time), headers)
-        if not met and self._operation.pads_right:
-            if last < self.clock.time:
-                self.forward(key, self._join(key, None, value), time, headers)
-            else:
-                self._wait(RIGHT, key, value, time)
+        def on_record(key: Any, value: Any, time: int, headers: Headers | None) -> None:
+            if time > clock.time:
+                clock.time = time
+            if value is None:
+                return
+            if key is None:
+                if pads:
+                    self._alone(side, None, value, time, headers)
+                else:
+                    self.keyless += 1
+                return
+            put(key, value, time)
+            if waits and time == clock.time:
+                self._emit_over(headers)
+            last = time + after_ms
+            met = fetch(key, max(0, time - before_ms), max(0, last))
+            for other_time, _, found in met:
+                if waits:
+                    self._met(1 - side, key, other_time)
+                pair = join(key, value, found) if is_left else join(key, found, value)
+                self.forward(key, pair, time if time > other_time else other_time, headers)
+            if pads and not met:
+                if max(0, last) < clock.time:
+                    self._alone(side, key, value, time, headers)
+                else:
+                    self._wait(side, key, value, time)
+
+        return on_record
+
+    def _alone(self, side: int, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        (self._pad_left if side == LEFT else self._pad_right)(key, value, time, headers)
 
     def _wait(self, side: int, key: Any, value: Any, time: int) -> None:
         assert self._waiting is not None

@@ -1,0 +1,57 @@
+"""The order of records across the inputs of a task: of the first records that wait, the one with
+the lowest time runs first, and of equal times the one of the input named first.
+
+Times of one input may go back. A record behind a later one of its input waits for that one and then
+runs at once, for it is no later than any other that waits. So the order is that of the highest time
+up to each record, and one stable sort finds it for many records: a comparison for each would cost
+more than what most operators do with it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from typing import NamedTuple
+
+
+class Turn(NamedTuple):
+    """What runs next: how many records of each input, and their order, as indexes into the records
+    of the first input, then those of the second, and so on."""
+
+    counts: list[int]
+    order: list[int]
+
+    def until(self, done: int) -> Turn:
+        """The first `done` records of it."""
+        order = self.order[:done]
+        ends = list(accumulate(self.counts))
+        places = Counter(bisect_right(ends, index) for index in order)
+        return Turn([places[place] for place in range(len(ends))], order)
+
+    def stretch(self) -> Turn:
+        """The first records of it that are of one input."""
+        place = self.place(0)
+        length = 1
+        while length < len(self.order) and self.place(length) == place:
+            length += 1
+        return self.until(length)
+
+    def place(self, at: int) -> int:
+        """Of which input the record is."""
+        return bisect_right(list(accumulate(self.counts)), self.order[at])
+
+
+def merged(times: Sequence[Sequence[int]]) -> Turn:
+    """The records that run before one of these lists is used up, with that one's last. The lists
+    are not empty."""
+    highest = [list(accumulate(each, max)) for each in times]
+    bound, first = min((each[-1], place) for place, each in enumerate(highest))
+    counts = [
+        (bisect_right if place <= first else bisect_left)(each, bound)
+        for place, each in enumerate(highest)
+    ]
+    parts = (each[:count] for each, count in zip(highest, counts, strict=True))
+    keys = list(chain.from_iterable(parts))
+    return Turn(counts, sorted(range(len(keys)), key=keys.__getitem__))
