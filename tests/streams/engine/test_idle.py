@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from moldau.streams import Streams, tumbling
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.streams import Streams, retry, tumbling
+from moldau.streams.plan.policies import Policy
 from moldau.streams.testing.driver import Driver
 
 
@@ -49,3 +58,106 @@ def test_an_input_that_is_not_quiet_keeps_stream_time() -> None:
         idle.advance(3000)
 
     assert idle.read("out") == []
+
+
+class Flaky:
+    """Fails at each record as often as its value says."""
+
+    def __init__(self) -> None:
+        self._failures: dict[int, int] = {}
+
+    def __call__(self, value: int) -> int:
+        failed = self._failures.get(value, 0)
+        if failed < value % 3:
+            self._failures[value] = failed + 1
+            raise OSError("down")
+        return value
+
+
+async def awaited(value: int) -> int:
+    await asyncio.sleep(0)
+    return value
+
+
+Call = Callable[[int], int | Awaitable[int]]
+
+
+def collecting(
+    *, idle: str | None = "5s", call: Call = int, on_error: Policy | None = None
+) -> Driver:
+    app = Streams("app")
+    stream = app.stream("in", int, key=str).map_values(call, type=int, on_error=on_error)
+    windows = stream.group_by_key().window(tumbling("10s"), emit="close", idle=idle)
+    collected: Any = windows.collect(name="c")
+    collected.changes().to("out")
+    collected.late().to("late")
+    return app.test()
+
+
+def late(driver: Driver) -> list[int]:
+    return [record.value for record in driver.read("late", type=int)]
+
+
+def closed(driver: Driver) -> list[int]:
+    return [key.start for key, _ in driver.read("out")]
+
+
+def test_a_record_every_two_seconds_is_not_quiet_beside_an_async_function() -> None:
+    driver = collecting(call=awaited)
+    for value in range(20):
+        driver.pipe("in", value, key="a", timestamp=100_000 + value * 1000)
+        driver.advance(2000)
+
+    assert late(driver) == []
+
+
+def test_an_async_function_lets_the_last_window_close_after_a_jump() -> None:
+    driver = collecting(call=awaited)
+    driver.pipe("in", 1, key="a", timestamp=0)
+    driver.advance(1000)
+    driver.pipe("in", 2, key="a", timestamp=1_000_000)
+    driver.advance(60_000)
+
+    assert closed(driver) == [0, 1_000_000]
+
+
+def test_records_behind_one_that_is_retried_are_not_late() -> None:
+    driver = collecting(call=Flaky(), on_error=retry(5, backoff="10s"))
+    driver.pipe_all("in", [("a", value, 100_000 + value * 1000) for value in range(10)])
+    for _ in range(400):
+        driver.advance(1000)
+
+    assert late(driver) == []
+    assert closed(driver) == [100_000]
+
+
+def test_an_input_with_more_in_its_log_is_not_quiet() -> None:
+    driver = collecting()
+    driver.pipe("in", 0, key="a", timestamp=100_000)
+    for task in driver._tasks:
+        task.set_at_end("in", False)
+    driver.advance(20_000)
+    driver.pipe("in", 1, key="a", timestamp=101_000)
+
+    assert late(driver) == []
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "retry"])
+@given(st.lists(st.tuples(st.integers(0, 4999), st.integers(-15_000, 15_000)), max_size=30))
+def test_idle_makes_no_record_late_unless_its_input_is_quiet(
+    kind: str, steps: list[tuple[int, int]]
+) -> None:
+    found = []
+    for idle in ("5s", None):
+        calls: dict[str, Call] = {"sync": int, "async": awaited, "retry": Flaky()}
+        call = calls[kind]
+        on_error = retry(5, backoff="1s") if kind == "retry" else None
+        driver = collecting(idle=idle, call=call, on_error=on_error)
+        time = 100_000
+        for value, (pause_ms, jump_ms) in enumerate(steps):
+            time = max(0, time + jump_ms)
+            driver.pipe("in", value, key="a", timestamp=time)
+            driver.advance(pause_ms)
+        found.append(late(driver))
+
+    assert found[0] == found[1]

@@ -141,11 +141,12 @@ class Task:
         self._start(now_ms)
         if self._is_announced or self._failures.pending or self._failures.is_waiting(now_ms):
             return 0
-        if self._unfinished is not None:
-            return self._finish(now_ms)
         done = 0
-        while done < limit and (ran := self._step(now_ms, limit - done)):
-            done += ran
+        if self._unfinished is not None:
+            done = self._finish(now_ms)
+        else:
+            while done < limit and (ran := self._step(now_ms, limit - done)):
+                done += ran
         if done:
             self._last_input_ms = now_ms
             self._trim()
@@ -280,11 +281,11 @@ class Task:
         self._start(now_ms)
         for emission in self._failures.take_due(now_ms):
             self.network.attempt(emission)
+        last = self._last_input_ms
+        if last is None or not self._is_quiet():
+            last = self._last_input_ms = now_ms
         if self._is_announced:
             return
-        last = self._last_input_ms
-        if last is None:
-            last = self._last_input_ms = now_ms
         for name, part in self.network.parts.items():
             self.network.guarded(name, part.on_wall_clock)(now_ms)
             if part.idle_ms is None:
@@ -294,6 +295,13 @@ class Task:
                 base = self._idle_base[name] = (last, part.clock.time)
             if now_ms - last >= part.idle_ms and base[1] >= 0:
                 self.network.guarded(name, part.advance)(base[1] + now_ms - last)
+
+    def _is_quiet(self) -> bool:
+        """Whether all records of the inputs have run, so that `idle` windows wait for none of them.
+        Records that wait for a retry, an async function or another input have not."""
+        return self._unfinished is None and all(
+            each.is_at_end and not each.count for each in self._order
+        )
 
     def take_outputs(self) -> list[Outputs]:
         return self.network.outlets.take()
@@ -340,8 +348,8 @@ class Task:
         return sum(store.unflushed_bytes() for store in self.network.stores.values())
 
     def counters(self) -> Mapping[str, int]:
-        """What was left out so far: by policies, and by operator late records and those without the
-        key that it needs."""
+        """What was left out so far: by policies, and by operator: late records, those without the
+        key that it needs, and those that a source gave a negative time."""
         found = {
             "skipped": self._failures.skipped,
             "dead-lettered": self._failures.dead_lettered,
@@ -352,6 +360,7 @@ class Task:
             if part.keyless:
                 found[f"keyless {name}"] = part.keyless
         found |= {f"keyless {name}": count for name, count in self.network.keyless.items()}
+        found |= {f"untimed {name}": count for name, count in self.network.untimed.items()}
         return found
 
     def metadata(self) -> str:
