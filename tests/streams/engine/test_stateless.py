@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from moldau.streams import Stream, Streams
+import pytest
+
+from moldau.streams import RecordFailed, Stream, Streams
 from moldau.streams.testing.driver import Driver
 
 
@@ -127,3 +130,37 @@ def test_a_timestamp_function_chooses_the_time_and_a_negative_one_drops_the_reco
     driver.pipe_all("in", [(None, 4, 100), (None, 9, 100)])
 
     assert [(record.value, record.timestamp) for record in driver.read("out")] == [(9, 4)]
+    assert [count for what, count in driver.counters().items() if "untimed" in what] == [1]
+
+
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_a_record_without_a_time_fails_by_the_policy_of_its_source(inputs: int) -> None:
+    def app(on_error: str) -> Streams:
+        app = Streams("app")
+        stream = app.stream("in", int, on_error=on_error)
+        for number in range(1, inputs):
+            stream = stream.merge(app.stream(f"in-{number}", int))
+        stream.to("out")
+        return app
+
+    with pytest.raises(
+        RecordFailed, match=r"topic=in partition=0 offset=0 operator=in.*the time -1.*timestamp="
+    ):
+        app("fail").test().pipe("in", 1, timestamp=-1)
+
+    driver = app("skip").test()
+    driver.pipe_all("in", [(None, 1, -1), (None, 2, 5)])
+    assert [record.value for record in driver.read("out")] == [2]
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_a_time_that_is_no_int_is_the_records_failure(batch: int) -> None:
+    app = Streams("app")
+    seconds: Any = lambda value, time: time / 1000  # noqa: E731
+    app.stream("in", int, timestamp=seconds).to("out")
+
+    with pytest.raises(
+        RecordFailed,
+        match=r"topic=in partition=0 offset=0 operator=in.*milliseconds since 1970 as an int",
+    ):
+        app.test(batch=batch).pipe("in", 1, timestamp=5)

@@ -1,10 +1,11 @@
-"""The times that `timestamp=` functions give to records before they run. They decide which input
-of a task comes first.
+"""The times that `timestamp=` functions give to records. They decide which input of a task comes
+first, and are the records' times when these run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.plan import operations as op
@@ -24,6 +25,24 @@ def stamps_of(program: Program) -> dict[str, Stamp]:
     }
 
 
+def whole(time: Any) -> int:
+    """A time that a function gave. TypeError unless it is an int."""
+    if isinstance(time, int):
+        return time
+    raise TypeError(
+        f"timestamp= returned {time!r}; return milliseconds since 1970 as an int,"
+        " int(seconds * 1000) for example"
+    )
+
+
+def require_time(time: int) -> None:
+    """ValueError if a record without a `timestamp=` function has no time."""
+    if time < 0:
+        raise ValueError(
+            f"the record has the time {time}, which is before 1970; choose one with timestamp="
+        )
+
+
 def _stamp(source: op.Source | op.TableSource) -> Stamp:
     timestamp, decode = source.timestamp, source.value.decode
     assert timestamp is not None
@@ -32,7 +51,7 @@ def _stamp(source: op.Source | op.TableSource) -> Stamp:
         times = []
         for value, time in zip(chunk.values, chunk.timestamps, strict=True):
             try:
-                chosen = timestamp(None if value is None else decode(value), time)
+                chosen = whole(timestamp(None if value is None else decode(value), time))
             except Exception:  # it fails again when the record runs, and its policy decides
                 chosen = time
             times.append(chosen)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
 from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.extracted import require_time, whole
 from moldau.streams.engine.failures import Emission
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
 from moldau.streams.engine.global_table import GlobalStore
@@ -60,6 +61,8 @@ class Network:
         self._global_tables = global_tables
         self.outlets = Outlets()
         self.keyless: dict[str, int] = {}
+        self.untimed: dict[str, int] = {}
+        """Records by source that their `timestamp=` function left out, by a negative time."""
         self.stores: dict[str, Store] = {
             spec.name: make_store(spec, backings[spec.name]) for spec in program.stores
         }
@@ -261,6 +264,8 @@ class Network:
         if operation.timestamp is not None:
             stamp = writer.bind(operation.timestamp, "timestamp")
             writer.line(f"time = {stamp}(value, time)")
+            with writer.block("if type(time) is not int"):
+                writer.line(f"time = {writer.bind(whole, 'whole')}(time)")
         with writer.block("if time >= 0"):
             if isinstance(operation, op.Source):
                 self.emit_children(writer, step, STREAM)
@@ -269,6 +274,12 @@ class Network:
                 writer.line(f"{entry}({STREAM.arguments(is_table=False)})")
             else:
                 fuse.to_table(self, writer, step, STREAM)
+        with writer.block("else"):
+            if operation.timestamp is None:
+                writer.line(f"{writer.bind(require_time, 'require_time')}(time)")
+            else:
+                counts = writer.bind(self.untimed, "untimed")
+                writer.line(f"{counts}[{step.name!r}] = {counts}.get({step.name!r}, 0) + 1")
         depth = 1 if is_single else 2
         for name, codec in (("value", operation.value), ("key", operation.key)):
             decode = writer.bind(codec.decode, "decode")
