@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +61,27 @@ def sink(name: str, url: str) -> dict[str, str]:
     }
 
 
+@pytest.fixture
+def shared_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestDatabase]:
+    yield from made("duckdb", request, tmp_path)
+
+
+@pytest.fixture
+def shared_target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestDatabase]:
+    yield from made("duckdb", request, tmp_path)
+
+
+def succeeds(function: Callable[[], object]) -> bool:
+    """Whether it works now: no, while another process holds the file."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        function()
+    except SQLAlchemyError:
+        return False
+    return True
+
+
 def copied(target: TestDatabase, wanted: int) -> bool:
     """Whether the table has so many rows; no, while there is no table."""
     from sqlalchemy.exc import SQLAlchemyError
@@ -95,3 +116,27 @@ def test_rows_reach_the_other_database_though_tasks_and_worker_are_killed(
         wait_until(lambda: copied(database, 300), "a killed worker went on", 120)
 
     assert database.rows("SELECT * FROM copies ORDER BY id") == rows(1, 301)
+
+
+def test_duckdb_files_are_read_and_written_by_processes_in_turn(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, shared_file: TestDatabase,
+    shared_target: TestDatabase,
+) -> None:  # fmt: skip
+    scene = Scene(moldau_broker, moldau_topic, {})
+    slowly = {"poll.interval.ms": "1000", "table.poll.interval.ms": "500"}
+    often = {"connection.backoff.ms": "100", "connection.attempts": "100"}
+    shared_file.run(TABLE)
+    shared_file.insert("orders", rows(1, 101))
+    with scene.worker() as worker:
+        worker.create("from", {**source(scene.name, shared_file.url), **slowly, **often})
+        worker.create(f"{scene.name}-to", {**sink(scene.name, shared_target.url), **often})
+        wait_until(lambda: copied(shared_target, 100), "the first rows are there")
+
+        insert = lambda: shared_file.insert("orders", rows(101, 201))  # noqa: E731
+        wait_until(lambda: succeeds(insert), "another process can write meanwhile")
+        wait_until(lambda: copied(shared_target, 200), "the next rows are there")
+
+        worker.wait_for("from", "RUNNING", "RUNNING")
+        worker.wait_for(f"{scene.name}-to", "RUNNING", "RUNNING")
+        assert worker.stop() == 0
+    assert shared_target.rows("SELECT * FROM copies ORDER BY id") == rows(1, 201)

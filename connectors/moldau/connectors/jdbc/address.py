@@ -31,13 +31,31 @@ class AddressError(ValueError):
 class Address:
     """A database's address: SQLAlchemy's URL, the driver's arguments, and notes for the user.
 
-    `on_connect` are statements that each new connection runs first.
+    `on_connect` are statements that each new connection runs first. `reads` means that nothing is
+    written, so a file has to exist and is opened for reading where the database has such a mode.
     """
 
     url: URL
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
     on_connect: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    reads: bool = False
+
+    @property
+    def is_locked_whole(self) -> bool:
+        """Whether an open connection keeps the writers of other processes out, even when idle."""
+        return self.dialect == "duckdb" and self.url.database != ":memory:"
+
+    def for_reading(self) -> Address:
+        """The same address, to read only. Processes that only read share a DuckDB file."""
+        if not self.is_locked_whole:
+            return replace(self, reads=True)
+        return replace(self, reads=True, arguments={**self.arguments, "read_only": True})
+
+    def for_writing(self) -> Address:
+        """The same address, opened as writers of this process have opened it."""
+        arguments = {name: self.arguments[name] for name in self.arguments if name != "read_only"}
+        return replace(self, arguments=arguments)
 
     @property
     def dialect(self) -> str:

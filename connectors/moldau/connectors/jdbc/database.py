@@ -42,6 +42,7 @@ _DRIVERS = {
     "oracledb": "pip install oracledb",
 }
 
+_OPEN_OTHERWISE: Final = "with a different configuration than existing connections"
 _DATED: Final = frozenset((1082, 1114, 1184))
 """PostgreSQL's numbers of the types date, timestamp and timestamptz."""
 
@@ -147,6 +148,11 @@ class Database:
         with self.transaction() as connection:
             return connection.exec_driver_sql(statement).scalar()
 
+    def release(self) -> None:
+        """Let others write while there is nothing to read: close what locks a whole database."""
+        if self._address.is_locked_whole:
+            self.close()
+
     def close(self) -> None:
         """Let the connection go; the next use opens a new one."""
         connection, self._connection = self._connection, None
@@ -159,13 +165,19 @@ class Database:
             engine.dispose()
 
     def _connect(self) -> Connection:
-        engine = self._engine = self._engine or self._make_engine()
         attempt = 0
         while True:
             attempt += 1
+            engine = self._engine = self._engine or self._make_engine()
             try:
                 return engine.connect()
             except self.errors as error:
+                is_for_reading = "read_only" in self._address.arguments and self._address.reads
+                if is_for_reading and _OPEN_OTHERWISE in str(error):
+                    # DuckDB: this process writes the file, too, and opens it one way only.
+                    self.close()
+                    self._address = self._address.for_writing()
+                    continue
                 failure = understand(error)
                 if failure.meaning is not Meaning.TRANSIENT:
                     raise ConnectError(f"cannot connect to {self._address}: {failure}") from error

@@ -98,7 +98,10 @@ _DUCKDB: Mapping[str, tuple[Meaning, str]] = {
     "TypeMismatchException": (_P, ""),
     "TransactionException": (_T, ""),
     "SerializationException": (_T, ""),
-    "IOException": (_T, "another process may hold the file: DuckDB allows one writer"),
+    "IOException": (
+        _T,
+        "if another process holds the file: DuckDB lets one process write, or several read",
+    ),
     "OutOfMemoryException": (_T, "DuckDB is out of memory"),
     "CatalogException": (_X, ""),
     "BinderException": (_X, ""),

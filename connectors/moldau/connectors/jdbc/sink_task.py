@@ -82,8 +82,16 @@ class JdbcSinkTask(SinkTask):
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """What was put is written. With exactly.once the stored offsets also pass the records that
         were rejected before they came here, so that a restart does not reject them again."""
-        if self._offsets is None:
-            return offsets
+        assert self._database is not None
+        if self._offsets is not None:
+            offsets = self._stored(offsets)
+        self._database.release()
+        return offsets
+
+    def _stored(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        assert self._offsets is not None
         self._pass_rejected(offsets)
         committed = {}
         for partition, offset in offsets.items():

@@ -136,8 +136,12 @@ class JdbcSourceConnector(SourceConnector):
 
     def _find_tables(self) -> tuple[TableId, ...]:
         assert self._database is not None
-        with self._database.transaction() as connection:
-            found = list_tables(connection, self._config.schema_pattern, self._config.table_types)
+        try:
+            with self._database.transaction() as connection:
+                config = self._config
+                found = list_tables(connection, config.schema_pattern, config.table_types)
+        finally:
+            self._database.release()
         return tuple(selected(self._config, found))
 
     def _look(self) -> None:

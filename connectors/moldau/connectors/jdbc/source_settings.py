@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from moldau.connect.api import Problem, key
+from moldau.connectors.jdbc.address import Address
 from moldau.connectors.jdbc.layout import Granularity, Mapping, NumericMapping
 from moldau.connectors.jdbc.query import Mode
 from moldau.connectors.jdbc.settings import DatabaseConfig
@@ -223,6 +224,9 @@ class SourceConfig(DatabaseConfig):
         doc="Make the record's key of the table's primary key.",
         group="Connector",
     )
+
+    def address(self) -> Address:
+        return super().address().for_reading()
 
     def check(self) -> Iterable[Problem]:
         yield from super().check()

@@ -80,6 +80,7 @@ class JdbcSourceTask(SourceTask):
         else:
             ids = tables_from_text(props.get(TABLES_KEY, ""))
             self._sources = [self._table_source(each) for each in ids]
+            self._database.release()
 
     def stop(self) -> None:
         self._pace.stop()
@@ -120,6 +121,8 @@ class JdbcSourceTask(SourceTask):
         if is_last:
             running.rows.close()
             self._running = None
+            assert self._database is not None
+            self._database.release()
             source.due = self._pace.monotonic() + self._config.poll_interval_ms / 1000
         return records
 
