@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from moldau.cli import main
 from moldau.connect.commands.check import problems_of
 from moldau.connect.commands.forecast import forecast
 
@@ -60,3 +62,28 @@ def test_a_plan_names_the_topics_of_a_source(url: str) -> None:
     assert forecast("a", jdbc, {})["writes"] == "p-here"
     lines = {"connector.class": "FileStreamSource", "topic": "t", "file": "in"}
     assert forecast("a", lines, {})["writes"] == "t"
+
+
+def test_a_plan_shows_no_secret_that_a_reference_gives(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secrets").write_text("pw=hush-0815\nurl=" + url + "\n")
+    config = {
+        **SOURCE,
+        "connection.url": f"${{file:{tmp_path}/secrets:url}}",
+        "connection.password": f"${{file:{tmp_path}/secrets:pw}}",
+        "connection.sslpassword": "hush-0816",
+    }
+    (tmp_path / "a.json").write_text(json.dumps({"name": "a", "config": config}))
+    providers = (
+        "--set", "config.providers=file",
+        "--set", "config.providers.file.class=FileConfigProvider",
+        "--set", f"config.providers.file.param.allowed.paths={tmp_path}",
+    )  # fmt: skip
+
+    for more in ((), ("--json",)):
+        assert main(["connect", "plan", str(tmp_path / "a.json"), *providers, *more]) == 0
+        shown = capsys.readouterr().out
+        assert "tables=" in shown
+        assert "hush" not in shown
+        assert url not in shown

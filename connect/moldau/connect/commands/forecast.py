@@ -13,6 +13,7 @@ from moldau.connect.api import (
     SourceConnector,
 )
 from moldau.connect.errors import ConnectError
+from moldau.connect.task.diagnosis import without
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.settings import listed, whole
 from moldau.connect.worker.guarantee import guarantee_of
@@ -40,20 +41,28 @@ def forecast(name: str, config: Mapping[str, str], worker: Mapping[str, str]) ->
     connector = kind()
     connector.initialize(_Context())
     found: dict[str, Any] = {"connector": f"{kind.__module__}.{kind.__qualname__}"}
-    props, _ = resolved(config, worker)
+    props, secrets = resolved(config, worker)
     try:
         connector.start(props)
         tasks = connector.task_configs(whole(config, "tasks.max", 1))
     finally:
         connector.stop()
-    found["tasks"] = [_task(number, task, config) for number, task in enumerate(tasks)]
+    own = [_own(task, config, props) for task in tasks]
+    found["tasks"] = [without(_task(number, task), secrets) for number, task in enumerate(own)]
     found.update(_flow(name, connector, config))
     found["guarantee"] = guarantee_of(config)
     return found
 
 
-def _task(number: int, task: Mapping[str, str], config: Mapping[str, str]) -> str:
-    own = {key: value for key, value in masked(task, config).items() if config.get(key) != value}
+def _own(
+    task: Mapping[str, str], config: Mapping[str, str], props: Mapping[str, str]
+) -> dict[str, str]:
+    """What a task has beside its connector's config. A value that a reference gave is left out."""
+    kept = {key: value for key, value in task.items() if value != props.get(key)}
+    return {key: value for key, value in masked(kept, config).items() if config.get(key) != value}
+
+
+def _task(number: int, own: Mapping[str, str]) -> str:
     return f"{number} " + ", ".join(f"{key}={value}" for key, value in own.items())
 
 

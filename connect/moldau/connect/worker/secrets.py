@@ -108,8 +108,8 @@ def hidden(value: str) -> str:
 def masked(config: Mapping[str, str], owner: Mapping[str, str] | None = None) -> dict[str, str]:
     """Without the values of secrets. `owner` is the connector's config, if `config` is a task's."""
     whole = owner if owner is not None else config
-    names = secret_names(whole)
-    values = {whole[name] for name in names if "${" not in whole[name]}
+    values = {whole[name] for name in secret_names(whole) if "${" not in whole[name]}
+    values |= {config[name] for name in secret_names(config) if "${" not in config[name]}
     return {
         name: HIDDEN if value in values and value else hidden(value)
         for name, value in config.items()
