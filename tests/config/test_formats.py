@@ -356,10 +356,13 @@ def test_the_variables_of_tests_and_build_are_no_settings() -> None:
 
 
 def test_the_variables_that_commands_read_are_no_settings() -> None:
-    sources = (Path(__file__).parents[2] / "platform" / "moldau" / "cli").rglob("*.py")
+    root = Path(__file__).parents[2]
+    layers = ("platform", "broker", "streams", "connect", "connectors")
+    sources = [source for layer in layers for source in (root / layer / "moldau").rglob("*.py")]
     texts = [source.read_text(encoding="utf-8") for source in sources]
-    named = {name for text in texts for name in re.findall(r"\"(MOLDAU_[A-Z_]+)\"", text)}
-    assert "MOLDAU_BOOTSTRAP" in named
+    named = {name for text in texts for name in re.findall(r"\"(MOLDAU_[A-Z_]*[A-Z])\"", text)}
+    assert named >= {"MOLDAU_BOOTSTRAP", "MOLDAU_CONNECT"}
+    named.remove("MOLDAU_PREFIX")  # a constant's name
     assert load_environment(dict.fromkeys(named, "1")) == ()
 
 

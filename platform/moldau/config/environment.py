@@ -3,9 +3,9 @@
 The convention is that of Kafka's own container images, with either prefix: `_` stands for a dot,
 `__` for an underscore, `___` for a dash; `MOLDAU_LOG_RETENTION_MS` is `log.retention.ms`. The
 variables that those images use for other things (`KAFKA_HEAP_OPTS`, ...), what the commands of
-`moldau` read (`MOLDAU_BOOTSTRAP`), and those of moldau's own tests and build (`MOLDAU_SEEDS`, ...)
-are left alone. Any other variable with the prefix is taken for a setting, so a misspelt one is
-refused and not forgotten.
+`moldau` read (`MOLDAU_BOOTSTRAP`, `MOLDAU_CONNECT`), and those of moldau's own tests and build
+(`MOLDAU_SEEDS`, ...) are left alone. Any other variable with the prefix is taken for a setting, so
+a misspelt one is refused and not forgotten.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OF_DEVELOPMENT = frozenset(
 )
 
 # What commands read that talk to a cluster: no setting of a broker.
-_OF_COMMANDS = frozenset(MOLDAU_PREFIX + name for name in ("BOOTSTRAP",))
+_OF_COMMANDS = frozenset(MOLDAU_PREFIX + name for name in ("BOOTSTRAP", "CONNECT"))
 
 # For the JVM, its log4j or the image itself; no broker setting has these names.
 NOT_SETTINGS = (_OF_DEVELOPMENT | _OF_COMMANDS) | frozenset(
