@@ -7,6 +7,7 @@ from typing import Any
 
 from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.connect.api import (
+    ConnectorContext,
     ErrantRecordReporter,
     OffsetStorageReader,
     Schema,
@@ -75,6 +76,25 @@ class SourceContext(SourceTaskContext):
     @property
     def transaction_context(self) -> TransactionContext | None:
         return None
+
+
+class WatchContext(ConnectorContext):
+    """Keeps what a connector says that it waits for."""
+
+    waits_for: str | None = None
+
+    def request_task_reconfiguration(self) -> None:
+        return
+
+    def raise_error(self, error: Exception) -> None:
+        raise error
+
+    def tell_waiting(self, cause: str | None) -> None:
+        self.waits_for = cause
+
+    @property
+    def offset_storage_reader(self) -> OffsetStorageReader:
+        return Offsets()
 
 
 class Reporter:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -377,6 +379,31 @@ def test_a_task_that_tries_again_says_what_it_waits_for(
     wait_until(lambda: waits_for(worker, name) == "", "it has worked")
     wait_until(lambda: len(content(out)) == 5, "all lines are there")
     worker.ask("DELETE", f"/connectors/{name}-full")
+
+
+def test_a_source_without_its_table_says_so_until_it_appears(
+    worker: Worker, name: str, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        database.execute("CREATE TABLE here (id INTEGER PRIMARY KEY)")
+        database.commit()
+        worker.create(name, {
+            "connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{tmp_path}/a.db",
+            "mode": "bulk", "topic.prefix": name, "table.whitelist": "absent",
+            "table.poll.interval.ms": "100",
+        })  # fmt: skip
+        waiting = "no table is called absent -> "
+        row = lambda: worker.ask("GET", "/v1/connectors")[1][name]  # noqa: E731
+        wait_until(lambda: row().get("waits_for", "").startswith(waiting), "it says so")
+        shown = connect("status", name, "--url", worker.url).stdout
+        assert "RETRYING" in shown
+        assert waiting in shown
+
+        database.execute("CREATE TABLE absent (id INTEGER PRIMARY KEY)")
+        database.commit()
+        worker.wait_for(name, "RUNNING", "RUNNING")
+        assert "waits_for" not in row()
+    worker.ask("DELETE", f"/connectors/{name}")
 
 
 def waits_for(worker: Worker, name: str) -> str:

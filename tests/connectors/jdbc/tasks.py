@@ -10,7 +10,7 @@ from moldau.connectors.jdbc.selection import TABLES_KEY, tables_to_text
 from moldau.connectors.jdbc.sink_task import JdbcSinkTask
 from moldau.connectors.jdbc.source import JdbcSourceConnector
 from moldau.connectors.jdbc.source_task import JdbcSourceTask
-from tests.connectors.contexts import Offsets, SinkContext, SourceContext, VirtualPace
+from tests.connectors.contexts import Offsets, SinkContext, SourceContext, VirtualPace, WatchContext
 from tests.databases import TestDatabase
 
 
@@ -20,6 +20,7 @@ def source_task(
     """A started source task that reads all the tables its settings choose."""
     props = _props(database, {"topic.prefix": "db-", **settings})
     connector = JdbcSourceConnector()
+    connector.initialize(WatchContext())
     connector.start(props)
     try:
         configs = connector.task_configs(1)

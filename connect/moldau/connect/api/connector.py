@@ -23,6 +23,11 @@ class ConnectorContext(ABC):
     def raise_error(self, error: Exception) -> None:
         """Fail the connector; its tasks go on."""
 
+    def tell_waiting(self, cause: str | None) -> None:
+        """Show in the status what the connector waits for, in one line `cause -> hint`. None: it
+        waits for nothing any more."""
+        return
+
     @property
     @abstractmethod
     def offset_storage_reader(self) -> OffsetStorageReader:

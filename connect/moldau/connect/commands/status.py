@@ -75,7 +75,7 @@ def row_of(name: str, connector: dict[str, Any]) -> Sequence[str]:
     state = connector["state"]
     if state == "RUNNING" and any(task["state"] == _FAILED for task in tasks):
         state = "DEGRADED" if running else _FAILED
-    elif state == "RUNNING" and any(map(is_retrying, tasks)):
+    elif state == "RUNNING" and any(map(is_retrying, (connector, *tasks))):
         state = RETRYING
     return (
         name,
@@ -102,9 +102,9 @@ def task_row(task: dict[str, Any]) -> Sequence[str]:
     )
 
 
-def is_retrying(task: dict[str, Any]) -> bool:
+def is_retrying(part: dict[str, Any]) -> bool:
     """Whether it runs, but waits for something that may pass by itself."""
-    return task["state"] == "RUNNING" and bool(task.get("waits_for"))
+    return part["state"] == "RUNNING" and bool(part.get("waits_for"))
 
 
 def error_of(part: dict[str, Any]) -> str | None:

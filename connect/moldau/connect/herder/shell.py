@@ -148,10 +148,11 @@ class Herder:
             with suppress(MoldauError, ValueError):
                 self.loggers.set_levels({namespace: parse_level(level)})
 
-    def waits_for(self, task: TaskId) -> str | None:
-        """Why a task that runs here tries something again, without secrets; None if it does not."""
-        cause = self.worker.waits_for(task)
-        return None if cause is None else without(cause, self._secrets(task.connector))
+    def waits_for(self, what: What) -> str | None:
+        """What a connector or task that runs here waits for, without secrets; None if nothing."""
+        cause = self.worker.waits_for(what)
+        name = what.connector if isinstance(what, TaskId) else what
+        return None if cause is None else without(cause, self._secrets(name))
 
     def expect(self, config: Mapping[str, str | None]) -> None:
         """A connector with this config may be created."""

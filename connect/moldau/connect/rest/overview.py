@@ -41,13 +41,13 @@ class Overview:
             entry: Json = {"restarts": history.total}
             if history.due_ms is not None:
                 entry["restart_in_ms"] = max(0, history.due_ms - herder.now_ms())
+            entry["waits_for"] = herder.waits_for(what)
             if isinstance(what, TaskId):
                 metrics = herder.worker.metrics(what)
                 entry["metrics"] = metrics
                 entry["rate"] = herder.worker.rate(what)
                 entry["lag"] = metrics.get("sink-record-lag")
                 entry["pid"] = herder.worker.pid(what)
-                entry["waits_for"] = herder.waits_for(what)
             found[f"{what.connector}/{what.task}" if isinstance(what, TaskId) else what] = entry
         return found
 

@@ -28,11 +28,13 @@ class Context(ConnectorContext):
         loop: asyncio.AbstractEventLoop,
         on_reconfigure: Callable[[], None],
         on_error: Callable[[Exception], None],
+        on_waiting: Callable[[str | None], None],
         ask: Ask,
     ) -> None:
         self._loop = loop
         self._on_reconfigure = on_reconfigure
         self._on_error = on_error
+        self._on_waiting = on_waiting
         self._offsets = AskedOffsets(ask)
 
     def request_task_reconfiguration(self) -> None:
@@ -40,6 +42,9 @@ class Context(ConnectorContext):
 
     def raise_error(self, error: Exception) -> None:
         self._soon(self._on_error, error)
+
+    def tell_waiting(self, cause: str | None) -> None:
+        self._soon(self._on_waiting, cause)
 
     def _soon(self, function: Callable[..., None], *arguments: Any) -> None:
         if not self._loop.is_closed():
@@ -59,6 +64,7 @@ class ConnectorThread:
         self._calls: Mailbox[Call | None] = Mailbox()
         self.connector: Connector | None = None
         self.props: dict[str, str] = {}
+        self.waits_for: str | None = None
         start_thread(self._serve, f"connector {name}")
 
     def _serve(self) -> None:

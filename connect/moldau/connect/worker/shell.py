@@ -132,6 +132,7 @@ class Worker:
             loop,
             lambda: self._listener.on_reconfiguration(name),
             lambda error: self._listener.on_connector_error(name, error),
+            lambda cause: setattr(thread, "waits_for", cause),
             ask,
         )
 
@@ -331,9 +332,10 @@ class Worker:
         is_old = self._runtime.clock.monotonic() - run.told_at > QUIET_S
         return 0.0 if is_old else run.rate
 
-    def waits_for(self, task: TaskId) -> str | None:
-        """Why the task tries something again, in one line; None if it does not."""
-        run = self._tasks.get(task)
+    def waits_for(self, what: str | TaskId) -> str | None:
+        """What a connector waits for, or why a task tries something again, in one line; None if it
+        does not."""
+        run = self._tasks.get(what) if isinstance(what, TaskId) else self._connectors.get(what)
         return None if run is None else run.waits_for
 
     def pid(self, task: TaskId) -> int | None:

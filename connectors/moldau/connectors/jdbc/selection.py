@@ -32,6 +32,16 @@ def unmatched(config: SourceConfig, tables: Sequence[TableId]) -> list[str]:
     return [name for name in config.whitelist if not any(_is_named(t, [name]) for t in tables)]
 
 
+def missing(config: SourceConfig, tables: Sequence[TableId]) -> str | None:
+    """Why a source has less to read than its settings name, or nothing: `cause -> hint`."""
+    names = unmatched(config, tables)
+    if names:
+        return f"no table is called {', '.join(names)} -> correct table.whitelist, or create it"
+    if not tables:
+        return "no table of the database fits the settings -> look at table.* and schema.*"
+    return None
+
+
 def divided(tables: Sequence[TableId], max_tasks: int) -> list[list[TableId]]:
     """The tables in at most `max_tasks` groups of nearly one size, neighbours together."""
     count = min(len(tables), max_tasks)

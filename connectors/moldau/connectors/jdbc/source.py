@@ -25,9 +25,9 @@ from moldau.connectors.jdbc.query import Mode
 from moldau.connectors.jdbc.selection import (
     TABLES_KEY,
     divided,
+    missing,
     selected,
     tables_to_text,
-    unmatched,
 )
 from moldau.connectors.jdbc.source_settings import SourceConfig
 from moldau.connectors.jdbc.source_task import JdbcSourceTask
@@ -50,6 +50,7 @@ class JdbcSourceConnector(SourceConnector):
     _patrol: Patrol | None = None
     _database: Database | None = None
     _tables: tuple[TableId, ...] = ()
+    _missing: str | None = None
 
     def start(self, props: Mapping[str, str]) -> None:
         super().start(props)
@@ -61,8 +62,7 @@ class JdbcSourceConnector(SourceConnector):
         pace = Pace()
         self._database = open_database(self._config, pace)
         self._tables = self._find_tables()
-        for name in unmatched(self._config, self._tables):
-            _log.warning("table.whitelist: no table is called %s; it is read when it appears", name)
+        self._tell_missing()
         self._patrol = Patrol(self._look, self._config.table_poll_ms / 1000, pace)
         self._patrol.start()
 
@@ -78,8 +78,6 @@ class JdbcSourceConnector(SourceConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self._config.query_text:
             return [{**self.props, TABLES_KEY: ""}]
-        if not self._tables:
-            _log.warning("no table fits the settings yet, so there are no tasks")
         return [
             {**self.props, TABLES_KEY: tables_to_text(group)}
             for group in divided(self._tables, max_tasks)
@@ -103,14 +101,10 @@ class JdbcSourceConnector(SourceConnector):
             if config.query_text:
                 return []
             tables = list_tables(connection, config.schema_pattern, config.table_types)
-            found = [
-                Problem("table.whitelist", f"no table is called {name} -> correct the name")
-                for name in unmatched(config, tables)
-            ]
-            if not found and not selected(config, tables):
-                text = "no table of the database fits the settings -> look at table.* and schema.*"
-                found.append(Problem("connection.url", text))
-            return found
+            cause = missing(config, selected(config, tables))
+            if cause is None:
+                return []
+            return [Problem("table.whitelist" if config.whitelist else "connection.url", cause)]
 
         return connection_problems(config, is_dry_run=True, look=look)
 
@@ -150,9 +144,19 @@ class JdbcSourceConnector(SourceConnector):
             found = self._find_tables()
         except RetriableError as error:
             _log.warning("cannot look for tables now: %s", error)
+            self.context.tell_waiting(f"cannot look for tables now: {error}")
         except (ConnectError, PoisonError) as error:
             self.context.raise_error(error)
         else:
-            if found != self._tables:
-                self._tables = found
+            is_new, self._tables = found != self._tables, found
+            self._tell_missing()
+            if is_new:
                 self.context.request_task_reconfiguration()
+
+    def _tell_missing(self) -> None:
+        """Show in the status that tables are missing, until they appear."""
+        cause = missing(self._config, self._tables)
+        if cause is not None and cause != self._missing:
+            _log.warning("%s", cause)
+        self._missing = cause
+        self.context.tell_waiting(cause)
