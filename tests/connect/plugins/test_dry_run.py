@@ -57,6 +57,21 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     assert "no file fits" in dry_run(**{**config, "file.glob": str(tmp_path / "*.csv")})
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+@pytest.mark.parametrize("more", [{}, {"query": "SELECT 1 AS id"}])
+def test_a_source_makes_no_database(tmp_path: Path, kind: str, more: dict[str, str]) -> None:
+    file = tmp_path / "typo.db"
+    source = {**SOURCE, "connection.url": f"jdbc:{kind}:{file}", **more}
+
+    found = problems_of(dict(source), {}, asks=True)["errors"]
+
+    assert len(found) == 1
+    assert f"there is no file {file} -> " in found[0]
+    assert not file.exists()
+    sink = {**SINK, "connection.url": f"jdbc:{kind}:{file}"}
+    assert problems_of(dict(sink), {}, asks=True)["errors"] == []
+
+
 def test_a_plan_names_the_topics_of_a_source(url: str) -> None:
     jdbc = {**SOURCE, "connection.url": url, "table.whitelist": "main.here"}
     assert forecast("a", jdbc, {})["writes"] == "p-here"

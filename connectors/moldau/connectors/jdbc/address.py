@@ -42,6 +42,15 @@ class Address:
     reads: bool = False
 
     @property
+    def file(self) -> str | None:
+        """The path of a database that is a file; None for one in memory or on a server."""
+        database = self.url.database or ""
+        if self.dialect not in _FILES or not database or ":memory:" in database:
+            return None
+        path = database.removeprefix("file:") if "uri" in self.url.query else database
+        return None if self.url.query.get("mode") == "memory" else path.partition("?")[0]
+
+    @property
     def is_locked_whole(self) -> bool:
         """Whether an open connection keeps the writers of other processes out, even when idle."""
         return self.dialect == "duckdb" and self.url.database != ":memory:"

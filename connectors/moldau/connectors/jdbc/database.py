@@ -20,6 +20,7 @@ from moldau.connectors.jdbc.address import Address
 from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.failures import Failure, Meaning, understand
 from moldau.connectors.pace import Pace
+from moldau.runtime.real_files import RealFiles
 
 # What any driver may raise beside its own errors; anything else is our bug.
 _ERRORS: tuple[type[Exception], ...] = (
@@ -166,6 +167,13 @@ class Database:
 
     def _connect(self) -> Connection:
         attempt = 0
+        file = self._address.file
+        if self._address.reads and file is not None and not RealFiles().exists(file):
+            # The driver would make an empty database.
+            raise ConnectError(
+                f"cannot connect to {self._address}: there is no file {file} -> correct "
+                "connection.url, or create the database"
+            )
         while True:
             attempt += 1
             engine = self._engine = self._engine or self._make_engine()
