@@ -314,6 +314,18 @@ def test_a_connector_may_begin_stopped(worker: Worker, name: str) -> None:
     refused(worker.ask("POST", "/connectors", {**body, "initial_state": "x"}), 400, "RUNNING")
 
 
+def test_a_name_may_hold_a_slash(worker: Worker, name: str) -> None:
+    spelt = f"{name}%2Fb%20c%25"
+    worker.create(f"{name}/b c%", numbers(name, 4))
+    worker.wait_for(spelt, "RUNNING", "RUNNING")
+    for path in ("", "/config", "/tasks", "/tasks/0/status", "/offsets", "/topics"):
+        assert worker.ask("GET", f"/connectors/{spelt}{path}")[0] == 200, path
+    assert worker.ask("GET", f"/connectors/{spelt}")[1]["name"] == f"{name}/b c%"
+    assert worker.ask("PUT", f"/connectors/{spelt}/stop")[0] == 204
+    assert connect("delete", f"{name}/b c%", "--url", worker.url).returncode == 0
+    assert worker.ask("GET", f"/connectors/{spelt}")[0] == 404
+
+
 def test_levels_of_loggers_are_read_and_set(worker: Worker) -> None:
     path = "/admin/loggers/moldau.connect.herder"
     assert worker.ask("PUT", path, {"level": "debug"})[1] == ["moldau.connect.herder"]

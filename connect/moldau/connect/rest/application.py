@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import orjson
 from starlette.applications import Starlette
@@ -14,7 +14,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from moldau.connect.api import SourceConnector
 from moldau.connect.config.connectors import SinkConfig, SourceConfig
@@ -86,7 +87,7 @@ class Api:
     def routes(self) -> list[Route]:
         """All of Kafka Connect's."""
         return [
-            Route(path, self.guarded(run), methods=[method])
+            _RawRoute(path, self.guarded(run), methods=[method])
             for method, path, run in self._endpoints()
         ]
 
@@ -315,6 +316,20 @@ class Api:
         is_offline = request.query_params.get("dry_run") == "offline"
         infos = await self.operations.validate(config, is_offline=is_offline)
         return answer(infos.to_json())
+
+
+class _RawRoute(Route):
+    """A route whose names may hold a slash, sent as `%2F`."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        raw: bytes = scope.get("raw_path") or b""
+        if b"%2f" not in raw.lower():
+            return super().matches(scope)
+        match, found = super().matches({**scope, "path": raw.decode("ascii", "replace")})
+        if match is not Match.NONE:
+            parameters = found["path_params"]
+            found["path_params"] = {key: unquote(text) for key, text in parameters.items()}
+        return match, found
 
 
 def _name(request: Request) -> str:

@@ -56,7 +56,8 @@ class Forwarding:
         take each other for the leader must not play ball with it."""
         if request.query_params.get("forward") == "false":
             return _refused("the leader of the workers is just changing")
-        url = leader_url.rstrip("/") + request.url.path
+        sent: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        url = leader_url.rstrip("/") + sent.decode("ascii", "replace")
         params: list[tuple[str, str | int | float | bool | None]] = [
             *request.query_params.multi_items(),
             ("forward", "false"),
