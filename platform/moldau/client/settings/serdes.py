@@ -38,48 +38,38 @@ def _is_url(text: str) -> bool:
     return scheme in ("http", "https") and bool(separator) and bool(rest.strip("/"))
 
 
-key_serializer = Setting(
-    "key.serializer", CLASS, None, f"What makes bytes of keys: {_FORMATS}. Without it, bytes."
-)
-value_serializer = Setting(
-    "value.serializer", CLASS, None, f"What makes bytes of values: {_FORMATS}. Without it, bytes."
-)
-key_deserializer = Setting(
-    "key.deserializer", CLASS, None, f"What is made of keys: {_FORMATS}. Without it, bytes."
-)
-value_deserializer = Setting(
-    "value.deserializer", CLASS, None, f"What is made of values: {_FORMATS}. Without it, bytes."
-)
+def _format(name: str, what: str) -> Setting[str | None]:
+    return Setting(name, CLASS, None, f"What {what}: {_FORMATS}. Without it, bytes.")
+
+
+def _subject_strategy(side: str) -> Setting[str]:
+    doc = (
+        f"Under which subject the schemas of {side}s are: topic (`<topic>-{side}`), record (the "
+        "schema's name), topic-record (`<topic>-<name>`), or the name of Java's class."
+    )
+    return Setting(f"{side}.subject.name.strategy", CLASS, "topic", doc)
+
+
+def _encoding(name: str, what: str) -> Setting[str | None]:
+    both = name.partition(".")[2]
+    doc = f"How the string {what}; as {both} says, if it is not given."
+    return Setting(name, STRING, None, doc)
+
+
+key_serializer = _format("key.serializer", "makes bytes of keys")
+value_serializer = _format("value.serializer", "makes bytes of values")
+key_deserializer = _format("key.deserializer", "is made of keys")
+value_deserializer = _format("value.deserializer", "is made of values")
 serializer_encoding = Setting(
     "serializer.encoding", STRING, "UTF-8", "How the string serializer writes text."
 )
 deserializer_encoding = Setting(
     "deserializer.encoding", STRING, "UTF-8", "How the string deserializer reads text."
 )
-key_serializer_encoding = Setting(
-    "key.serializer.encoding",
-    STRING,
-    None,
-    "How the string serializer writes keys; as serializer.encoding says, if it is not given.",
-)
-value_serializer_encoding = Setting(
-    "value.serializer.encoding",
-    STRING,
-    None,
-    "How the string serializer writes values; as serializer.encoding says, if it is not given.",
-)
-key_deserializer_encoding = Setting(
-    "key.deserializer.encoding",
-    STRING,
-    None,
-    "How the string deserializer reads keys; as deserializer.encoding says, if it is not given.",
-)
-value_deserializer_encoding = Setting(
-    "value.deserializer.encoding",
-    STRING,
-    None,
-    "How the string deserializer reads values; as deserializer.encoding says, if it is not given.",
-)
+key_serializer_encoding = _encoding("key.serializer.encoding", "serializer writes keys")
+value_serializer_encoding = _encoding("value.serializer.encoding", "serializer writes values")
+key_deserializer_encoding = _encoding("key.deserializer.encoding", "deserializer reads keys")
+value_deserializer_encoding = _encoding("value.deserializer.encoding", "deserializer reads values")
 
 
 def encoding_of(settings: Settings, *, is_key: bool, is_serializer: bool) -> tuple[str, str]:
@@ -242,20 +232,8 @@ use_schema_id = Setting(
     "The id of the schema to write with; -1 to find it by subject. Comes before all other ways.",
     check=at_least(-1),
 )
-key_subject_strategy = Setting(
-    "key.subject.name.strategy",
-    CLASS,
-    "topic",
-    "Under which subject the schemas of keys are: topic (`<topic>-key`), record (the schema's "
-    "name), topic-record (`<topic>-<name>`), or the name of Java's class.",
-)
-value_subject_strategy = Setting(
-    "value.subject.name.strategy",
-    CLASS,
-    "topic",
-    "Under which subject the schemas of values are: topic (`<topic>-value`), record (the schema's "
-    "name), topic-record (`<topic>-<name>`), or the name of Java's class.",
-)
+key_subject_strategy = _subject_strategy("key")
+value_subject_strategy = _subject_strategy("value")
 fails_invalid = Setting(
     "json.fail.invalid.schema",
     BOOLEAN,

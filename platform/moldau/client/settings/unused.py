@@ -15,6 +15,8 @@ from moldau.config import (
     LIST,
     LONG,
     STRING,
+    Check,
+    Kind,
     Setting,
     SettingTable,
     at_least,
@@ -29,80 +31,75 @@ _REBOOTSTRAP: Final = (
 _NO_SHARE_GROUP: Final = "a Consumer is no member of a share group."
 _NO_METRICS: Final = "an Admin keeps no metrics."
 
+
+def _unused(
+    name: str, kind: Kind[Any], reason: str, check: Check[Any] | None = None
+) -> Setting[Any]:
+    if check is None:
+        return Setting(name, kind, None, reason)
+    return Setting(name, kind, None, reason, check=check)
+
+
 UNUSED_BY_ALL: Final[tuple[Setting[Any], ...]] = (
-    Setting(
+    _unused(
         "client.dns.lookup",
         STRING,
-        None,
         "all addresses behind a name are tried, one after the other, within "
         "socket.connection.setup.timeout.ms.",
-        check=one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
-    Setting("connections.max.idle.ms", LONG, None, "a connection stays until the broker ends it."),
-    Setting(
-        "enable.metrics.push",
-        BOOLEAN,
-        None,
-        "metrics are not sent to brokers; `metrics()` has them.",
+    _unused("connections.max.idle.ms", LONG, "a connection stays until the broker ends it."),
+    _unused(
+        "enable.metrics.push", BOOLEAN, "metrics are not sent to brokers; `metrics()` has them."
     ),
-    Setting(
-        "metadata.recovery.rebootstrap.trigger.ms", LONG, None, _REBOOTSTRAP, check=at_least(0)
-    ),
-    Setting(
+    _unused("metadata.recovery.rebootstrap.trigger.ms", LONG, _REBOOTSTRAP, at_least(0)),
+    _unused(
         "metadata.recovery.strategy",
         STRING,
-        None,
         _REBOOTSTRAP,
-        check=one_of_ignoring_case("rebootstrap", "none"),
+        one_of_ignoring_case("rebootstrap", "none"),
     ),
-    Setting(
-        "metric.reporters", LIST, None, "there is no JMX; `metrics()` and `registry` have them."
-    ),
-    Setting(
+    _unused("metric.reporters", LIST, "there is no JMX; `metrics()` and `registry` have them."),
+    _unused(
         "metrics.recording.level",
         STRING,
-        None,
         "every metric is recorded.",
-        check=one_of("INFO", "DEBUG", "TRACE"),
+        one_of("INFO", "DEBUG", "TRACE"),
     ),
-    Setting("receive.buffer.bytes", INT, None, _SOCKET, check=at_least(-1)),
-    Setting("security.providers", STRING, None, "there is no Java."),
-    Setting("send.buffer.bytes", INT, None, _SOCKET, check=at_least(-1)),
-    Setting(
+    _unused("receive.buffer.bytes", INT, _SOCKET, at_least(-1)),
+    _unused("security.providers", STRING, "there is no Java."),
+    _unused("send.buffer.bytes", INT, _SOCKET, at_least(-1)),
+    _unused(
         "socket.connection.setup.timeout.max.ms",
         LONG,
-        None,
         "every attempt has socket.connection.setup.timeout.ms.",
     ),
 )
 UNUSED_BY_PRODUCERS: Final[tuple[Setting[Any], ...]] = (
-    Setting("transaction.timeout.ms", INT, None, "there is no transactional.id."),
+    _unused("transaction.timeout.ms", INT, "there is no transactional.id."),
 )
 UNUSED_BY_CONSUMERS: Final[tuple[Setting[Any], ...]] = (
-    Setting(
+    _unused(
         "share.acknowledgement.mode",
         STRING,
-        None,
         _NO_SHARE_GROUP,
-        check=one_of_ignoring_case("implicit", "explicit"),
+        one_of_ignoring_case("implicit", "explicit"),
     ),
-    Setting(
+    _unused(
         "share.acquire.mode",
         STRING,
-        None,
         _NO_SHARE_GROUP,
-        check=one_of_ignoring_case("batch_optimized", "record_limit"),
+        one_of_ignoring_case("batch_optimized", "record_limit"),
     ),
 )
 UNUSED_BY_ADMINS: Final[tuple[Setting[Any], ...]] = (
-    Setting("metrics.num.samples", INT, None, _NO_METRICS, check=at_least(1)),
-    Setting("metrics.sample.window.ms", LONG, None, _NO_METRICS, check=at_least(0)),
-    Setting(
+    _unused("metrics.num.samples", INT, _NO_METRICS, at_least(1)),
+    _unused("metrics.sample.window.ms", LONG, _NO_METRICS, at_least(0)),
+    _unused(
         "retries",
         INT,
-        None,
         "what may work later is tried again until default.api.timeout.ms is over.",
-        check=at_least(0),
+        at_least(0),
     ),
 )
 UNUSED: Final = SettingTable(
