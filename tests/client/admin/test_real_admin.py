@@ -15,6 +15,7 @@ from moldau.client import (
     Topic,
     TopicPartition,
 )
+from moldau.client.admin.partitions import Partitions
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import format_uuid
 from tests.conformance.broker import moldau as moldau
@@ -84,17 +85,12 @@ def test_settings_are_tried_without_being_changed(broker: Broker) -> None:
     asyncio.run(main())
 
 
-class SmallPages(Admin):
-    """Asks for two partitions at a time."""
-
-    _page_partitions = 2
-
-
-def test_who_may_lead_is_told_page_by_page(broker: Broker) -> None:
+def test_who_may_lead_is_told_page_by_page(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Partitions, "page_partitions", 2)
     names = ("paged-a", "paged-b")
 
     async def main() -> None:
-        async with SmallPages(bootstrap_servers=broker.bootstrap_servers) as admin:
+        async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             for name in names:
                 await admin.create_topic(NewTopic(name, 3, 1))
                 await known(admin, name)

@@ -15,7 +15,7 @@ import pytest
 from moldau import client
 from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource, TopicPartition
 from moldau.client.admin.configs import ResourceType
-from moldau.client.admin.topics import TO_THE_END
+from moldau.client.admin.records import TO_THE_END
 from moldau.client.group.states import GROUP_STATES
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, checked
 from moldau.client.serdes.contract import SerializationFailed

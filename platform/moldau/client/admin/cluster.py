@@ -2,69 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from moldau.client.admin.requests import AdminRequests, error_of
+from moldau.client.admin.requests import Requests, at_once, error_of, value_of
 from moldau.client.consumer.absence import final
-from moldau.client.settings import rows
-from moldau.client.settings.arguments import (
-    Partition,
-    broker_of,
-    brokers_of,
-    by_name,
-    flag,
-    member_of,
-    partition_of,
-    within,
-)
+from moldau.client.settings import arguments
+from moldau.client.settings.arguments import Partition
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.link.arguments import str_of, told
 from moldau.link.cluster import ANY_BROKER
+from moldau.link.connection import Connection
 from moldau.link.metadata import Broker, Metadata, TopicPartition
 from moldau.protocol.acl_operations import AclOperation, operations_in
-from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-from moldau.protocol.messages.add_raft_voter import Listener as VoterListener
-from moldau.protocol.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from moldau.protocol.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-)
-from moldau.protocol.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    ProducerState,
-    TopicRequest,
-)
-from moldau.protocol.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-    DescribeQuorumResponse,
-    ReplicaState,
-)
+from moldau.protocol.messages import add_raft_voter as adding
+from moldau.protocol.messages import describe_cluster as describing
+from moldau.protocol.messages import describe_log_dirs as disks
+from moldau.protocol.messages import describe_producers as producers
+from moldau.protocol.messages import describe_quorum as quorum
+from moldau.protocol.messages import remove_raft_voter as removing
+from moldau.protocol.messages import unregister_broker as unregistering
+from moldau.protocol.messages import update_features as features
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from moldau.protocol.messages.remove_raft_voter import (
-    RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse,
-)
-from moldau.protocol.messages.unregister_broker import (
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-)
-from moldau.protocol.messages.update_features import (
-    FeatureUpdateKey,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
 
 
 class Downgrade(IntEnum):
@@ -150,27 +112,28 @@ class ActiveProducer:
     transaction_start_offset: int
 
 
-class ClusterAdmin(AdminRequests):
-    """Brokers, disks, quorum, features."""
+class Brokers:
+    """Asks about brokers, disks, quorum and features, and changes them."""
 
-    async def describe_cluster(
-        self, *, include_fenced: bool = False, authorized_operations: bool = False
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    async def describe(
+        self, include_fenced: bool, authorized_operations: bool
     ) -> ClusterDescription:
-        """Its id and its living brokers; the others too (Kafka 4.0, KIP-1073), and what this client
-        may do to the cluster, if asked for."""
-        flag(include_fenced, "include_fenced")
-        flag(authorized_operations, "authorized_operations")
-        connection = await self._cluster.connection()
+        arguments.flag(include_fenced, "include_fenced")
+        arguments.flag(authorized_operations, "authorized_operations")
+        connection = await self.connection()
         try:
-            connection.version_of(DescribeClusterRequest)
+            connection.version_of(describing.DescribeClusterRequest)
         except KafkaError:
-            return await self._describe_old_cluster(authorized_operations)
-        request = DescribeClusterRequest(
+            return await self._describe_old(authorized_operations)
+        request = describing.DescribeClusterRequest(
             include_cluster_authorized_operations=authorized_operations,
             endpoint_type=_BROKERS,
             include_fenced_brokers=include_fenced,
         )
-        answer = await self._ask(request, DescribeClusterResponse)
+        answer = await self._requests.ask(request, describing.DescribeClusterResponse)
         raise_for(answer.error_code, answer.error_message or "")
         alive: list[Broker] = []
         fenced: list[Broker] = []
@@ -185,14 +148,14 @@ class ClusterAdmin(AdminRequests):
             operations_in(answer.cluster_authorized_operations),
         )
 
-    async def _describe_old_cluster(self, authorized_operations: bool) -> ClusterDescription:
+    async def _describe_old(self, authorized_operations: bool) -> ClusterDescription:
         """Before Kafka 2.8 metadata has it all."""
         request = MetadataRequest(
             topics=[],
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=authorized_operations,
         )
-        answer = await self._ask(request, MetadataResponse)
+        answer = await self._requests.ask(request, MetadataResponse)
         known = Metadata()
         known.update(answer)
         return ClusterDescription(
@@ -202,61 +165,44 @@ class ClusterAdmin(AdminRequests):
             authorized_operations=operations_in(answer.cluster_authorized_operations),
         )
 
-    async def describe_features(self) -> dict[str, int]:
-        """The level of each feature that the cluster has agreed on."""
-        connection = await self._cluster.connection()
-        return dict(connection.features)
-
-    async def supported_features(self, broker: int | None = None) -> dict[str, tuple[int, int]]:
-        """The levels, from and to, that a broker, or any of them, could work with."""
-        connection = await self._cluster.connection(_any_or(broker))
-        return dict(connection.supported_features)
+    async def connection(self, broker: int | None = None) -> Connection:
+        """To that broker, or to any of them."""
+        node_id = ANY_BROKER if broker is None else arguments.broker_of(broker)
+        return await self._requests.cluster.connection(node_id)
 
     async def update_features(
-        self,
-        levels: Mapping[str, int],
-        *,
-        downgrade: Downgrade | None = None,
-        dry_run: bool = False,
+        self, levels: Mapping[str, int], downgrade: Downgrade | None, dry_run: bool
     ) -> None:
-        """Raises features to these levels, all or none; with `downgrade` lowers them. `dry_run`
-        only says whether it could be done."""
         kind = _UPGRADE
         if downgrade is not None:
-            kind = int(member_of(Downgrade, downgrade, "downgrade"))
-        wanted = by_name(levels, "feature")
-        request = UpdateFeaturesRequest(
+            kind = int(arguments.member_of(Downgrade, downgrade, "downgrade"))
+        request = features.UpdateFeaturesRequest(
             feature_updates=[
-                FeatureUpdateKey(
+                features.FeatureUpdateKey(
                     feature=name,
-                    max_version_level=within(level, "a feature's level", _LEVELS),
+                    max_version_level=arguments.within(level, "a feature's level", _LEVELS),
                     upgrade_type=kind,
                 )
-                for name, level in wanted.items()
+                for name, level in arguments.by_name(levels, "feature").items()
             ],
-            validate_only=flag(dry_run, "dry_run"),
+            validate_only=arguments.flag(dry_run, "dry_run"),
         )
-        answer = await self._ask_controller(request, UpdateFeaturesResponse)
-        raise_for(answer.error_code, answer.error_message or "")
+        answer = await self._requests.ask_controller(request, features.UpdateFeaturesResponse)
         for each in answer.results:
             raise_for(each.error_code, each.error_message or "", feature=each.feature)
 
-    async def unregister_broker(self, broker: int) -> None:
-        """Forgets a broker that has gone for good; it must have stopped."""
-        request = UnregisterBrokerRequest(broker_id=broker_of(broker))
-        answer = await self._ask_controller(request, UnregisterBrokerResponse)
-        raise_for(answer.error_code, answer.error_message or "", broker=broker)
+    async def unregister(self, broker: int) -> None:
+        request = unregistering.UnregisterBrokerRequest(broker_id=arguments.broker_of(broker))
+        response = unregistering.UnregisterBrokerResponse
+        await self._requests.ask_controller(request, response, broker=broker)
 
-    async def describe_api_versions(self, broker: int | None = None) -> dict[int, tuple[int, int]]:
-        """The versions that a broker, or any of them, serves by API key."""
-        connection = await self._cluster.connection(_any_or(broker))
-        return {key: (each.first, each.last) for key, each in connection.versions.by_key.items()}
-
-    async def describe_quorum(self) -> Quorum:
-        """The controllers that keep the metadata log."""
-        partition = DescribeQuorumRequestPartitionData(partition_index=0)
-        topic = DescribeQuorumRequestTopicData(topic_name=_METADATA_TOPIC, partitions=[partition])
-        answer = await self._ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+    async def quorum(self) -> Quorum:
+        partition = quorum.DescribeQuorumRequestPartitionData(partition_index=0)
+        topic = quorum.DescribeQuorumRequestTopicData(
+            topic_name=_METADATA_TOPIC, partitions=[partition]
+        )
+        request = quorum.DescribeQuorumRequest(topics=[topic])
+        answer = await self._requests.ask(request, quorum.DescribeQuorumResponse)
         raise_for(answer.error_code, answer.error_message or "")
         found = answer.topics[0].partitions[0]
         raise_for(found.error_code, found.error_message or "")
@@ -271,79 +217,64 @@ class ClusterAdmin(AdminRequests):
     async def add_voter(
         self, node: int, directory_id: Uuid, listeners: Mapping[str, tuple[str, int]]
     ) -> None:
-        """Add a controller to the voters (KIP-853). It must have caught up with the metadata log.
-
-        `directory_id` is that of its metadata directory; `listeners` has a host and port by the
-        name of each listener.
-        """
-        request = AddRaftVoterRequest(
-            cluster_id=self._cluster.metadata.cluster_id,
-            timeout_ms=self._cluster.settings[rows.request_timeout_ms],
-            voter_id=broker_of(node),
-            voter_directory_id=_directory_id(directory_id),
+        request = adding.AddRaftVoterRequest(
+            cluster_id=self._requests.cluster.metadata.cluster_id,
+            timeout_ms=self._requests.timeout_ms,
+            voter_id=arguments.broker_of(node),
+            voter_directory_id=arguments.uuid_of(
+                directory_id, "a directory's id", "parse_uuid gives"
+            ),
             listeners=_voter_listeners(listeners),
         )
-        answer = await self._ask_controller(request, AddRaftVoterResponse)
-        raise_for(answer.error_code, answer.error_message or "", node=node)
+        await self._requests.ask_controller(request, adding.AddRaftVoterResponse, node=node)
 
     async def remove_voter(self, node: int, directory_id: Uuid) -> None:
-        """Remove a controller from the voters. It may go on reading the metadata log."""
-        request = RemoveRaftVoterRequest(
-            cluster_id=self._cluster.metadata.cluster_id,
-            voter_id=broker_of(node),
-            voter_directory_id=_directory_id(directory_id),
+        request = removing.RemoveRaftVoterRequest(
+            cluster_id=self._requests.cluster.metadata.cluster_id,
+            voter_id=arguments.broker_of(node),
+            voter_directory_id=arguments.uuid_of(
+                directory_id, "a directory's id", "parse_uuid gives"
+            ),
         )
-        answer = await self._ask_controller(request, RemoveRaftVoterResponse)
-        raise_for(answer.error_code, answer.error_message or "", node=node)
+        await self._requests.ask_controller(request, removing.RemoveRaftVoterResponse, node=node)
 
-    async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
-        """The log directories of these brokers, or of all, with the replicas in them. KafkaError
-        when one of them cannot be asked."""
-        if brokers is None:
-            await self._cluster.refresh()
-            brokers = sorted(self._cluster.metadata.brokers)
-        chosen = brokers_of(brokers)
-        request = DescribeLogDirsRequest(topics=None)
-        answers = await asyncio.gather(
-            *(self._ask(request, DescribeLogDirsResponse, node_id=each) for each in chosen)
+    async def log_dirs(self, brokers: Iterable[int] | None) -> list[LogDir]:
+        chosen = arguments.brokers_of(
+            await self._requests.brokers() if brokers is None else brokers
         )
-        found = []
-        for broker, answer in zip(chosen, answers, strict=True):
+        request = disks.DescribeLogDirsRequest(topics=None)
+
+        async def ask(broker: int) -> list[LogDir]:
+            answer = await self._requests.ask(request, disks.DescribeLogDirsResponse, broker)
             raise_for(answer.error_code, broker=broker)
-            found += [_log_dir(broker, each) for each in answer.results]
-        return found
+            return [_log_dir(broker, each) for each in answer.results]
 
-    async def describe_producers(self, where: Partition) -> list[ActiveProducer]:
-        """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
-        when there is no such partition."""
-        where = partition_of(where)
-        topic = TopicRequest(name=where.topic, partition_indexes=[where.partition])
-        request = DescribeProducersRequest(topics=[topic])
+        found = await at_once(chosen, ask)
+        return [each for broker in chosen for each in value_of(found[broker])]
+
+    async def producers(self, where: Partition) -> list[ActiveProducer]:
+        where = arguments.partition_of(where)
+        topic = producers.TopicRequest(name=where.topic, partition_indexes=[where.partition])
+        request = producers.DescribeProducersRequest(topics=[topic])
+        cluster = self._requests.cluster
 
         async def attempt() -> list[ActiveProducer]:
-            self._cluster.look_at([where.topic])
-            await self._cluster.refresh()
+            cluster.look_at([where.topic])
+            await cluster.refresh()
             try:
-                leader = await self._cluster.leader(where)
+                leader = await cluster.leader(where)
             except KafkaError as unknown:
                 raise final(unknown) from None
-            answer = await self._cluster.call(request, DescribeProducersResponse, node_id=leader)
+            response = producers.DescribeProducersResponse
+            answer = await self._requests.ask_once(request, response, leader)
             found = answer.topics[0].partitions[0]
-            error = error_of(
-                found.error_code, found.error_message, topic=where.topic, partition=where.partition
-            )
-            if error is not None:
-                raise error
+            raise_for(found.error_code, found.error_message or "", **where._asdict())
             return list(map(_producer, found.active_producers))
 
-        return await self._cluster.retry(attempt)
+        return await cluster.retry(attempt)
 
 
-def _any_or(broker: int | None) -> int:
-    return ANY_BROKER if broker is None else broker_of(broker)
-
-
-def _replica(answer: ReplicaState) -> QuorumReplica:
+def _replica(answer: quorum.ReplicaState) -> QuorumReplica:
     return QuorumReplica(
         answer.replica_id,
         answer.log_end_offset,
@@ -353,7 +284,7 @@ def _replica(answer: ReplicaState) -> QuorumReplica:
     )
 
 
-def _log_dir(broker: int, answer: DescribeLogDirsResult) -> LogDir:
+def _log_dir(broker: int, answer: disks.DescribeLogDirsResult) -> LogDir:
     replicas = tuple(
         LogDirReplica(
             TopicPartition(topic.name, each.partition_index),
@@ -364,11 +295,11 @@ def _log_dir(broker: int, answer: DescribeLogDirsResult) -> LogDir:
         for topic in answer.topics
         for each in topic.partitions
     )
-    error = KafkaError(answer.error_code, path=answer.log_dir) if answer.error_code else None
+    error = error_of(answer.error_code, path=answer.log_dir)
     return LogDir(broker, answer.log_dir, answer.total_bytes, answer.usable_bytes, replicas, error)
 
 
-def _producer(answer: ProducerState) -> ActiveProducer:
+def _producer(answer: producers.ProducerState) -> ActiveProducer:
     return ActiveProducer(
         answer.producer_id,
         answer.producer_epoch,
@@ -378,20 +309,12 @@ def _producer(answer: ProducerState) -> ActiveProducer:
     )
 
 
-def _directory_id(given: object) -> bytes:
-    if not isinstance(given, bytes):
-        raise TypeError(f"a directory's id is 16 bytes, as parse_uuid gives, not {told(given)}")
-    if len(given) != len(ZERO_UUID):
-        raise ValueError(f"a directory's id is 16 bytes, not {len(given)}: {told(given)}")
-    return given
-
-
-def _voter_listeners(given: Mapping[str, object]) -> list[VoterListener]:
+def _voter_listeners(given: Mapping[str, object]) -> list[adding.Listener]:
     found = []
-    for name, address in by_name(given, "listener").items():
+    for name, address in arguments.by_name(given, "listener").items():
         if not isinstance(address, tuple) or len(address) != 2:
             raise TypeError(f"the address of {name} is (host, port), not {told(address)}")
         host = str_of(address[0], f"the host of {name}")
-        port = within(address[1], f"the port of {name}", range(1, 2**16))
-        found.append(VoterListener(name=name, host=host, port=port))
+        port = arguments.within(address[1], f"the port of {name}", range(1, 2**16))
+        found.append(adding.Listener(name=name, host=host, port=port))
     return found

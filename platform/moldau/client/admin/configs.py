@@ -5,41 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
-from moldau.client.admin.requests import AdminRequests, error_of
-from moldau.client.consumer.absence import maybe_final
-from moldau.client.settings.arguments import (
-    config_values,
-    flag,
-    member_of,
-    name_of,
-    names_of,
-    several,
-)
+from moldau.client.admin.requests import Requests, final_error
+from moldau.client.settings import arguments
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import told
 from moldau.link.cluster import ANY_BROKER
-from moldau.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-)
-from moldau.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from moldau.protocol.messages import describe_configs as describing
+from moldau.protocol.messages import incremental_alter_configs as altering
 from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 
 
-class ResourceType(IntEnum):
+class _Number(IntEnum):
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls(0)  # UNKNOWN
+
+
+class ResourceType(_Number):
     """What may have settings, by its number on the wire."""
 
     UNKNOWN = 0
@@ -49,12 +37,8 @@ class ResourceType(IntEnum):
     CLIENT_METRICS = 16
     GROUP = 32
 
-    @classmethod
-    def _missing_(cls, value: object) -> ResourceType:
-        return cls.UNKNOWN
 
-
-class ConfigSource(IntEnum):
+class ConfigSource(_Number):
     """Where a value comes from."""
 
     UNKNOWN = 0
@@ -66,10 +50,6 @@ class ConfigSource(IntEnum):
     DYNAMIC_BROKER_LOGGER = 6
     CLIENT_METRICS = 7
     GROUP = 8
-
-    @classmethod
-    def _missing_(cls, value: object) -> ConfigSource:
-        return cls.UNKNOWN
 
 
 class Resource(NamedTuple):
@@ -102,102 +82,79 @@ class ConfigEntry:
         return self.source not in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
 
 
-_SET: Final = 0
+SET: Final = 0
 _DELETE: Final = 1
-_APPEND: Final = 2
-_SUBTRACT: Final = 3
+APPEND: Final = 2
+SUBTRACT: Final = 3
 _OF_ONE_BROKER: Final = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
-class ConfigAdmin(AdminRequests):
-    """The settings that the cluster keeps."""
+class Configs:
+    """Asks for the settings that the cluster keeps, and changes them."""
 
-    async def describe_configs(
-        self,
-        resource: Resource,
-        *,
-        names: Iterable[str] | None = None,
-        documentation: bool = False,
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    async def describe(
+        self, resource: Resource, names: Iterable[str] | None, documentation: bool
     ) -> list[ConfigEntry]:
-        """All settings of a resource, or those of these names."""
         resource = _resource_of(resource)
-        request = DescribeConfigsRequest(
-            resources=[
-                DescribeConfigsResource(
-                    resource_type=resource.type,
-                    resource_name=resource.name,
-                    configuration_keys=None if names is None else names_of(names, "setting"),
-                )
-            ],
+        wanted = describing.DescribeConfigsResource(
+            resource_type=resource.type,
+            resource_name=resource.name,
+            configuration_keys=None if names is None else arguments.names_of(names, "setting"),
+        )
+        request = describing.DescribeConfigsRequest(
+            resources=[wanted],
             include_synonyms=True,
-            include_documentation=flag(documentation, "documentation"),
+            include_documentation=arguments.flag(documentation, "documentation"),
         )
         node_id = _node_of(resource)
 
-        async def ask(wanted: list[Resource]) -> dict[Resource, list[ConfigEntry] | KafkaError]:
-            answer = await self._ask_once(request, DescribeConfigsResponse, node_id)
-            found = answer.results[0]
-            error = maybe_final(error_of(found.error_code, found.error_message, **_told(resource)))
-            return {resource: error or [_entry(each) for each in found.configs]}
+        async def ask() -> list[ConfigEntry] | KafkaError:
+            response = describing.DescribeConfigsResponse
+            (found,) = (await self._requests.ask_once(request, response, node_id)).results
+            return final_error(found, **_told(resource)) or [_entry(each) for each in found.configs]
 
-        await self._require_broker(node_id)
-        result = (await self._for_each([resource], ask))[resource]
-        if isinstance(result, KafkaError):
-            raise result
-        return result
+        return await self._requests.for_one(ask, node_id)
 
-    async def alter_configs(
+    async def alter(
         self,
         resource: Resource,
-        *,
-        set_to: Mapping[str, str] | None = None,
-        unset: Iterable[str] = (),
-        append: Mapping[str, str] | None = None,
-        subtract: Mapping[str, str] | None = None,
-        validate_only: bool = False,
+        by_operation: Mapping[int, Mapping[str, str] | None],
+        unset: Iterable[str],
+        validate_only: bool,
     ) -> None:
-        """Changes settings of a resource, all or none; `append` and `subtract` are for lists.
-        `validate_only` only says whether it could be done."""
         resource = _resource_of(resource)
-        changes: list[AlterableConfig] = []
-        for operation, values in ((_SET, set_to), (_APPEND, append), (_SUBTRACT, subtract)):
-            changes += (
-                AlterableConfig(name=name, config_operation=operation, value=value)
-                for name, value in config_values({} if values is None else values).items()
-            )
+        changes = [
+            altering.AlterableConfig(name=name, config_operation=operation, value=value)
+            for operation, values in by_operation.items()
+            for name, value in arguments.config_values({} if values is None else values).items()
+        ]
         changes += (
-            AlterableConfig(name=name, config_operation=_DELETE, value=None)
-            for name in names_of(unset, "setting")
+            altering.AlterableConfig(name=name, config_operation=_DELETE, value=None)
+            for name in arguments.names_of(unset, "setting")
         )
-        request = IncrementalAlterConfigsRequest(
-            resources=[
-                AlterConfigsResource(
-                    resource_type=resource.type,
-                    resource_name=resource.name,
-                    configs=changes,
-                )
-            ],
-            validate_only=flag(validate_only, "validate_only"),
+        wanted = altering.AlterConfigsResource(
+            resource_type=resource.type, resource_name=resource.name, configs=changes
+        )
+        request = altering.IncrementalAlterConfigsRequest(
+            resources=[wanted], validate_only=arguments.flag(validate_only, "validate_only")
         )
         node_id = _node_of(resource)
 
-        async def ask(wanted: list[Resource]) -> dict[Resource, KafkaError | None]:
-            answer = await self._ask_once(request, IncrementalAlterConfigsResponse, node_id)
-            found = answer.responses[0]
-            error = maybe_final(error_of(found.error_code, found.error_message, **_told(resource)))
-            return {resource: error}
+        async def ask() -> KafkaError | None:
+            response = altering.IncrementalAlterConfigsResponse
+            (found,) = (await self._requests.ask_once(request, response, node_id)).responses
+            return final_error(found, **_told(resource))
 
-        await self._require_broker(node_id)
-        result = (await self._for_each([resource], ask))[resource]
-        if result is not None:
-            raise result
+        await self._requests.for_one(ask, node_id)
 
-    async def list_config_resources(self, types: Iterable[ResourceType] = ()) -> list[Resource]:
-        """What has settings of its own; of all types unless some are named."""
+    async def resources(self, types: Iterable[ResourceType]) -> list[Resource]:
         request = ListConfigResourcesRequest(
-            resource_types=[int(_type_of(each)) for each in several(types, "type")]
+            resource_types=[int(_type_of(each)) for each in arguments.several(types, "type")]
         )
-        answer = await self._ask(request, ListConfigResourcesResponse)
+        answer = await self._requests.ask(request, ListConfigResourcesResponse)
         raise_for(answer.error_code, api="ListConfigResources")
         return [
             Resource(ResourceType(each.resource_type), each.resource_name)
@@ -210,11 +167,11 @@ def _resource_of(given: object) -> Resource:
     if not isinstance(given, Resource):
         example = "Resource(ResourceType.TOPIC, 'orders')"
         raise TypeError(f"what has settings is a Resource, as {example}, not {told(given)}")
-    return Resource(_type_of(given.type), name_of(given.name, "resource"))
+    return Resource(_type_of(given.type), arguments.name_of(given.name, "resource"))
 
 
 def _type_of(given: object) -> ResourceType:
-    return member_of(ResourceType, given, "a resource's type")
+    return arguments.member_of(ResourceType, given, "a resource's type")
 
 
 def _told(resource: Resource) -> dict[str, object]:
@@ -230,7 +187,7 @@ def _node_of(resource: Resource) -> int:
     return int(resource.name)
 
 
-def _entry(answer: DescribeConfigsResourceResult) -> ConfigEntry:
+def _entry(answer: describing.DescribeConfigsResourceResult) -> ConfigEntry:
     return ConfigEntry(
         answer.name,
         answer.value,

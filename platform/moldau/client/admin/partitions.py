@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from moldau.client.admin.requests import AdminRequests, error_of
-from moldau.client.settings import rows
-from moldau.client.settings.arguments import (
-    ByPartition,
-    Partition,
-    broker_of,
-    brokers_of,
-    by_partition,
-    member_of,
-    names_of,
-    partition_of,
-    partitions_in,
-)
+from moldau.client.admin.requests import Requests, at_once, by_topic, error_of
+from moldau.client.settings import arguments
+from moldau.client.settings.arguments import ByPartition, Partition
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import text_of, told
 from moldau.link.metadata import TopicPartition
+from moldau.protocol.messages import alter_partition_reassignments as moving
+from moldau.protocol.messages import alter_replica_log_dirs as disks
 from moldau.protocol.messages import describe_topic_partitions as paging
 from moldau.protocol.messages import elect_leaders as electing
-from moldau.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from moldau.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopic,
-)
-from moldau.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ListPartitionReassignmentsTopics,
-)
+from moldau.protocol.messages import list_partition_reassignments as listing
 
 Outcomes = dict[TopicPartition, "KafkaError | None"]
 
@@ -75,116 +50,91 @@ class EligibleReplicas:
 _PAIR: Final = 2
 
 
-class PartitionAdmin(AdminRequests):
-    """Leaders and replicas."""
+class Partitions:
+    """Asks about leaders and replicas, and moves them."""
 
-    _page_partitions = 2000
+    page_partitions = 2000
 
-    async def eligible_replicas(self, *topics: str) -> dict[TopicPartition, EligibleReplicas]:
-        """The replicas that could lead each partition of these topics, or of all, when none is in
-        sync any more.
-        KafkaError for a topic that there is not, and where the broker is older than Kafka 3.8."""
-        names = sorted(set(names_of(topics, "topic")))
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    async def eligible(self, topics: Iterable[str]) -> dict[TopicPartition, EligibleReplicas]:
+        names = sorted(set(arguments.names_of(topics, "topic")))
         found: dict[TopicPartition, EligibleReplicas] = {}
         cursor: paging.Cursor | None = None
         while True:
             request = paging.DescribeTopicPartitionsRequest(
                 topics=[paging.TopicRequest(name=name) for name in names],
-                response_partition_limit=self._page_partitions,
+                response_partition_limit=self.page_partitions,
                 cursor=cursor,
             )
-            answer = await self._ask(request, paging.DescribeTopicPartitionsResponse)
+            answer = await self._requests.ask(request, paging.DescribeTopicPartitionsResponse)
             for topic in answer.topics:
                 raise_for(topic.error_code, topic=topic.name)
                 for each in topic.partitions:
-                    found[TopicPartition(topic.name or "", each.partition_index)] = (
-                        EligibleReplicas(
-                            tuple(each.eligible_leader_replicas or ()),
-                            tuple(each.last_known_elr or ()),
-                        )
-                    )
+                    where = TopicPartition(topic.name or "", each.partition_index)
+                    eligible, last = each.eligible_leader_replicas or (), each.last_known_elr or ()
+                    found[where] = EligibleReplicas(tuple(eligible), tuple(last))
             cursor = answer.next_cursor
             if cursor is None:
                 return found
 
-    async def elect_leaders(
-        self,
-        partitions: Iterable[Partition] | None = None,
-        *,
-        election: Election = Election.PREFERRED,
-    ) -> Outcomes:
-        """Elects now, for these partitions or for all. An unclean election may lose records. A
-        partition that needs none has the error ELECTION_NOT_NEEDED, or is left out of all."""
+    async def elect(self, partitions: Iterable[Partition] | None, election: Election) -> Outcomes:
         request = electing.ElectLeadersRequest(
-            election_type=member_of(Election, election, "election"),
+            election_type=arguments.member_of(Election, election, "election"),
             topic_partitions=None
             if partitions is None
             else [
                 electing.TopicPartitions(topic=name, partitions=found)
-                for name, found in _by_topic(partitions).items()
+                for name, found in by_topic(arguments.partitions_in(partitions)).items()
             ],
-            timeout_ms=self._request_timeout_ms,
+            timeout_ms=self._requests.timeout_ms,
         )
-        answer = await self._ask_controller(request, electing.ElectLeadersResponse)
-        raise_for(answer.error_code)
-        return {
-            TopicPartition(topic.topic, each.partition_id): error_of(
-                each.error_code,
-                each.error_message,
-                topic=topic.topic,
-                partition=each.partition_id,
-            )
+        answer = await self._requests.ask_controller(request, electing.ElectLeadersResponse)
+        return dict(
+            _outcome(topic.topic, each.partition_id, each.error_code, each.error_message)
             for topic in answer.replica_election_results
             for each in topic.partition_result
+        )
+
+    async def reassign(self, replicas: ByPartition[Sequence[int] | None]) -> Outcomes:
+        chosen = {
+            where: None if brokers is None else arguments.brokers_of(brokers)
+            for where, brokers in arguments.by_partition(replicas).items()
         }
 
-    async def alter_partition_reassignments(
-        self, replicas: ByPartition[Sequence[int] | None]
-    ) -> Outcomes:
-        """Starts to move partitions to these brokers, the preferred leader first; None cancels the
-        move of a partition. What was started goes on by itself: see
-        `list_partition_reassignments`."""
-        by_topic: dict[str, list[ReassignablePartition]] = {}
-        for where, brokers in by_partition(replicas).items():
-            wanted = ReassignablePartition(
-                partition_index=where.partition,
-                replicas=None if brokers is None else brokers_of(brokers),
-            )
-            by_topic.setdefault(where.topic, []).append(wanted)
-        request = AlterPartitionReassignmentsRequest(
-            timeout_ms=self._request_timeout_ms,
-            topics=[
-                ReassignableTopic(name=name, partitions=found) for name, found in by_topic.items()
-            ],
-        )
-        answer = await self._ask_controller(request, AlterPartitionReassignmentsResponse)
-        raise_for(answer.error_code, answer.error_message or "")
-        return {
-            TopicPartition(topic.name, each.partition_index): error_of(
-                each.error_code,
-                each.error_message,
-                topic=topic.name,
-                partition=each.partition_index,
-            )
+        def wanted(where: TopicPartition) -> moving.ReassignablePartition:
+            number, brokers = where.partition, chosen[where]
+            return moving.ReassignablePartition(partition_index=number, replicas=brokers)
+
+        topics = [
+            moving.ReassignableTopic(name=name, partitions=each)
+            for name, each in by_topic(chosen, wanted).items()
+        ]
+        timeout_ms = self._requests.timeout_ms
+        request = moving.AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=topics)
+        response = moving.AlterPartitionReassignmentsResponse
+        answer = await self._requests.ask_controller(request, response)
+        return dict(
+            _outcome(topic.name, each.partition_index, each.error_code, each.error_message)
             for topic in answer.responses
             for each in topic.partitions
-        }
+        )
 
-    async def list_partition_reassignments(
-        self, partitions: Iterable[Partition] | None = None
+    async def reassignments(
+        self, partitions: Iterable[Partition] | None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves that are under way, of these partitions or of all."""
-        request = ListPartitionReassignmentsRequest(
-            timeout_ms=self._request_timeout_ms,
+        request = listing.ListPartitionReassignmentsRequest(
+            timeout_ms=self._requests.timeout_ms,
             topics=None
             if partitions is None
             else [
-                ListPartitionReassignmentsTopics(name=name, partition_indexes=found)
-                for name, found in _by_topic(partitions).items()
+                listing.ListPartitionReassignmentsTopics(name=name, partition_indexes=found)
+                for name, found in by_topic(arguments.partitions_in(partitions)).items()
             ],
         )
-        answer = await self._ask_controller(request, ListPartitionReassignmentsResponse)
-        raise_for(answer.error_code, answer.error_message or "")
+        response = listing.ListPartitionReassignmentsResponse
+        answer = await self._requests.ask_controller(request, response)
         return {
             TopicPartition(topic.name, each.partition_index): Reassignment(
                 tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
@@ -193,61 +143,52 @@ class PartitionAdmin(AdminRequests):
             for each in topic.partitions
         }
 
-    async def alter_replica_log_dirs(
+    async def alter_log_dirs(
         self, directories: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], KafkaError | None]:
-        """Moves replicas, each told by partition and broker, to another directory of their broker.
-        The move goes on by itself: see `describe_log_dirs`. What one broker begins is told though
-        another fails; a KafkaError is raised only when all of them do."""
-        by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
-        for (where, broker), path in _by_replica(directories).items():
-            by_broker.setdefault(broker, {}).setdefault(path, []).append(where)
-        found: dict[tuple[TopicPartition, int], KafkaError | None] = {}
-        failures: list[KafkaError] = []
+        paths = _by_replica(directories)
+        by_broker: dict[int, list[TopicPartition]] = {}
+        for where, broker in paths:
+            by_broker.setdefault(broker, []).append(where)
 
-        async def ask(broker: int, dirs: Mapping[str, list[TopicPartition]]) -> None:
-            try:
-                found.update(await self._alter_log_dirs(broker, dirs))
-            except KafkaError as error:
-                failures.append(error)
-                found.update({(each, broker): error for its in dirs.values() for each in its})
+        async def ask(broker: int) -> Outcomes:
+            dirs: dict[str, list[TopicPartition]] = {}
+            for where in by_broker[broker]:
+                dirs.setdefault(paths[where, broker], []).append(where)
+            return await self._alter_log_dirs(broker, dirs)
 
-        await asyncio.gather(*(ask(broker, dirs) for broker, dirs in by_broker.items()))
+        answers = await at_once(by_broker, ask)
+        failures = [each for each in answers.values() if isinstance(each, KafkaError)]
         if failures and len(failures) == len(by_broker):
             raise failures[0]
-        return found
+        return {
+            (where, broker): answer if isinstance(answer, KafkaError) else answer[where]
+            for broker, answer in answers.items()
+            for where in (by_broker[broker] if isinstance(answer, KafkaError) else answer)
+        }
 
     async def _alter_log_dirs(
         self, broker: int, dirs: Mapping[str, list[TopicPartition]]
-    ) -> dict[tuple[TopicPartition, int], KafkaError | None]:
-        request = AlterReplicaLogDirsRequest(
-            dirs=[
-                AlterReplicaLogDir(
-                    path=path,
-                    topics=[
-                        AlterReplicaLogDirTopic(name=name, partitions=found)
-                        for name, found in _by_topic(partitions).items()
-                    ],
-                )
-                for path, partitions in dirs.items()
-            ]
-        )
-        answer = await self._ask(request, AlterReplicaLogDirsResponse, node_id=broker)
-        return {
-            (TopicPartition(topic.topic_name, each.partition_index), broker): error_of(
-                each.error_code,
-                None,
-                topic=topic.topic_name,
-                partition=each.partition_index,
-                broker=broker,
-            )
+    ) -> Outcomes:
+        dir_of, topic_of = disks.AlterReplicaLogDir, disks.AlterReplicaLogDirTopic
+        wanted = [
+            dir_of(path=path, topics=[topic_of(name=name, partitions=its) for name, its in each])
+            for path, each in ((path, by_topic(dirs[path]).items()) for path in dirs)
+        ]
+        request = disks.AlterReplicaLogDirsRequest(dirs=wanted)
+        answer = await self._requests.ask(request, disks.AlterReplicaLogDirsResponse, broker)
+        return dict(
+            _outcome(topic.topic_name, each.partition_index, each.error_code, broker=broker)
             for topic in answer.results
             for each in topic.partitions
-        }
+        )
 
-    @property
-    def _request_timeout_ms(self) -> int:
-        return self._cluster.settings[rows.request_timeout_ms]
+
+def _outcome(
+    topic: str, partition: int, code: int, message: str | None = None, **facts: object
+) -> tuple[TopicPartition, KafkaError | None]:
+    error = error_of(code, message, topic=topic, partition=partition, **facts)
+    return TopicPartition(topic, partition), error
 
 
 def _by_replica(
@@ -263,12 +204,5 @@ def _by_replica(
         if not isinstance(pair, tuple) or len(pair) != _PAIR:
             raise TypeError(f"a replica is (partition, broker), not {told(replica)}")
         text_of(path, "a replica's directory")
-        found[partition_of(pair[0]), broker_of(pair[1])] = path
+        found[arguments.partition_of(pair[0]), arguments.broker_of(pair[1])] = path
     return found
-
-
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    by_topic: dict[str, list[int]] = {}
-    for where in partitions_in(partitions):
-        by_topic.setdefault(where.topic, []).append(where.partition)
-    return by_topic

@@ -8,16 +8,19 @@ nothing: it is in the answer, without an end.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from moldau.client.admin.groups import GroupAdmin
-from moldau.client.admin.topics import TopicAdmin
+from moldau.client.admin.groups import Groups
+from moldau.client.admin.records import Records
+from moldau.client.admin.requests import Requests
+from moldau.client.admin.topics import Topics
 from moldau.client.consumer.offsets import LATEST, Found
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import GroupDescription, MemberDescription
-from moldau.client.settings.arguments import OffsetAndMetadata, Partition, names_of, partitions_in
+from moldau.client.settings import arguments
+from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.errors.codes import KafkaError
-from moldau.link.metadata import Broker, Topic, TopicPartition
+from moldau.link.metadata import Broker, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,83 +55,46 @@ class GroupProgress:
         return sum(each.lag or 0 for each in self.partitions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What the coordinator of a group knows."""
+class Progress:
+    """Looks at groups beside the logs that they read."""
 
-    group: GroupDescription
-    coordinator: Broker
-    committed: dict[TopicPartition, OffsetAndMetadata]
+    def __init__(
+        self, requests: Requests, topics: Topics, records: Records, groups: Groups
+    ) -> None:
+        self._requests = requests
+        self._topics = topics
+        self._records = records
+        self._groups = groups
 
-    @property
-    def readers(self) -> dict[TopicPartition, MemberDescription]:
-        return {where: each for each in self.group.members for where in each.assignment}
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        return sorted(self.committed.keys() | self.readers.keys())
-
-    def with_ends(self, ends: Found) -> GroupProgress:
-        readers = self.readers
-        return GroupProgress(
-            self.group,
-            self.coordinator,
-            tuple(
-                PartitionProgress(
-                    where,
-                    self.committed.get(where),
-                    ends[where].offset if where in ends else None,
-                    readers.get(where),
-                )
-                for where in self.partitions
-            ),
-        )
-
-
-class ProgressAdmin(TopicAdmin, GroupAdmin):
-    """Groups beside the logs that they read."""
-
-    async def group_progress(self, group: str) -> GroupProgress:
-        """State, members, committed offsets and lag; KafkaError when there is no such group."""
-        found = (await self.groups_progress([group]))[group]
-        if isinstance(found, KafkaError):
-            raise found
-        return found
-
-    async def groups_progress(self, groups: Iterable[str]) -> dict[str, GroupProgress | KafkaError]:
-        """As `group_progress` for several; logs that several groups read are asked once."""
-        chosen_groups = names_of(groups, "group", one="group_progress")
-        parts = await self._each_group(chosen_groups, self._part)
-        chosen = {
-            where
-            for part in parts.values()
-            if not isinstance(part, KafkaError)
-            for where in part.partitions
-        }
-        led = await self.led_partitions(sorted(chosen))
-        ends = await self.list_offsets(dict.fromkeys(led, LATEST))
+    async def of_groups(self, groups: Iterable[str]) -> dict[str, GroupProgress | KafkaError]:
+        names = arguments.names_of(groups, "group", one="group_progress")
+        found = await self._groups.at_coordinators(names, self._without_ends)
+        known = [each for each in found.values() if isinstance(each, GroupProgress)]
+        led = await self._topics.led(sorted({p.where for each in known for p in each.partitions}))
+        ends = await self._records.offsets(dict.fromkeys(led, LATEST))
         return {
-            group: part if isinstance(part, KafkaError) else part.with_ends(ends)
-            for group, part in parts.items()
+            group: each if isinstance(each, KafkaError) else _with_ends(each, ends)
+            for group, each in found.items()
         }
 
-    async def _part(self, coordinator: Coordinator) -> _Part:
-        group = await self._describe(coordinator)
-        committed = await self._committed(coordinator, None)
+    async def _without_ends(self, coordinator: Coordinator) -> GroupProgress:
+        """What the coordinator of a group knows."""
+        group = await self._groups.described(coordinator)
+        committed = await self._groups.committed(coordinator)
+        readers = {where: each for each in group.members for where in each.assignment}
         address = (await coordinator.connection()).address
-        known = self._cluster.metadata.brokers.values()
+        known = self._requests.cluster.metadata.brokers.values()
         broker = next((each for each in known if each.address == address), None)
-        return _Part(group, broker or Broker(-1, address), committed)
+        partitions = (
+            PartitionProgress(where, committed.get(where), None, readers.get(where))
+            for where in sorted(committed.keys() | readers.keys())
+        )
+        return GroupProgress(group, broker or Broker(-1, address), tuple(partitions))
 
-    async def led_partitions(self, chosen: Iterable[Partition]) -> list[TopicPartition]:
-        """Those of them that there are, and that have a leader at present."""
-        wanted = partitions_in(chosen)
-        topics = await self.describe_topics({where.topic for where in wanted})
-        led = {
-            TopicPartition(topic.name, each.index)
-            for topic in topics.values()
-            if isinstance(topic, Topic)
-            for each in topic.partitions
-            if each.leader >= 0
-        }
-        return [where for where in wanted if where in led]
+
+def _with_ends(progress: GroupProgress, ends: Found) -> GroupProgress:
+    partitions = (
+        replace(each, end=ends[each.where].offset) if each.where in ends else each
+        for each in progress.partitions
+    )
+    return replace(progress, partitions=tuple(partitions))

@@ -1,12 +1,18 @@
-"""How an admin asks: one request for many items, those that may work later asked for again."""
+"""How an admin asks: many items in one request, several brokers at once, again after an error."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar
 
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.client.consumer.absence import maybe_final
+from moldau.client.settings import rows
+from moldau.client.settings.opening import Life, comes_with_start
+from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 
 K = TypeVar("K")
@@ -14,41 +20,45 @@ V = TypeVar("V")
 R = TypeVar("R", bound=Response)
 
 
-class AdminRequests:
-    """What all parts of the admin client stand on."""
+class Requests:
+    """The requests of one admin client, which its parts share."""
 
-    _cluster: Cluster
+    cluster: Cluster = comes_with_start("admin client")
 
-    async def _ask(
-        self,
-        request: Request,
-        response: type[R],
-        *,
-        node_id: int = ANY_BROKER,
-        timeout_s: float | None = None,
-    ) -> R:
+    def __init__(self, world: Life) -> None:
+        self._world = world
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long a broker may take for a change."""
+        return self.cluster.settings[rows.request_timeout_ms]
+
+    async def ask(self, request: Request, response: type[R], node_id: int = ANY_BROKER) -> R:
         """One answer, from any broker or from that one; asked for again when it is lost."""
 
         async def attempt() -> R:
-            return await self._ask_once(request, response, node_id)
+            return await self.ask_once(request, response, node_id)
 
-        await self._require_broker(node_id)
-        return await self._cluster.retry(attempt, timeout_s=timeout_s)
+        await self.require_broker(node_id)
+        return await self.cluster.retry(attempt)
 
-    async def _ask_once(self, request: Request, response: type[R], node_id: int = ANY_BROKER) -> R:
+    async def ask_once(self, request: Request, response: type[R], node_id: int = ANY_BROKER) -> R:
         """One try, for what is tried again as a whole."""
-        return await self._cluster.call(request, response, node_id=node_id)
+        return await self.cluster.call(request, response, node_id=node_id)
 
-    async def _ask_controller(self, request: Request, response: type[R]) -> R:
-        return await self._ask(request, response, node_id=CONTROLLER)
+    async def ask_controller(self, request: Request, response: type[R], **facts: object) -> R:
+        """As `ask`, of the controller; raises the error of the answer as a whole."""
+        answer = await self.ask(request, response, CONTROLLER)
+        whole: Any = answer
+        raise_for(whole.error_code, getattr(whole, "error_message", None) or "", **facts)
+        return answer
 
-    async def _require_broker(self, node_id: int) -> None:
+    async def require_broker(self, node_id: int) -> None:
         """KafkaError, at once, when no living broker has that id: a wrong number should raise an
         error, not a wait."""
-        if node_id < 0 or node_id in self._cluster.metadata.brokers:
+        if node_id < 0 or node_id in self.cluster.metadata.brokers:
             return
-        await self._cluster.refresh()
-        brokers = sorted(self._cluster.metadata.brokers)
+        brokers = await self.brokers()
         if node_id not in brokers:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
@@ -57,7 +67,12 @@ class AdminRequests:
                 brokers=brokers,
             )
 
-    async def _for_each(
+    async def brokers(self) -> list[int]:
+        """The ids of the brokers that are alive now."""
+        await self.cluster.refresh()
+        return sorted(self.cluster.metadata.brokers)
+
+    async def for_each(
         self,
         items: Iterable[K],
         ask: Callable[[list[K]], Awaitable[dict[K, V | KafkaError]]],
@@ -66,30 +81,76 @@ class AdminRequests:
         The answer has each item: its value, or the KafkaError that it ended with. `ask` itself
         tries once: if both retried equally long, this one could not say what failed."""
         results: dict[K, V | KafkaError] = {}
-        pending = list(dict.fromkeys(items))
-
-        def is_open(item: K) -> bool:
-            return item not in results or _may_change(results[item])
+        chosen = open_ones = list(dict.fromkeys(items))
 
         async def attempt() -> None:
-            results.update(await ask([each for each in pending if is_open(each)]))
-            for each in pending:
-                result = results.get(each)
-                if isinstance(result, KafkaError) and result.retriable:
-                    raise result
+            nonlocal open_ones
+            results.update(await ask(open_ones))
+            failed = {each: found for each in open_ones if (found := _failed(results[each]))}
+            open_ones = list(failed)
+            for error in failed.values():
+                raise error
 
         try:
-            await self._cluster.retry(attempt)
+            await self.cluster.retry(attempt)
         except KafkaError:
-            if results.keys() < set(pending):
+            if len(results) < len(chosen):
                 raise  # some item has no answer at all: the cluster cannot be reached
-        return {each: results[each] for each in pending}
+        return {each: results[each] for each in chosen}
+
+    async def for_one(
+        self, ask: Callable[[], Awaitable[V | KafkaError]], node_id: int = ANY_BROKER
+    ) -> V:
+        """As `for_each` for one item; raises its KafkaError."""
+
+        async def all_of_it(only: list[None]) -> dict[None, V | KafkaError]:
+            return {None: await ask()}
+
+        await self.require_broker(node_id)
+        return value_of((await self.for_each([None], all_of_it))[None])
 
 
-def _may_change(result: object) -> bool:
-    return isinstance(result, KafkaError) and result.retriable
+async def at_once(items: Iterable[K], ask: Callable[[K], Awaitable[V]]) -> dict[K, V | KafkaError]:
+    """Ask for all items at the same time. One that fails has its KafkaError as its result."""
+
+    async def one(item: K) -> V | KafkaError:
+        try:
+            return await ask(item)
+        except KafkaError as error:
+            return error
+
+    chosen = list(dict.fromkeys(items))
+    return dict(zip(chosen, await asyncio.gather(*map(one, chosen)), strict=True))
 
 
-def error_of(code: int, message: str | None, **context: object) -> KafkaError | None:
+def _failed(result: object) -> KafkaError | None:
+    """The error that may become another answer."""
+    return result if isinstance(result, KafkaError) and result.retriable else None
+
+
+def value_of(result: V | KafkaError) -> V:
+    """The result; raises it where it is a KafkaError."""
+    if isinstance(result, KafkaError):
+        raise result
+    return result
+
+
+def error_of(code: int, message: str | None = None, **context: object) -> KafkaError | None:
     """The error of an item of an answer, in the broker's words where it has some."""
     return KafkaError(code, message or "", **context) if code else None
+
+
+def final_error(item: Any, **context: object) -> KafkaError | None:
+    """As `error_of`; final if the item does not exist."""
+    return maybe_final(error_of(item.error_code, item.error_message, **context))
+
+
+def by_topic(
+    partitions: Iterable[TopicPartition],
+    make: Callable[[TopicPartition], Any] = attrgetter("partition"),
+) -> dict[str, list[Any]]:
+    """By topic what is made of its partitions; their numbers, if nothing else is."""
+    found: dict[str, list[Any]] = {}
+    for where in partitions:
+        found.setdefault(where.topic, []).append(make(where))
+    return found

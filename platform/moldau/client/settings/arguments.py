@@ -15,6 +15,7 @@ from enum import Enum
 from operator import index
 from typing import Final, NamedTuple, Protocol, SupportsIndex, TypeVar, cast
 
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.arguments import TEXT, fits, text_of, told
 from moldau.link.metadata import TopicPartition
 
@@ -263,6 +264,15 @@ def broker_of(given: object, what: str = "a broker's id") -> int:
 def brokers_of(given: Iterable[int], what: str = "a broker's id") -> list[int]:
     """Many of them."""
     return [broker_of(each, what) for each in several(given, "broker")]
+
+
+def uuid_of(given: object, what: str, source: str) -> Uuid:
+    """An id of 16 bytes, as that source has it."""
+    if not isinstance(given, bytes):
+        raise TypeError(f"{what} is 16 bytes, as {source}, not {told(given)}")
+    if len(given) != len(ZERO_UUID):
+        raise ValueError(f"{what} is 16 bytes, not {len(given)}: {told(given)}")
+    return given
 
 
 def flag(given: object, what: str) -> bool:

@@ -95,7 +95,7 @@ class AdminCalls(BlockingClient):
 
     def describe_producers(self, where: Partition) -> list[ActiveProducer]:
         """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
-        when there is no such partition."""
+        if the partition does not exist."""
         return self._call(self._client.describe_producers(where))
 
     def describe_configs(
@@ -135,8 +135,7 @@ class AdminCalls(BlockingClient):
 
     def eligible_replicas(self, *topics: str) -> dict[TopicPartition, EligibleReplicas]:
         """The replicas that could lead each partition of these topics, or of all, when none is in
-        sync any more.
-        KafkaError for a topic that there is not, and where the broker is older than Kafka 3.8."""
+        sync any more. KafkaError if a topic does not exist, or a broker is before Kafka 3.8."""
         return self._call(self._client.eligible_replicas(*topics))
 
     def elect_leaders(
@@ -170,85 +169,6 @@ class AdminCalls(BlockingClient):
         The move goes on by itself: see `describe_log_dirs`. What one broker begins is told though
         another fails; a KafkaError is raised only when all of them do."""
         return self._call(self._client.alter_replica_log_dirs(directories))
-
-    def list_groups(
-        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
-    ) -> list[ListedGroup]:
-        """All groups of the cluster, or those in these states (Stable, Empty, ...) and of these
-        types (classic, consumer, share, streams), by name."""
-        return self._call(self._client.list_groups(states=states, types=types))
-
-    def describe_groups(
-        self, groups: Iterable[str], *, authorized_operations: bool = False
-    ) -> dict[str, GroupDescription | KafkaError]:
-        """State, members and what each of them reads; what this client may do to the group too if
-        asked for."""
-        return self._call(
-            self._client.describe_groups(groups, authorized_operations=authorized_operations)
-        )
-
-    def describe_group(
-        self, group: str, *, authorized_operations: bool = False
-    ) -> GroupDescription:
-        """As `describe_groups` for one; raises the KafkaError."""
-        return self._call(
-            self._client.describe_group(group, authorized_operations=authorized_operations)
-        )
-
-    def delete_groups(self, groups: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Deletes groups that have no members, with their offsets."""
-        return self._call(self._client.delete_groups(groups))
-
-    def delete_group(self, group: str) -> None:
-        """As `delete_groups` for one; raises the KafkaError."""
-        self._call(self._client.delete_group(group))
-
-    def group_offsets(
-        self,
-        group: str,
-        partitions: Iterable[Partition] | None = None,
-        *,
-        require_stable: bool = False,
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed, of these partitions or of all. `require_stable`: waits for
-        transactions that are about to commit offsets."""
-        return self._call(
-            self._client.group_offsets(group, partitions, require_stable=require_stable)
-        )
-
-    def alter_group_offsets(
-        self, group: str, offsets: ByPartition[int | OffsetAndMetadata]
-    ) -> None:
-        """Makes the group go on elsewhere. It must have no members. OffsetsNotStored where a
-        partition could not be altered: what can be done for the others is done, and `results` has
-        each."""
-        self._call(self._client.alter_group_offsets(group, offsets))
-
-    def delete_group_offsets(
-        self, group: str, partitions: Iterable[Partition]
-    ) -> dict[TopicPartition, KafkaError | None]:
-        """Forgets what the group has committed of partitions that none of its members reads."""
-        return self._call(self._client.delete_group_offsets(group, partitions))
-
-    def remove_members(
-        self,
-        group: str,
-        *,
-        instance_ids: Iterable[str] = (),
-        member_ids: Iterable[str] = (),
-        reason: str = "",
-    ) -> None:
-        """Removes members of a classic group: static ones by instance id, others by member id.
-        KafkaError names the first one that could not be removed."""
-        self._call(
-            self._client.remove_members(
-                group, instance_ids=instance_ids, member_ids=member_ids, reason=reason
-            )
-        )
-
-    def remove_all_members(self, group: str, *, reason: str = "") -> None:
-        """Removes all members of a classic group; its consumers join again if they still run."""
-        self._call(self._client.remove_all_members(group, reason=reason))
 
     def list_topics(self, *, internal: bool = False) -> list[Topic]:
         """All topics by name, those of the brokers themselves only if asked for."""
@@ -312,9 +232,13 @@ class AdminCalls(BlockingClient):
         """All partitions of these topics; KafkaError for one that the cluster does not know."""
         return self._call(self._client.partitions(*topics))
 
+    def led_partitions(self, chosen: Iterable[Partition]) -> list[TopicPartition]:
+        """Those of them that exist and have a leader at present."""
+        return self._call(self._client.led_partitions(chosen))
+
     def list_offsets(self, wanted: ByPartition[int], *, is_committed: bool = False) -> Found:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
-        `moldau.client.consumer.offsets`. KafkaError, at once, for a topic that there is not;
+        `moldau.client.consumer.offsets`. KafkaError, at once, if a topic does not exist;
         a partition that its topic may yet get is waited for."""
         return self._call(self._client.list_offsets(wanted, is_committed=is_committed))
 
@@ -325,14 +249,89 @@ class AdminCalls(BlockingClient):
         deleted or not. Raises a KafkaError only when no leader of any of them was reached."""
         return self._call(self._client.delete_records(before))
 
+    def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[ListedGroup]:
+        """All groups of the cluster, or those in these states (Stable, Empty, ...) and of these
+        types (classic, consumer, share, streams), by name."""
+        return self._call(self._client.list_groups(states=states, types=types))
+
+    def describe_groups(
+        self, groups: Iterable[str], *, authorized_operations: bool = False
+    ) -> dict[str, GroupDescription | KafkaError]:
+        """State, members and what each of them reads; what this client may do to the group too if
+        asked for."""
+        return self._call(
+            self._client.describe_groups(groups, authorized_operations=authorized_operations)
+        )
+
+    def describe_group(
+        self, group: str, *, authorized_operations: bool = False
+    ) -> GroupDescription:
+        """As `describe_groups` for one; raises the KafkaError."""
+        return self._call(
+            self._client.describe_group(group, authorized_operations=authorized_operations)
+        )
+
+    def delete_groups(self, groups: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Deletes groups that have no members, with their offsets."""
+        return self._call(self._client.delete_groups(groups))
+
+    def delete_group(self, group: str) -> None:
+        """As `delete_groups` for one; raises the KafkaError."""
+        self._call(self._client.delete_group(group))
+
     def group_progress(self, group: str) -> GroupProgress:
-        """State, members, committed offsets and lag; KafkaError when there is no such group."""
+        """State, members, committed offsets and lag; KafkaError if the group does not exist."""
         return self._call(self._client.group_progress(group))
 
     def groups_progress(self, groups: Iterable[str]) -> dict[str, GroupProgress | KafkaError]:
         """As `group_progress` for several; logs that several groups read are asked once."""
         return self._call(self._client.groups_progress(groups))
 
-    def led_partitions(self, chosen: Iterable[Partition]) -> list[TopicPartition]:
-        """Those of them that there are, and that have a leader at present."""
-        return self._call(self._client.led_partitions(chosen))
+    def group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[Partition] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed, of these partitions or of all. `require_stable`: waits for
+        transactions that are about to commit offsets."""
+        return self._call(
+            self._client.group_offsets(group, partitions, require_stable=require_stable)
+        )
+
+    def alter_group_offsets(
+        self, group: str, offsets: ByPartition[int | OffsetAndMetadata]
+    ) -> None:
+        """Makes the group go on elsewhere. It must have no members. OffsetsNotStored where a
+        partition could not be altered: what can be done for the others is done, and `results` has
+        each."""
+        self._call(self._client.alter_group_offsets(group, offsets))
+
+    def delete_group_offsets(
+        self, group: str, partitions: Iterable[Partition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Forgets what the group has committed of partitions that none of its members reads."""
+        return self._call(self._client.delete_group_offsets(group, partitions))
+
+    def remove_members(
+        self,
+        group: str,
+        *,
+        instance_ids: Iterable[str] = (),
+        member_ids: Iterable[str] = (),
+        reason: str = "",
+    ) -> None:
+        """Removes members of a classic group: static ones by instance id, others by member id.
+        KafkaError names the first one that could not be removed."""
+        self._call(
+            self._client.remove_members(
+                group, instance_ids=instance_ids, member_ids=member_ids, reason=reason
+            )
+        )
+
+    def remove_all_members(self, group: str, *, reason: str = "") -> None:
+        """Removes all members of a classic group; its consumers join again if they still run."""
+        self._call(self._client.remove_all_members(group, reason=reason))
