@@ -405,7 +405,11 @@ def test_a_source_without_its_table_says_so_until_it_appears(
             "table.poll.interval.ms": "100",
         })  # fmt: skip
         waiting = "no table is called absent -> "
-        row = lambda: worker.ask("GET", "/v1/connectors")[1][name]  # noqa: E731
+
+        def row() -> dict[str, Any]:
+            found: dict[str, Any] = worker.ask("GET", "/v1/connectors")[1][name]
+            return found
+
         wait_until(lambda: row().get("waits_for", "").startswith(waiting), "it says so")
         shown = connect("status", name, "--url", worker.url).stdout
         assert "RETRYING" in shown
