@@ -35,6 +35,26 @@ def test_one_bad_value_costs_only_itself() -> None:
     assert found[99]["id"] == 99
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b'{"id":1} {"id":2}', b"", b'{"id":3}'],
+        [b"null"],
+        [b"null", b"null"],
+        [b" ", b'{"id":3}'],
+        [b'{"tags":', b'["a"]}', b'{"id":1}{"id":2}'],
+        [b'{"id":1}', b"null", b'  {"id":4} ', b"7", b"[]", b'[{"id":5}]'],
+    ],
+)
+def test_a_value_never_takes_the_place_of_another(values: list[bytes]) -> None:
+    column = JsonColumn(KIND, is_strict=False)
+
+    together = column(binary(*values)).to_pylist()
+
+    assert together == [column(binary(each)).to_pylist()[0] for each in values]
+    assert any(each is None for each in together)
+
+
 def test_tombstones_are_null_and_line_breaks_are_blanks() -> None:
     found = JsonColumn(KIND, is_strict=True)(binary(None, b'{\n"id": 1,\r\n"tags": ["a"]}', None))
 

@@ -24,6 +24,7 @@ Column = Callable[[Any], Any]
 
 _SPELLED: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
 _SHOWN: Final = 80
+_OBJECT: Final = r"^[ \t]*\{.*\}[ \t]*$"
 
 
 def value_column(options: ReadOptions, kind: Any) -> Column:
@@ -95,7 +96,11 @@ class JsonColumn:
         return self._parse(lines[:middle]) + self._parse(lines[middle:])
 
     def _together(self, lines: Any) -> Any:
-        """None where they cannot be read together."""
+        """None where they cannot be read together. Each line begins with `{` and ends with `}`, so
+        no object goes over two lines, and each line has at least one: as many rows as lines are one
+        row a line."""
+        if not _are_objects(lines):
+            return None
         whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
         data = pc.binary_join(whole, b"\n")[0].as_buffer()
         reading = pa_json.ReadOptions(block_size=max(data.size + 1, 1024), use_threads=False)
@@ -160,6 +165,14 @@ def _one_line_each(values: Any) -> Any:
         if pc.any(pc.match_substring(values, mark)).as_py():
             values = pc.replace_substring(values, mark, " ")
     return values
+
+
+def _are_objects(lines: Any) -> bool:
+    plain = pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))
+    if pc.all(plain).as_py():
+        return True
+    others = lines.filter(pc.invert(plain))
+    return bool(pc.all(pc.match_substring_regex(others, _OBJECT)).as_py())
 
 
 def _unreadable(kind: str, value: bytes) -> ConfigError:

@@ -54,6 +54,20 @@ def test_offsets_that_are_deleted_begin_as_a_new_query(tmp_path: Path) -> None:
     assert CheckpointFolder(str(tmp_path), "lake").read() == Generation(1, {})
 
 
+def test_two_connectors_may_not_write_into_one_directory(tmp_path: Path) -> None:
+    path = str(tmp_path / "all")
+    first, second = (CheckpointFolder(str(tmp_path), name) for name in ("orders", "a/b c"))
+    first.claim(path)
+    first.claim(f"file://{path}")
+
+    with pytest.raises(ConfigError, match=r"another connector writes.*orders"):
+        second.claim(path)
+
+    first.claim(path)
+    second.claim(str(tmp_path / "other"))
+    first.claim("s3://bucket/all")
+
+
 def test_two_may_not_work_on_one_checkpoint(tmp_path: Path) -> None:
     first, second = CheckpointFolder(str(tmp_path), "l"), CheckpointFolder(str(tmp_path), "l")
     first.lock()

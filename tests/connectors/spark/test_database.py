@@ -67,6 +67,21 @@ def test_a_batch_that_is_repeated_is_written_once(url: str, rows: Any) -> None:
     assert rows(BATCHES) == [("lake", 1)]
 
 
+def test_a_table_may_be_named_with_its_schema(url: str, rows: Any) -> None:
+    first = sink(url, **{"sink.table": "main.orders"})
+    first.write(Batch((1, 1.5)), 0)
+    first.close()
+    again = sink(url, **{"sink.table": "main.orders"})
+    again.write(Batch((2, 2.5)), 1)
+    again.close()
+    assert rows() == [(1, 1.5), (2, 2.5)]
+
+    nowhere = sink(url, **{"sink.table": "shop.orders"})
+    with pytest.raises(ConfigError, match=r"no such schema.*shop"):
+        nowhere.write(Batch((1, 1.5)), 2)
+    nowhere.close()
+
+
 def test_a_batch_that_fails_leaves_neither_rows_nor_its_number(url: str, rows: Any) -> None:
     target = sink(url, **{"sink.mode": "append"})
     target.write(Batch((1, 1.0)), 0)

@@ -39,11 +39,14 @@ def is_repeated(last: int | None, number: int, *, is_fresh: bool) -> bool:
 def prepare_files(
     session: Any, config: SparkSinkConfig, folder: CheckpointFolder, generation: Generation
 ) -> None:
-    """Called before a query of files starts. ConfigError if the directory holds batches that the
-    checkpoint does not know."""
-    if config.sink_format not in FILES or not folder.is_fresh(generation):
+    """Called before a query of files starts. ConfigError if another connector writes into the
+    directory, or if it holds batches that the checkpoint does not know."""
+    if config.sink_format not in FILES:
         return
     assert config.sink_path is not None
+    folder.claim(config.sink_path)
+    if not folder.is_fresh(generation):
+        return
     last = last_of_files(session, config.sink_path)
     if last is None:
         return

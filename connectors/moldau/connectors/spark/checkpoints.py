@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from moldau.errors import ConfigError
 from moldau.spark.ranges import Checkpoint
@@ -26,6 +26,8 @@ _STATE: Final = "generation.json"
 _LOCK: Final = "lock"
 _SESSION: Final = "session"
 _COLUMNS: Final = "columns"
+_OWNER: Final = "_moldau_connector-"
+"""With the name of the connector that writes there. Spark reads no file that begins with `_`."""
 _NOWHERE: Final = "-"
 """Spark's word for a source that has no offset in a batch."""
 
@@ -164,6 +166,34 @@ class CheckpointFolder:
                 "or checkpoint.location of its own",
                 path=str(self._path),
             ) from None
+
+    def claim(self, path: str) -> None:
+        """Note that this connector writes the files of a directory. ConfigError if another one
+        does: Spark's log there leaves out batch numbers that it has, so the rows of one of them
+        would be lost. Does nothing for a URI, which only Spark can read."""
+        parts = urlsplit(path)
+        if parts.scheme not in ("", "file"):
+            return
+        folder = Path(parts.path if parts.scheme else path)
+        note = folder / f"{_OWNER}{quote(self._connector, safe='')}"
+        is_new = not note.exists()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            note.touch()
+            others = [each for each in folder.glob(f"{_OWNER}*") if each != note]
+            if others and is_new:
+                note.unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"sink.path cannot be written: {error.strerror}", path=path
+            ) from error
+        if others:
+            raise ConfigError(
+                "another connector writes into this sink.path: give each one a directory of its "
+                f"own, or remove {others[0].name} there if that connector is gone for good",
+                path=path,
+                connector=unquote(others[0].name.removeprefix(_OWNER)),
+            )
 
     def release(self) -> None:
         """Lets others work on it. Does nothing without the lock."""

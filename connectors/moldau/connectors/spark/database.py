@@ -84,25 +84,35 @@ class DatabaseSink:
 
     def _table(self, connection: sa.Connection, schema: Any) -> sa.Table:
         """The target as it is; made from the rows' columns if it is missing."""
-        name = self._config.sink_table
-        assert name is not None
-        if sa.inspect(connection).has_table(name):
-            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
+        whole = self._config.sink_table
+        assert whole is not None
+        inspector = sa.inspect(connection)
+        schema_name, _, name = (
+            ("", "", whole) if inspector.has_table(whole) else whole.rpartition(".")
+        )
+        place = sa.MetaData(schema=schema_name or None)
+        if inspector.has_table(name, schema_name or None):
+            table = sa.Table(name, place, autoload_with=connection)
             missing = [each for each in schema.names if each not in table.c]
             if missing:
                 raise ConfigError(
                     "the table lacks columns: add them, or select others in transforms.sql",
-                    table=name,
+                    table=whole,
                     columns=", ".join(missing),
                 )
             return table
         if not self._config.auto_create:
-            raise ConfigError("there is no such table, and auto.create=false", table=name)
+            raise ConfigError("there is no such table, and auto.create=false", table=whole)
         columns = [
             sa.Column(each.name, _type_of(each.type), primary_key=each.name in self._keys)
             for each in schema
         ]
-        table = sa.Table(name, sa.MetaData(), *columns)
+        if schema_name and schema_name not in inspector.get_schema_names():
+            raise ConfigError(
+                "there is no such schema in the database: create it, or correct sink.table",
+                schema=schema_name,
+            )
+        table = sa.Table(name, place, *columns)
         table.create(connection)
         return table
 

@@ -163,6 +163,12 @@ class Rows:
             rows = function_of(config.transforms_python)(rows)
         for name, origin in config.partition_columns():
             if origin is not None:
+                if name in rows.columns:
+                    raise ConfigError(
+                        f"partition.by: date({origin}) makes a column {name}, and the rows have "
+                        "one: name it otherwise in transforms.sql, or partition by it",
+                        columns=", ".join(rows.columns),
+                    )
                 rows = rows.withColumn(name, f.to_date(f.col(origin)))
         if config.transforms_sql is None and config.transforms_python is None:
             rows = rows.drop(*(f"_{name}" for name in _META))

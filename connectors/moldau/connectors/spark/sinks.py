@@ -6,7 +6,7 @@ their numbers, and refuse one that they have already: the number is part of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -109,6 +109,8 @@ def _delta_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
             if is_repeated(last, number, is_fresh=place.is_fresh):
                 return
         data = batch.toArrow()
+        if config.sink_mode == "upsert":
+            data = last_of_keys(data, config.sink_keys)
         commit = delta.CommitProperties(app_transactions=[delta.Transaction(place.query, number)])
         if table is None or config.sink_mode == "append":
             delta.write_deltalake(
@@ -131,3 +133,19 @@ def _delta_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
     return write
+
+
+def last_of_keys(data: Any, keys: Sequence[str]) -> Any:
+    """The last row of each key, in the order of the rows. A merge refuses two rows of one key."""
+    missing = [each for each in keys if each not in data.column_names]
+    if missing:
+        raise ConfigError(
+            "sink.keys names columns that the rows do not have", columns=", ".join(missing)
+        )
+    arrow = import_module("pyarrow")
+    place = "place"
+    while place in data.column_names:
+        place += "_"
+    numbered = data.append_column(place, arrow.array(range(len(data)), arrow.int64()))
+    last = numbered.group_by(list(keys)).aggregate([(place, "max")])[f"{place}_max"]
+    return data.take(last.combine_chunks().sort())
