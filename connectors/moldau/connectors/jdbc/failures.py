@@ -37,6 +37,10 @@ class Failure:
 
 _T, _P, _X = Meaning.TRANSIENT, Meaning.POISON, Meaning.PERMANENT
 
+_SQL = "correct query, or the names of tables and columns in the config"
+_NO_COLUMN = "correct the column's name or add it; a sink adds it with auto.evolve=true"
+_NO_TABLE = "correct the table's name or create it; a sink creates it with auto.create=true"
+
 # By SQLSTATE: the longest prefix that fits.
 _SQLSTATES: Mapping[str, tuple[Meaning, str]] = {
     "08": (_T, "is the database running and reachable from here?"),
@@ -49,10 +53,10 @@ _SQLSTATES: Mapping[str, tuple[Meaning, str]] = {
     "3F": (_X, "create the schema or correct the table's name"),
     "40": (_T, ""),
     "42501": (_X, "grant the connector's user the right to do this"),
-    "42703": (_X, "add the column, or set auto.evolve=true"),
-    "42P01": (_X, "create the table, or set auto.create=true"),
+    "42703": (_X, _NO_COLUMN),
+    "42P01": (_X, _NO_TABLE),
     "42P10": (_X, "pk.fields must name the columns of a primary key or unique index"),
-    "42": (_X, ""),
+    "42": (_X, _SQL),
     "53": (_T, "the server is out of memory, disk or connections"),
     "55": (_T, ""),
     "57": (_T, "the server stopped or cancelled the statement"),
@@ -61,13 +65,14 @@ _SQLSTATES: Mapping[str, tuple[Meaning, str]] = {
 }
 _MYSQL: Mapping[int, tuple[Meaning, str]] = {
     1040: (_T, "the server has too many connections"),
+    1064: (_X, _SQL),
     1044: (_X, "grant the connector's user rights on this database"),
     1045: (_X, "check connection.user and connection.password"),
     1046: (_X, "name the database in connection.url"),
     1049: (_X, "create the database or correct connection.url"),
-    1054: (_X, "add the column, or set auto.evolve=true"),
+    1054: (_X, _NO_COLUMN),
     1142: (_X, "grant the connector's user the right to do this"),
-    1146: (_X, "create the table, or set auto.create=true"),
+    1146: (_X, _NO_TABLE),
     1205: (_T, "a lock was not granted in time"),
     1213: (_T, "a deadlock was resolved against this connector"),
     **dict.fromkeys((1048, 1062, 1136, 1216, 1217, 1264, 1265, 1292, 1364, 1366), (_P, "")),
@@ -103,9 +108,9 @@ _DUCKDB: Mapping[str, tuple[Meaning, str]] = {
         "if another process holds the file: DuckDB lets one process write, or several read",
     ),
     "OutOfMemoryException": (_T, "DuckDB is out of memory"),
-    "CatalogException": (_X, ""),
-    "BinderException": (_X, ""),
-    "ParserException": (_X, ""),
+    "CatalogException": (_X, _SQL),
+    "BinderException": (_X, _SQL),
+    "ParserException": (_X, _SQL),
     "PermissionException": (_X, ""),
 }
 # What drivers say in words only, mostly while connecting.
@@ -117,7 +122,7 @@ _WORDS: tuple[tuple[str, Meaning, str], ...] = (
     ("no pg_hba.conf entry", _X, "allow this host in the server's pg_hba.conf"),
     ("login failed", _X, "check connection.user and connection.password"),
     ("ORA-01017", _X, "check connection.user and connection.password"),
-    ("ORA-00942", _X, "create the table, or set auto.create=true"),
+    ("ORA-00942", _X, _NO_TABLE),
     ("ORA-0(0001|1400|1438|1722|2290|2291|12899)", _P, ""),
     ("ORA-0(0060|3113|3114|3135)|ORA-125", _T, ""),
     (
@@ -128,15 +133,15 @@ _WORDS: tuple[tuple[str, Meaning, str], ...] = (
     ("connection refused|is the server running", _T, "is the database running at that address?"),
     ("timeout|timed out", _T, "the server did not answer in time"),
     ("binding parameter|is not supported|(cannot|can't) adapt|cannot be adapted", _P, ""),
-    ("no such table", _X, "create the table, or set auto.create=true"),
-    ("no such column|has no column named", _X, "add the column, or set auto.evolve=true"),
+    ("no such table", _X, _NO_TABLE),
+    ("no such column|has no column named", _X, _NO_COLUMN),
     (
         "(date|timestamp) too (large|small)",
         _P,
         "years reach from 1 to 9999 here, without infinity: replace such values, in a view or in "
         "query=SELECT NULLIF(column, 'infinity') ...",
     ),
-    ("syntax error", _X, ""),
+    ("syntax error", _X, _SQL),
 )
 
 

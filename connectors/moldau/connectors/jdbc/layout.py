@@ -31,7 +31,7 @@ from moldau.connect.data import (
     TIMESTAMP,
     Schema,
 )
-from moldau.connect.errors import DataError
+from moldau.connect.errors import ConnectError, DataError
 from moldau.connectors.jdbc.columns import Column, ColumnType, Kind
 
 Convert = Callable[[Any], Any]
@@ -129,7 +129,10 @@ class Layout:
         lowered = [column.name.lower() for column in self.columns]
         if bare.lower() in lowered:
             return lowered.index(bare.lower())
-        raise DataError(f"the result has no column {name}; it has {', '.join(lowered)}")
+        raise ConnectError(
+            f"the result has no column {name} -> correct its name in the config; the result has "
+            f"{', '.join(lowered)}"
+        )
 
     def instant(self, value: Any) -> int:
         """A timestamp of the driver in nanoseconds since 1970."""

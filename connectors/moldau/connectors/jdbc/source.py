@@ -19,6 +19,7 @@ from moldau.connect.api import (
 from moldau.connectors.jdbc.catalog import list_tables
 from moldau.connectors.jdbc.columns import TableId
 from moldau.connectors.jdbc.connecting import connection_problems, open_database
+from moldau.connectors.jdbc.criteria import query_problems, table_problems
 from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.progress import BadOffset, from_offset
 from moldau.connectors.jdbc.query import Mode
@@ -91,7 +92,15 @@ class JdbcSourceConnector(SourceConnector):
         return promised(AT_LEAST_ONCE, "rows may come twice after a crash", props)
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
-        return connection_problems(SourceConfig.read(props))
+        config = SourceConfig.read(props)
+
+        def look(connection: Connection) -> list[Problem]:
+            if config.query_text:
+                return query_problems(config, connection)
+            tables = list_tables(connection, config.schema_pattern, config.table_types)
+            return table_problems(config, connection, selected(config, tables))
+
+        return connection_problems(config, look=look)
 
     def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
         """Also a database that is down, and tables that are missing."""
@@ -99,11 +108,12 @@ class JdbcSourceConnector(SourceConnector):
 
         def look(connection: Connection) -> list[Problem]:
             if config.query_text:
-                return []
+                return query_problems(config, connection)
             tables = list_tables(connection, config.schema_pattern, config.table_types)
-            cause = missing(config, selected(config, tables))
+            chosen = selected(config, tables)
+            cause = missing(config, chosen)
             if cause is None:
-                return []
+                return table_problems(config, connection, chosen)
             return [Problem("table.whitelist" if config.whitelist else "connection.url", cause)]
 
         return connection_problems(config, is_dry_run=True, look=look)

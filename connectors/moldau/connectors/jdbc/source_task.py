@@ -15,6 +15,7 @@ from moldau.connect.api import ConnectError, RetriableError, SourceBatch, Source
 from moldau.connectors.jdbc.catalog import read_table
 from moldau.connectors.jdbc.columns import Kind, Table, TableId
 from moldau.connectors.jdbc.connecting import open_database
+from moldau.connectors.jdbc.criteria import criteria_of, criteria_of_query, refused_query
 from moldau.connectors.jdbc.database import Database, Rows
 from moldau.connectors.jdbc.description import result_columns
 from moldau.connectors.jdbc.layout import EPOCH, Layout, from_instant
@@ -130,7 +131,14 @@ class JdbcSourceTask(SourceTask):
         assert self._database is not None
         reading = source.reading
         parameters = self._parameters(source) if reading.select.bounds else ()
-        rows = self._database.stream(reading.select.text, parameters)
+        try:
+            rows = self._database.stream(reading.select.text, parameters)
+        except RetriableError:
+            raise
+        except ConnectError as error:
+            if source.table is not None:
+                raise
+            raise ConnectError(refused_query(self._config, str(error))) from error
         running = self._running = _Running(source, rows)
         if source.table is not None:
             names = [column.name for column in source.table.columns]
@@ -179,7 +187,10 @@ class JdbcSourceTask(SourceTask):
         with self._database.transaction() as connection:
             found = read_table(connection, table)
         if found is None:
-            raise ConnectError(f"table {table} does not exist (any more)")
+            raise ConnectError(
+                f"table {table} does not exist any more -> create it, or wait until the connector "
+                "looks for tables again (table.poll.interval.ms)"
+            )
         return found
 
     def _table_source(self, table_id: TableId) -> _Source:
@@ -187,7 +198,7 @@ class JdbcSourceTask(SourceTask):
         config, dialect = self._config, self._database.dialect
         assert config.mode is not None
         table = self._table(table_id)
-        criteria = self._criteria(table)
+        criteria = criteria_of(config, table)
         keys = table.primary_key if config.key_from_primary_key else tuple(config.key_fields)
         partitions = known_partitions(table_id.catalog, table_id.schema, table_id.name)
         route = Route(config.topic_prefix + table_id.name, partitions[0], keys)
@@ -201,51 +212,11 @@ class JdbcSourceTask(SourceTask):
         assert self._database is not None
         config, dialect = self._config, self._database.dialect
         assert config.mode is not None
-        criteria = Criteria(
-            config.mode,
-            config.timestamp_columns if config.mode.uses_timestamp else (),
-            config.incrementing_column if config.mode.uses_incrementing else None,
-        )
+        criteria = criteria_of_query(config)
         route = Route(config.topic_prefix, QUERY_PARTITION, tuple(config.key_fields))
         text = dialect.escape(config.query_text)
         select = build_select(dialect, text, criteria, dialect.escape(config.query_suffix))
         return _Source(Reading(route, select, criteria, self._stored([QUERY_PARTITION])), None)
-
-    def _criteria(self, table: Table) -> Criteria:
-        """The columns that drive the reading of a table, checked against what it has."""
-        mode = self._config.mode
-        assert mode is not None
-        stamps: tuple[str, ...] = ()
-        number: str | None = None
-        if mode.uses_timestamp:
-            named = self._config.timestamps_of(str(table.id))
-            stamps = tuple(self._column(table, name) for name in named)
-        if mode.uses_incrementing:
-            number = self._config.incrementing_of(str(table.id)) or self._auto_increment(table)
-            number = self._column(table, number)
-        if self._config.validate_non_null:
-            if number is not None and table.by_name[number].nullable:
-                raise ConnectError(_nullable(table, "incrementing", number))
-            if stamps and all(table.by_name[name].nullable for name in stamps):
-                raise ConnectError(_nullable(table, "timestamp", ", ".join(stamps)))
-        return Criteria(mode, stamps, number)
-
-    @staticmethod
-    def _column(table: Table, name: str) -> str:
-        for column in table.by_name:
-            if column == name or column.lower() == name.lower():
-                return column
-        raise ConnectError(f"table {table.id} has no column {name}; it has {list(table.by_name)}")
-
-    @staticmethod
-    def _auto_increment(table: Table) -> str:
-        found = [column.name for column in table.columns if column.is_auto_increment]
-        if len(found) != 1:
-            raise ConnectError(
-                f"table {table.id} has {len(found)} auto-increment columns -> "
-                "set incrementing.column.name"
-            )
-        return found[0]
 
     def _stored(self, partitions: Sequence[Mapping[str, str]]) -> Progress:
         """Where reading goes on: the first stored offset among the partition's spellings."""
@@ -266,10 +237,3 @@ class JdbcSourceTask(SourceTask):
         if 0 <= limit < source.failures:
             return ConnectError(f"{error} (query.retry.attempts={limit} is used up)")
         return RetriableError(str(error))
-
-
-def _nullable(table: Table, what: str, columns: str) -> str:
-    return (
-        f"table {table.id}: the {what} column {columns} may be NULL, and such rows would never be "
-        "read -> make it NOT NULL, or set validate.non.null=false"
-    )

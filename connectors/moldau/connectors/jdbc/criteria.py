@@ -1,0 +1,152 @@
+"""The columns that drive the reading of a table or query, checked before anything is read.
+
+What is wrong is told as a ConnectError `cause -> hint`; validation tells the same as a problem of
+the setting at fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from moldau.connect.api import ConnectError, Problem
+from moldau.connectors.jdbc.catalog import read_table
+from moldau.connectors.jdbc.columns import Table, TableId
+from moldau.connectors.jdbc.failures import Meaning, understand
+from moldau.connectors.jdbc.layout import EPOCH
+from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select, build_select
+from moldau.connectors.jdbc.source_settings import SourceConfig
+
+CHECKED_TABLES: Final = 20
+"""So many tables are looked at while a config is validated."""
+
+_INCREMENTING: Final = "incrementing.column.name"
+_TIMESTAMP: Final = "timestamp.column.name"
+_EXPLAINING: Final = frozenset({"postgresql", "sqlite", "mysql", "mariadb", "duckdb"})
+_OWN_CLAUSE: Final = re.compile(
+    r"\b(where|group\s+by|having|order\s+by|limit|union|intersect|except)\b", re.I
+)
+_NO_RIGHT: Final = re.compile("privilege|denied|permission", re.I)
+
+
+class WrongColumn(ConnectError):
+    """A table has no column such as `key` names; the text says what to do."""
+
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(text)
+        self.key = key
+
+
+def criteria_of(config: SourceConfig, table: Table) -> Criteria:
+    """The columns that drive the reading of a table. WrongColumn if it does not have them."""
+    mode = config.mode
+    assert mode is not None
+    stamps: tuple[str, ...] = ()
+    number: str | None = None
+    if mode.uses_timestamp:
+        named = config.timestamps_of(str(table.id))
+        stamps = tuple(_column(table, name, _TIMESTAMP) for name in named)
+    if mode.uses_incrementing:
+        number = config.incrementing_of(str(table.id)) or _auto_increment(table)
+        number = _column(table, number, _INCREMENTING)
+    if config.validate_non_null:
+        if number is not None and table.by_name[number].nullable:
+            raise _nullable(table, _INCREMENTING, number)
+        if stamps and all(table.by_name[name].nullable for name in stamps):
+            raise _nullable(table, _TIMESTAMP, ", ".join(stamps))
+    return Criteria(mode, stamps, number)
+
+
+def criteria_of_query(config: SourceConfig) -> Criteria:
+    """The columns that drive the reading of `query`."""
+    assert config.mode is not None
+    return Criteria(
+        config.mode,
+        config.timestamp_columns if config.mode.uses_timestamp else (),
+        config.incrementing_column if config.mode.uses_incrementing else None,
+    )
+
+
+def refused_query(config: SourceConfig, cause: str) -> str:
+    """What to tell when the database refuses the SQL of `query`."""
+    if _NO_RIGHT.search(cause):
+        return cause
+    hint = "correct query, or the names of columns in the config"
+    if config.mode is not Mode.BULK and _OWN_CLAUSE.search(config.query_text):
+        hint = (
+            "the connector adds WHERE and ORDER BY at the end of the query: write "
+            "query=SELECT * FROM (...) AS q, with the query in the place of the dots"
+        )
+    return f"{cause.partition(' -> ')[0]} -> {hint}"
+
+
+def table_problems(
+    config: SourceConfig, connection: Connection, tables: Sequence[TableId]
+) -> list[Problem]:
+    """Columns that the settings name and the tables do not have."""
+    if config.mode is None or config.mode is Mode.BULK or config.wrong:
+        return []
+    found = []
+    for each in tables[:CHECKED_TABLES]:
+        table = read_table(connection, each)
+        try:
+            if table is not None:
+                criteria_of(config, table)
+        except WrongColumn as error:
+            found.append(Problem(error.key, str(error)))
+    return found
+
+
+def query_problems(config: SourceConfig, connection: Connection) -> list[Problem]:
+    """Whether the database understands `query` with what the mode adds to it. It is not run."""
+    dialect = config.dialect()
+    is_select = re.match(r"\s*(select|with)\b", config.query_text, re.I) is not None
+    if config.mode is None or config.wrong or any(True for _ in config.check()):
+        return []
+    if dialect.name not in _EXPLAINING or not is_select:
+        return []
+    text, suffix = dialect.escape(config.query_text), dialect.escape(config.query_suffix)
+    select = build_select(dialect, text, criteria_of_query(config), suffix)
+    try:
+        connection.exec_driver_sql(f"EXPLAIN {select.text}", _examples(config, select)).close()
+    except SQLAlchemyError as error:
+        failure = understand(error)
+        if failure.meaning is not Meaning.PERMANENT or _NO_RIGHT.search(failure.cause):
+            return []
+        return [Problem("query", refused_query(config, failure.cause))]
+    return []
+
+
+def _examples(config: SourceConfig, select: Select) -> tuple[object, ...]:
+    instant = config.dialect().instant_parameter(EPOCH, config.zone(), has_zone=False)
+    return tuple(0 if bound is Bound.LAST else instant for bound in select.bounds)
+
+
+def _column(table: Table, name: str, key: str) -> str:
+    for column in table.by_name:
+        if column == name or column.lower() == name.lower():
+            return column
+    has = ", ".join(table.by_name)
+    text = f"table {table.id} has no column {name} -> correct {key}; the table has {has}"
+    raise WrongColumn(key, text)
+
+
+def _auto_increment(table: Table) -> str:
+    found = [column.name for column in table.columns if column.is_auto_increment]
+    if len(found) != 1:
+        text = f"table {table.id} has {len(found)} auto-increment columns -> set {_INCREMENTING}"
+        raise WrongColumn(_INCREMENTING, text)
+    return found[0]
+
+
+def _nullable(table: Table, key: str, columns: str) -> WrongColumn:
+    what = key.partition(".")[0]
+    return WrongColumn(
+        key,
+        f"table {table.id}: the {what} column {columns} may be NULL, and such rows would never be "
+        "read -> make it NOT NULL, or set validate.non.null=false",
+    )
