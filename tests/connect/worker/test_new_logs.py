@@ -1,19 +1,21 @@
-"""Sinks that promise exactly-once, and a topic that is deleted and made again: its records are
-never taken for old ones with the same offsets."""
+"""Sinks and a topic that is deleted and made again. Those that promise exactly-once never take its
+records for old ones with the same offsets; all others tell what they miss, and read it all."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from moldau.client import NewTopic
 from moldau.client.sync import Admin, Producer
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.worker.test_bad_input import JSON, cause
-from tests.connect.worker.test_end_to_end import Scene
+from tests.connect.worker.test_end_to_end import Scene, content
 
 pytestmark = pytest.mark.real
 
@@ -81,3 +83,64 @@ def test_lines_of_a_topic_that_was_made_again_are_not_dropped(
         admin.delete_topics([name])
         produce(bootstrap, name, range(10, 12))
         fails_and_goes_on(worker, name, "move the topic's files")
+
+
+def waits_for(worker: Worker, name: str) -> str:
+    """What the only task of a connector waits for, as `moldau connect status` shows it."""
+    tasks = worker.ask("GET", "/v1/connectors")[1][name]["tasks"]
+    return tasks[0].get("waits_for", "") if tasks else ""
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_sink_names_a_deleted_topic_and_reads_all_of_a_new_one(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path, protocol: str
+) -> None:
+    scene, out = Scene(moldau_broker, moldau_topic, {}), tmp_path / "out"
+    name = f"{scene.name}-plain"
+    bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    config = {"connector.class": "FileStreamSink", "topics": name, "file": str(out),
+              "consumer.override.allow.auto.create.topics": "false",
+              "consumer.override.group.protocol": protocol}  # fmt: skip
+    with scene.worker(task_isolation="thread") as worker, Admin(bootstrap) as admin:
+        worker.create(name, config)
+        told = f"the topic {name} does not exist"
+        wait_until(lambda: told in waits_for(worker, name), "it waits for its topic")
+        produce(bootstrap, name, range(5))
+        wait_until(lambda: content(out) == lines_of(range(5)), "it has read the first topic")
+        wait_until(lambda: waits_for(worker, name) == "", "it waits for nothing")
+
+        admin.delete_topics([name])
+        wait_until(lambda: told in waits_for(worker, name), "it waits for its topic again")
+        assert "create it" in waits_for(worker, name)
+        assert worker.states(name) == ["RUNNING", "RUNNING"]
+        admin.create_topics([NewTopic(name, 1, 1)])
+        produce(bootstrap, name, range(10, 20))
+        wanted = lines_of([*range(5), *range(10, 20)])
+        wait_until(lambda: content(out) == wanted, "it has read all of the new topic")
+        wait_until(lambda: waits_for(worker, name) == "", "it waits for nothing again")
+
+        admin.delete_topics([name])  # and no time to see it
+        admin.create_topics([NewTopic(name, 1, 1)])
+        produce(bootstrap, name, range(100, 150))
+        wanted += lines_of(range(100, 150))
+        wait_until(lambda: content(out) == wanted, "it has read all of a topic made at once")
+
+
+def lines_of(ids: Iterable[int]) -> list[str]:
+    return [f'{{"id": {each}}}' for each in ids]
+
+
+def test_a_sink_says_that_no_topic_matches(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    scene, out = Scene(moldau_broker, moldau_topic, {}), tmp_path / "out"
+    name = f"{scene.name}-matching"
+    bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    config = {"connector.class": "FileStreamSink", "topics.regex": f"{name}-[0-9]+",
+              "file": str(out), "consumer.override.metadata.max.age.ms": "200"}  # fmt: skip
+    with scene.worker(task_isolation="thread") as worker:
+        worker.create(name, config)
+        wait_until(lambda: "no topic matches" in waits_for(worker, name), "it says so")
+        produce(bootstrap, f"{name}-1", range(3))
+        wait_until(lambda: content(out) == lines_of(range(3)), "it reads one that came")
+        wait_until(lambda: waits_for(worker, name) == "", "it waits for nothing")

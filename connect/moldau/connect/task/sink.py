@@ -34,6 +34,7 @@ from moldau.connect.task.membership import (
     release,
     settings_with,
 )
+from moldau.connect.task.missing_topics import missing_topics
 from moldau.connect.task.originals import Originals
 from moldau.connect.task.parts import Parts, make_parts
 from moldau.connect.task.pending import Pending
@@ -46,6 +47,7 @@ from moldau.errors.codes import KafkaError
 
 POLL_S: Final = 0.5
 RETRY_MS: Final = 1_000
+LOOK_EVERY_MS: Final = 1_000
 VALUES_MAX: Final = 20_000
 """How many values a poll gives at most, unless the config says how many records."""
 _SEES_RECORDS: Final = frozenset({"interceptor.classes", "key.deserializer", "value.deserializer"})
@@ -121,6 +123,8 @@ class SinkRunner(TaskRunner):
         self._has_left = False
         self.is_held = False
         self._is_flush_failing = False
+        self._missing: ConnectError | None = None
+        self._look_ms = 0
         self.assigned: set[TopicPartition] = set()
         self._pending = Pending()
         self._reached: dict[TopicPartition, int] = {}
@@ -153,8 +157,8 @@ class SinkRunner(TaskRunner):
         self._task.initialize(self._context)
         self._is_started = True
         in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
-        topics, pattern = subscription_of(self._parts.config)
-        self.consumer.subscribe(topics, pattern=pattern, listener=_Listener(self))
+        topics, self._pattern = subscription_of(self._parts.config)
+        self.consumer.subscribe(topics, pattern=self._pattern, listener=_Listener(self))
         self._is_subscribed = True
         if self.is_paused:
             self.on_paused()
@@ -246,7 +250,28 @@ class SinkRunner(TaskRunner):
                 self._take(part)
         if self._pending or not self.is_paused:
             self._put()
+        self._look_for_topics()
         self._commit_if_due()
+
+    def _look_for_topics(self) -> None:
+        """Tell of topics that do not exist."""
+        now_ms = self.now_ms()
+        if now_ms < self._look_ms:
+            return
+        self._look_ms = now_ms + LOOK_EVERY_MS
+        if self._pattern is None:
+            missing = missing_topics(self.consumer.troubles(), None, ())
+        else:
+            config, matching = self._parts.config, self.consumer.subscription
+            missing = missing_topics({}, config["topics.regex"].strip(), matching)
+        if str(missing) != str(self._missing):
+            self._missing = missing
+            self._tell_well()
+
+    def _tell_well(self) -> None:
+        """Unless something fails, the task waits for nothing but topics."""
+        if not self.is_held and not self._is_flush_failing:
+            self.tell_waiting(self._missing)
 
     def _take(self, part: PartitionRecords) -> None:
         """Convert what a poll gave of one partition."""
@@ -335,8 +360,8 @@ class SinkRunner(TaskRunner):
         self._reached = {}
         self._again_ms = 0
         self._release()
-        if count and not self._is_flush_failing:
-            self.tell_waiting(None)
+        if count:
+            self._tell_well()
 
     def _hold(self, error: Exception) -> None:
         asked_ms = self._context.timeout_ms
@@ -428,8 +453,7 @@ class SinkRunner(TaskRunner):
                 self._go_to(where, self._committed.get(where, self._began.get(where, 0)))
             return
         self._is_flush_failing = False
-        if not self.is_held:
-            self.tell_waiting(None)
+        self._tell_well()
         if self._dead_letters is not None:
             self._dead_letters.settle()
         self._originals.clear_if(not self._pending)
