@@ -21,7 +21,7 @@ from moldau.client import (
     ResourceType,
     TopicPartition,
 )
-from moldau.client.admin.records import TO_THE_END
+from moldau.client.admin.topics import TO_THE_END
 from moldau.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import API

@@ -47,7 +47,7 @@ def trim(arguments: Namespace, context: Context) -> int:
 
 
 def _before(text: str) -> int:
-    from moldau.client.admin.records import TO_THE_END
+    from moldau.client.admin.topics import TO_THE_END
 
     if text == "end":
         return TO_THE_END

@@ -45,7 +45,6 @@ from moldau.client.admin.partitions import (
     Reassignment,
 )
 from moldau.client.admin.progress import GroupProgress, Progress
-from moldau.client.admin.records import Records
 from moldau.client.admin.requests import Requests, value_of
 from moldau.client.admin.topics import CreatedTopic, NewTopic, Topics
 from moldau.client.consumer.offsets import Found
@@ -89,9 +88,11 @@ class Admin:
         self._configs = Configs(requests)
         self._groups = Groups(requests)
         self._partitions = Partitions(requests)
-        self._records = Records(requests)
         self._topics = Topics(requests)
-        self._progress = Progress(requests, self._topics, self._records, self._groups)
+        self._progress = Progress(requests, self._topics, self._groups)
+
+    def __repr__(self) -> str:
+        return self._world.shown(self, self.settings)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -190,11 +191,7 @@ class Admin:
     # Settings
 
     async def describe_configs(
-        self,
-        resource: Resource,
-        *,
-        names: Iterable[str] | None = None,
-        documentation: bool = False,
+        self, resource: Resource, *, names: Iterable[str] | None = None, documentation: bool = False
     ) -> list[ConfigEntry]:
         """All settings of a resource, or those of these names."""
         return await self._configs.describe(resource, names, documentation)
@@ -321,7 +318,7 @@ class Admin:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
         `moldau.client.consumer.offsets`. KafkaError, at once, if a topic does not exist;
         a partition that its topic may yet get is waited for."""
-        return await self._records.offsets(wanted, is_committed)
+        return await self._topics.offsets(wanted, is_committed)
 
     async def delete_records(
         self, before: ByPartition[int]
@@ -330,7 +327,7 @@ class Admin:
         begins then, or why nothing was deleted there: what fails for one is done for the others.
         REQUEST_TIMED_OUT says that a leader was asked and has not answered: its records may be
         deleted or not. Raises a KafkaError only when no leader of any of them was reached."""
-        return await self._records.delete(before)
+        return await self._topics.delete_records(before)
 
     # Groups
 

@@ -269,7 +269,16 @@ class Brokers:
             answer = await self._requests.ask_once(request, response, leader)
             found = answer.topics[0].partitions[0]
             raise_for(found.error_code, found.error_message or "", **where._asdict())
-            return list(map(_producer, found.active_producers))
+            return [
+                ActiveProducer(
+                    each.producer_id,
+                    each.producer_epoch,
+                    each.last_sequence,
+                    each.last_timestamp,
+                    each.current_txn_start_offset,
+                )
+                for each in found.active_producers
+            ]
 
         return await cluster.retry(attempt)
 
@@ -297,16 +306,6 @@ def _log_dir(broker: int, answer: disks.DescribeLogDirsResult) -> LogDir:
     )
     error = error_of(answer.error_code, path=answer.log_dir)
     return LogDir(broker, answer.log_dir, answer.total_bytes, answer.usable_bytes, replicas, error)
-
-
-def _producer(answer: producers.ProducerState) -> ActiveProducer:
-    return ActiveProducer(
-        answer.producer_id,
-        answer.producer_epoch,
-        answer.last_sequence,
-        answer.last_timestamp,
-        answer.current_txn_start_offset,
-    )
 
 
 def _voter_listeners(given: Mapping[str, object]) -> list[adding.Listener]:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from moldau.client.admin.groups import Groups
-from moldau.client.admin.records import Records
 from moldau.client.admin.requests import Requests
 from moldau.client.admin.topics import Topics
 from moldau.client.consumer.offsets import LATEST, Found
@@ -58,12 +57,9 @@ class GroupProgress:
 class Progress:
     """Looks at groups beside the logs that they read."""
 
-    def __init__(
-        self, requests: Requests, topics: Topics, records: Records, groups: Groups
-    ) -> None:
+    def __init__(self, requests: Requests, topics: Topics, groups: Groups) -> None:
         self._requests = requests
         self._topics = topics
-        self._records = records
         self._groups = groups
 
     async def of_groups(self, groups: Iterable[str]) -> dict[str, GroupProgress | KafkaError]:
@@ -71,7 +67,7 @@ class Progress:
         found = await self._groups.at_coordinators(names, self._without_ends)
         known = [each for each in found.values() if isinstance(each, GroupProgress)]
         led = await self._topics.led(sorted({p.where for each in known for p in each.partitions}))
-        ends = await self._records.offsets(dict.fromkeys(led, LATEST))
+        ends = await self._topics.offsets(dict.fromkeys(led, LATEST))
         return {
             group: each if isinstance(each, KafkaError) else _with_ends(each, ends)
             for group, each in found.items()

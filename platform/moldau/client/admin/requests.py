@@ -73,9 +73,7 @@ class Requests:
         return sorted(self.cluster.metadata.brokers)
 
     async def for_each(
-        self,
-        items: Iterable[K],
-        ask: Callable[[list[K]], Awaitable[dict[K, V | KafkaError]]],
+        self, items: Iterable[K], ask: Callable[[list[K]], Awaitable[dict[K, V | KafkaError]]]
     ) -> dict[K, V | KafkaError]:
         """`ask` for all items, then for those whose error is retriable, until the time is over.
         The answer has each item: its value, or the KafkaError that it ended with. `ask` itself

@@ -1,4 +1,4 @@
-"""Topics: list, describe, create, delete and grow."""
+"""Topics and their records: list, describe, create, delete, grow, and delete from the front."""
 
 from __future__ import annotations
 
@@ -7,22 +7,35 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from moldau.client.admin.requests import Requests, error_of, final_error, value_of
+from moldau.client.admin.requests import (
+    Requests,
+    at_once,
+    by_topic,
+    error_of,
+    final_error,
+    value_of,
+)
 from moldau.client.consumer.absence import final
+from moldau.client.consumer.offsets import Found, list_offsets
 from moldau.client.settings import arguments
-from moldau.client.settings.arguments import Partition
+from moldau.client.settings.arguments import ByPartition, Partition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid, format_uuid
+from moldau.link.backoff import may_work_later
 from moldau.link.cluster import CONTROLLER
 from moldau.link.metadata import Metadata, Topic, TopicPartition
 from moldau.protocol.declare import Request
 from moldau.protocol.messages import create_partitions as growing
 from moldau.protocol.messages import create_topics as creating
+from moldau.protocol.messages import delete_records as trimming
 from moldau.protocol.messages import delete_topics as deleting
 from moldau.protocol.messages import metadata as asking
 
 BROKER_DEFAULT: Final = -1
+TO_THE_END: Final = -1
+"""As the offset to delete up to: all records that are there."""
 
+_AT: Final = "a broker in assignments[{}]"
 _TOPICS_IN_STATES: Final = 6
 _COUNTS: Final = range(-1, 2**31)
 _INDEXES: Final = range(2**31)
@@ -53,8 +66,39 @@ class CreatedTopic:
     replication_factor: int
 
 
+@dataclass(slots=True)
+class _Deletion:
+    """Records that are being deleted. What is deleted cannot be had back, so that what is known of
+    one partition is told, whatever becomes of the others."""
+
+    before: dict[TopicPartition, int]
+    results: dict[TopicPartition, int | KafkaError] = field(default_factory=dict)
+    asked: set[TopicPartition] = field(default_factory=set)
+    """Those whose leader has a request, and has not answered it."""
+
+    def open_ones(self) -> list[TopicPartition]:
+        """The partitions that have no answer yet, or one that may become another."""
+        found = ((where, self.results.get(where)) for where in self.before)
+        return [
+            where
+            for where, result in found
+            if result is None or (isinstance(result, KafkaError) and may_work_later(result))
+        ]
+
+    def outcome(self, where: TopicPartition) -> int | KafkaError:
+        """What the partition ended with."""
+        result = self.results.get(where)
+        if result is not None and where not in self.asked:
+            return result
+        code = ErrorCode.REQUEST_TIMED_OUT
+        reason = "its leader is not known yet: nothing was deleted"
+        if where in self.asked:
+            reason = "its leader has not answered: its records may be deleted or not"
+        return _not_deleted(code, where, self.before[where], reason)
+
+
 class Topics:
-    """Asks about topics, and changes them."""
+    """Asks about topics and their logs, and changes them."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -94,7 +138,11 @@ class Topics:
             topics = [asking.MetadataRequestTopic(topic_id=each, name=None) for each in wanted]
             metadata = await self._metadata(topics, authorized_operations)
             found = {each.topic_id: each for each in metadata.topics.values()}
-            return {each: found.get(each) or _unknown_id(each) for each in wanted}
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+            return {
+                each: found.get(each) or final(KafkaError(unknown, topic_id=format_uuid(each)))
+                for each in wanted
+            }
 
         return await self._requests.for_each(chosen, ask)
 
@@ -211,9 +259,82 @@ class Topics:
         }
         return [where for where in wanted if where in led]
 
+    async def offsets(self, wanted: ByPartition[int], is_committed: bool = False) -> Found:
+        chosen = {
+            where: arguments.timestamp_of(each, where)
+            for where, each in arguments.by_partition(wanted).items()
+        }
+        arguments.flag(is_committed, "is_committed")
+        return await list_offsets(
+            self._requests.cluster, chosen, is_committed=is_committed, waits_for_topics=False
+        )
 
-def _unknown_id(topic_id: Uuid) -> KafkaError:
-    return final(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=format_uuid(topic_id)))
+    async def delete_records(
+        self, before: ByPartition[int]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        deletion = _Deletion(arguments.offsets_to_keep_from(before))
+        self._requests.cluster.look_at({where.topic for where in deletion.before})
+
+        async def attempt() -> None:
+            await self._delete_records(deletion)
+            for where in deletion.open_ones():
+                found = deletion.results[where]
+                assert isinstance(found, KafkaError)
+                raise found
+
+        try:
+            await self._requests.cluster.retry(attempt)
+        except KafkaError:
+            if not deletion.results:
+                raise  # no leader was reached
+        return {where: deletion.outcome(where) for where in deletion.before}
+
+    async def _delete_records(self, deletion: _Deletion) -> None:
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for where in deletion.open_ones():
+            try:
+                leader = await self._requests.cluster.leader(where)
+            except KafkaError as error:
+                deletion.results[where] = error
+            else:
+                by_leader.setdefault(leader, {})[where] = deletion.before[where]
+
+        async def ask(leader: int) -> None:
+            chosen = by_leader[leader]
+            deletion.asked |= chosen.keys()
+            deletion.results.update(await self._delete_from(leader, chosen))
+            deletion.asked -= chosen.keys()
+
+        # Each answer is kept as it comes: the time may be over while another leader is silent.
+        await at_once(by_leader, ask)
+
+    async def _delete_from(
+        self, leader: int, before: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        def wanted(where: TopicPartition) -> trimming.DeleteRecordsPartition:
+            number, offset = where.partition, before[where]
+            return trimming.DeleteRecordsPartition(partition_index=number, offset=offset)
+
+        topics = [
+            trimming.DeleteRecordsTopic(name=name, partitions=each)
+            for name, each in by_topic(before, wanted).items()
+        ]
+        request = trimming.DeleteRecordsRequest(topics=topics, timeout_ms=self._requests.timeout_ms)
+        try:
+            answer = await self._requests.ask_once(request, trimming.DeleteRecordsResponse, leader)
+        except KafkaError as error:
+            return dict.fromkeys(before, error)
+        results: dict[TopicPartition, int | KafkaError] = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                where = TopicPartition(topic.name, each.partition_index)
+                results[where] = each.low_watermark
+                if each.error_code:
+                    refused = _not_deleted(each.error_code, where, before[where])
+                    self._requests.cluster.note(refused)
+                    results[where] = refused
+        silence = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "left out of the broker's answer")
+        return {where: results.get(where, silence) for where in before}
 
 
 def _ids(given: Iterable[Uuid]) -> list[Uuid]:
@@ -250,7 +371,7 @@ def _creatable(topic: NewTopic) -> creating.CreatableTopic:
         assignments=[
             creating.CreatableReplicaAssignment(
                 partition_index=arguments.within(index, "a partition's number", _INDEXES),
-                broker_ids=_brokers(brokers, index),
+                broker_ids=arguments.brokers_of(brokers, _AT.format(index)),
             )
             for index, brokers in by_index.items()
         ],
@@ -261,15 +382,10 @@ def _creatable(topic: NewTopic) -> creating.CreatableTopic:
     )
 
 
-def _brokers(given: Sequence[int], index: int) -> list[int]:
-    """Where the replicas of one partition are to be."""
-    return arguments.brokers_of(given, f"a broker in assignments[{index}]")
-
-
 def _added(placed: Sequence[Sequence[int]]) -> list[growing.CreatePartitionsAssignment]:
     """Where the replicas of the partitions that come are to be."""
     return [
-        growing.CreatePartitionsAssignment(broker_ids=_brokers(each, index))
+        growing.CreatePartitionsAssignment(broker_ids=arguments.brokers_of(each, _AT.format(index)))
         for index, each in enumerate(arguments.several(placed, "assignment"))
     ]
 
@@ -278,3 +394,18 @@ def _created(answer: creating.CreatableTopicResult) -> CreatedTopic | KafkaError
     counts = answer.num_partitions, answer.replication_factor
     error = error_of(answer.error_code, answer.error_message, topic=answer.name)
     return error or CreatedTopic(answer.name, answer.topic_id, *counts)
+
+
+_NOT_DELETED: Final = {
+    ErrorCode.POLICY_VIOLATION: "records can be deleted only where cleanup.policy includes delete",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the log ends before that offset",
+}
+
+
+def _not_deleted(
+    code: int, where: TopicPartition, offset: int, reason: str | None = None
+) -> KafkaError:
+    known = KafkaError(code)
+    reason = reason or _NOT_DELETED.get(known.code, known.reason)
+    asked = "end" if offset == TO_THE_END else offset
+    return KafkaError(code, reason, topic=where.topic, partition=where.partition, before=asked)

@@ -98,10 +98,7 @@ OWN_ROWS: Final = (
     transactional_id,
     two_phase_commit,
 )
-WITHOUT_MEANING: Final[Mapping[str, str]] = {
-    **WITHOUT_CONTROLLERS,
-    **reasons(UNUSED_BY_PRODUCERS),
-}
+WITHOUT_MEANING: Final[Mapping[str, str]] = {**WITHOUT_CONTROLLERS, **reasons(UNUSED_BY_PRODUCERS)}
 """What is known and changes nothing, besides what all clients have of that kind."""
 OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "interceptor.classes")
 """Settings whose values may be objects."""

@@ -313,11 +313,7 @@ fetch_max_bytes = Setting(
     check=at_least(0),
 )
 fetch_max_wait_ms = Setting(
-    "fetch.max.wait.ms",
-    INT,
-    500,
-    "How long a broker waits for fetch.min.bytes.",
-    check=at_least(0),
+    "fetch.max.wait.ms", INT, 500, "How long a broker waits for fetch.min.bytes.", check=at_least(0)
 )
 max_partition_fetch_bytes = Setting(
     "max.partition.fetch.bytes",
