@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from moldau.config.given import RawValue, Source
+from moldau.config.given import RawValue, Source, SourceKind
 from moldau.errors import ConfigError
 
 _SHOWN_MAX = 120
@@ -20,6 +20,8 @@ _TOLD_MAX = 100
 
 UNKNOWN: Final = "unknown setting"
 """The reason of a problem with a name that the table does not have."""
+NOT_ALLOWED: Final = "is not allowed"
+"""How the reason of a problem with a value begins; a hint may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +36,18 @@ class Problem:
     source: Source | None = None
 
     def __str__(self) -> str:
-        text = f"{_bounded(self.name)}: "
-        if self.shown is not None:
-            text += f"{self.shown} "
-        text += self.reason
-        if self.allowed is not None:
-            text += f"; allowed: {self.allowed}"
+        if self.allowed is not None and self.reason.startswith(NOT_ALLOWED):
+            hint = self.reason.removeprefix(NOT_ALLOWED)
+            text = f"{_bounded(self.name)} must be {self.allowed}, not {self.shown}{hint}"
+        else:
+            value = "" if self.shown is None else f"{self.shown} "
+            text = f"{_bounded(self.name)}: {value}{self.reason}" if self.name else self.reason
+            text += "" if self.allowed is None else f"; allowed: {self.allowed}"
         if self.nearest is not None:
             text += f"; did you mean {self.nearest}?"
-        return f"{text} ({self.source})" if self.source is not None else text
+        if self.source is None or self.source.kind is SourceKind.OVERRIDE:
+            return text  # the program itself has it
+        return f"{text} ({self.source})"
 
 
 class BadSettings(ConfigError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.config.given import Given, Layer, RawValue, SourceKind
 from moldau.config.kinds import LIST, trim, without_repetition
-from moldau.config.problems import UNKNOWN, BadSettings, Problem, shown
+from moldau.config.problems import NOT_ALLOWED, UNKNOWN, BadSettings, Problem, shown
 from moldau.config.secret import HIDDEN
 from moldau.config.setting import REQUIRED, UpdateMode
 from moldau.config.settings import Chosen, Settings
@@ -110,7 +110,7 @@ class _Resolution:
                 value = self._read(row, given[-1])
                 chosen[row.name] = Chosen(value, tuple(given))
             elif row.default is REQUIRED:
-                self.problems.append(Problem(row.name, "must be given", allowed=row.allowed))
+                self.problems.append(Problem(row.name, "must be given", allowed=row.wanted))
         if self.problems:
             raise BadSettings(self.problems)
         settings = Settings(self.table, layers, chosen, self.others, tuple(self.notices))
@@ -130,26 +130,27 @@ class _Resolution:
             value = _parse(row, given.value)
         except ValueError as error:
             hint = f" ({error})" if str(error) else ""
-            self._refuse(row, given, f"is not allowed{hint}")
+            self._refuse(row, given, f"{NOT_ALLOWED}{hint}")
             return None
         if row.check is not None and not row.check.holds(value):
-            self._refuse(row, given, "is not allowed")
+            self._refuse(row, given, NOT_ALLOWED, row.check.allowed)
             return None
         if row.kind is LIST and len(value) < _item_count(given.value):
             self.notices.append(f"{row.name}: a repeated item counts once ({given.source})")
         return value
 
-    def _refuse(self, row: Row, given: Given, reason: str) -> None:
+    def _refuse(self, row: Row, given: Given, reason: str, allowed: str | None = None) -> None:
         value = "the value (hidden)" if row.secret else shown(given.showable)
+        allowed = allowed or row.wanted
         self.problems.append(
-            Problem(given.name, reason, shown=value, allowed=row.allowed, source=given.source)
+            Problem(given.name, reason, shown=value, allowed=allowed, source=given.source)
         )
 
     def _ask_rules(self, settings: Settings, chosen: Mapping[str, Chosen]) -> None:
         answers = (rule(settings) for rule in self.table.rules)
         broken = [answer for answer in answers if answer is not None]
         if broken:
-            raise BadSettings(Problem("together", answer) for answer in broken)
+            raise BadSettings(Problem("", answer) for answer in broken)
 
 
 def _may_come_from(row: Row, source: SourceKind) -> bool:

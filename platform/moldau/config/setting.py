@@ -157,6 +157,13 @@ class Setting(Generic[T_co]):
             return self.kind.allowed
         return f"{self.kind.name}: {self.check.allowed}"
 
+    @property
+    def wanted(self) -> str:
+        """As `allowed`, for a sentence about a value of another kind."""
+        if self.check is None:
+            return self.kind.allowed
+        return f"{self.kind.allowed.partition(' from ')[0]}, {self.check.allowed}"
+
     def write(self, value: object) -> str | None:
         """`value` as text; a secret's is never in it."""
         return None if value is None or self.secret else self.kind.write(cast(T_co, value))

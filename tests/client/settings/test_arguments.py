@@ -15,7 +15,7 @@ import pytest
 from moldau import client
 from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource, TopicPartition
 from moldau.client.admin.configs import ResourceType
-from moldau.client.admin.records import TO_THE_END
+from moldau.client.admin.topics import TO_THE_END
 from moldau.client.group.states import GROUP_STATES
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, checked
 from moldau.client.serdes.contract import SerializationFailed
@@ -93,7 +93,7 @@ def test_what_cannot_be_in_a_record_is_named_with_what_came() -> None:
                 {
                     "headers must be a list or tuple of pairs of str and bytes, as [('trace', b'1')"
                     "], not dict {'a': b'b'}": sender.send("t", b"v", headers={"a": b"b"}, **extra),
-                    "header value must be bytes or None, not str: headers": sender.send(
+                    "header value must be bytes or None, not str, in list": sender.send(
                         "t", b"v", headers=[("a", "b")], **extra
                     ),
                     "timestamp_ms must be an int, milliseconds since 1970, not float 1.5": (

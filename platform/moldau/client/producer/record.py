@@ -107,8 +107,10 @@ def no_record(
         return TypeError(f"{error}: {advice}")
     if _are_headers(headers):
         return error
+    if isinstance(headers, list | tuple):
+        return TypeError(f"{error}, in {told(headers)}")  # which of them is wrong
     pairs = "a list or tuple of pairs of str and bytes, as [('trace', b'1')]"
-    return TypeError(f"{error}: headers must be {pairs}, not {told(headers)}")
+    return TypeError(f"headers must be {pairs}, not {told(headers)}")
 
 
 def _are_headers(given: object) -> bool:
