@@ -5,12 +5,6 @@
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         await (await producer.send("orders", b"value", key=b"key"))
 
-How it is built, from the wire up: `moldau.link` (connections, and the cluster with its metadata),
-then `producer` on the cores `accumulator`, `batches` and `outcomes`, `consumer` on the cores
-`positions`, `topic_life` and `fetched` and on `group` (membership, offsets, rebalancing) with its
-`assignors`, and `admin`. The cores do no IO, so a test hands them answers directly; the shells run
-unchanged in the simulator. Settings have Kafka's names (`settings`).
-
 Importing this package imports none of that: a name is loaded when it is first used.
 """
 
@@ -199,3 +193,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     return getattr(import_module(f".{home}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

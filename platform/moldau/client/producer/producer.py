@@ -121,6 +121,9 @@ class Producer(Generic[K, V]):
         self._serdes: list[tuple[object, object]] = []
         self._is_given_up = False
 
+    def __repr__(self) -> str:
+        return self._world.shown(self, self.settings)
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self

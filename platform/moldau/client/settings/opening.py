@@ -18,12 +18,13 @@ from typing import Any, Self
 
 from moldau.client.settings.notices import not_hiding
 from moldau.client.settings.user_code import LOG
+from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.link.backoff import may_work_later
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
-from moldau.link.settings import start_timeout_ms
+from moldau.link.settings import bootstrap_servers, start_timeout_ms
 from moldau.runtime import Runtime
 
 
@@ -130,6 +131,12 @@ class Life(World):
         """Done when the opening task is done, or has closed what could not be opened."""
         self._watch: AsyncGenerator[None, None] | None = None
         self.on_missed: Callable[[], None] = _nothing
+
+    def shown(self, client: object, settings: Settings) -> str:
+        """The repr of the client: where it connects to, and its state."""
+        state = "closed" if self.is_closed else "started" if self._is_open else "not started"
+        servers = ",".join(map(str, settings[bootstrap_servers]))
+        return f"<{type(client).__name__} {servers} ({state})>"
 
     @asynccontextmanager
     async def opening(self, close: Callable[[], Awaitable[None]]) -> AsyncIterator[bool]:

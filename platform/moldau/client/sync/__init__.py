@@ -200,3 +200,7 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         return getattr(import_module("moldau.client"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
