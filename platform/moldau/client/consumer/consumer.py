@@ -148,16 +148,21 @@ class Consumer(Generic[K, V]):
 
     def _check_assignors(self) -> None:
         """Objects are none of the settings that the rules of the table know."""
-        given = self._given.objects.get(rows.partition_assignment_strategy.name)
+        row, objects = rows.partition_assignment_strategy, self._given.objects
+        given = objects.get(row.name)
         if given is None:
+            load_assignors(self.settings[row])
             return
-        refuse_bytes({rows.partition_assignment_strategy.name: given})
+        refuse_bytes({row.name: given})
         if coordinator_decides(self.settings):
             reason = "with group.protocol=consumer the broker decides about assignors"
-            raise ConfigError(reason, setting=rows.partition_assignment_strategy.name)
+            raise ConfigError(reason, setting=row.name)
         if not isinstance(given, list | tuple):
-            given = self._given.objects[rows.partition_assignment_strategy.name] = [given]
+            given = objects[row.name] = [given]
         load_assignors(given)
+
+    def __repr__(self) -> str:
+        return self._world.shown(self, self.settings)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -558,6 +563,7 @@ class Consumer(Generic[K, V]):
         the last poll count as done: they may be committed now.
 
         `partitions` limits the poll to these. Others are fetched ahead, for a later poll.
+        KafkaError for one that is not assigned, or whose topic the group does not subscribe to.
         """
         if max_records is None:
             max_records = self.settings[rows.max_poll_records]
@@ -591,23 +597,23 @@ class Consumer(Generic[K, V]):
         chosen = None if partitions is None else _chosen_in(partitions)
         return await self._polling.columns(timeout_s, max_records, chosen)
 
-    async def getone(self, *partitions: Partition) -> ConsumerRecord[K, V]:
+    async def getone(self, partitions: Iterable[Partition] | None = None) -> ConsumerRecord[K, V]:
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
-        async for part in self.batches(max_records=1, partitions=partitions or None):
+        async for part in self.batches(max_records=1, partitions=partitions):
             return part.records[0]
         raise closed("consumer")
 
     async def getmany(
         self,
-        *partitions: Partition,
+        partitions: Iterable[Partition] | None = None,
+        *,
         timeout_s: float = 0.0,
         max_records: int | None = None,
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """As `poll`, with whole records by partition."""
         found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
-        chosen = partitions or None
-        for part in await self.poll(timeout_s, max_records=max_records, partitions=chosen):
+        for part in await self.poll(timeout_s, max_records=max_records, partitions=partitions):
             where = TopicPartition(part.topic, part.partition)
             found.setdefault(where, []).extend(part.records)
         return found
@@ -689,7 +695,7 @@ class Consumer(Generic[K, V]):
         self._cluster.check_loop()
 
 
-def _chosen_in(partitions: Iterable[Partition]) -> frozenset[TopicPartition]:
+def _chosen_in(partitions: Partitions) -> frozenset[TopicPartition]:
     """An empty choice is mostly a mistake, and would be silence without end."""
     chosen = frozenset(partitions_in(partitions))
     if not chosen:

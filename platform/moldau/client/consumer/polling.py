@@ -20,6 +20,7 @@ from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.supply import Supply
 from moldau.client.consumer.taken import Chosen
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import ClientClosed, closed
 
@@ -160,6 +161,7 @@ class Polling:
                     return []
                 self.check()  # a listener may have closed it
                 self.out.is_withheld = self.out.needs_poll = False
+            self._check_named()
             refusal, self._reading.refusal = self._reading.refusal, None
             if refusal is not None:
                 raise refusal
@@ -192,6 +194,19 @@ class Polling:
         raise RuntimeError(
             "nothing is chosen to be read: subscribe to topics, or assign partitions, and poll then"
         )
+
+    def _check_named(self) -> None:
+        """KafkaError for a partition that this poll is limited to and that cannot come: it is not
+        assigned by hand, or its topic is not subscribed to. The group may still give any other."""
+        interest = self._reading.interest
+        for where in sorted(self._reading.positions.chosen or ()) if interest else ():
+            if interest.is_by_hand:
+                self._reading.assignment.require(where)
+            topic, pattern = where.topic, interest.pattern
+            is_wanted = pattern.fullmatch(topic) if pattern else topic in interest.names
+            if not (is_wanted or interest.is_by_hand or interest.remote_pattern):
+                reason = "the topic is not subscribed to"
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason, **where._asdict())
 
 
 def _refuse_two(poller: asyncio.Task[object]) -> None:

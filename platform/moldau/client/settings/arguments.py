@@ -105,7 +105,9 @@ def partition_of(given: Partition) -> TopicPartition:
 
 
 def partitions_in(given: Iterable[Partition]) -> list[TopicPartition]:
-    """Many of them."""
+    """Many of them, and not one, which is a tuple too."""
+    if isinstance(given, tuple) and given and isinstance(given[0], str):
+        raise TypeError(f"partitions are given as a list, [{given!r}], not as {told(given)}")
     return [partition_of(each) for each in several(given, "partition")]
 
 

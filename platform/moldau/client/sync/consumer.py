@@ -261,7 +261,8 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         member out of its group. What the last poll gave counts as done: it may be committed now.
 
         `partitions` limits it to records and errors of these. The others are fetched ahead as far
-        as there is room, and given by a later poll.
+        as there is room, and given by a later poll. KafkaError for one that is not assigned, or
+        whose topic the group does not subscribe to.
         """
         found = self._client.poll(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back)
@@ -283,21 +284,22 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         found = self._client.poll_batches(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back_columns)
 
-    def getone(self, *partitions: Partition) -> ConsumerRecord[K, V]:
+    def getone(self, partitions: Iterable[Partition] | None = None) -> ConsumerRecord[K, V]:
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
-        for part in self.batches(max_records=1, partitions=partitions or None):
+        for part in self.batches(max_records=1, partitions=partitions):
             return part.records[0]
         raise closed(self.kind)
 
     def getmany(
         self,
-        *partitions: Partition,
+        partitions: Iterable[Partition] | None = None,
+        *,
         timeout_s: float = 0.0,
         max_records: int | None = None,
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """As `poll`, with whole records by partition."""
-        found = self._client.getmany(*partitions, timeout_s=timeout_s, max_records=max_records)
+        found = self._client.getmany(partitions, timeout_s=timeout_s, max_records=max_records)
         return self._read(found)
 
     def batches(
