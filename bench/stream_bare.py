@@ -79,8 +79,10 @@ def run(kind: str, bootstrap: str, topics: tuple[str, str], partitions: Sequence
     ):
         consumer.assign([TopicPartition(source, each) for each in partitions])
         while True:
-            for part in consumer.poll(0.05, max_records=5000):
-                keys, values = work(part.keys(), part.values())
+            given = [(each.keys(), each.values()) for each in consumer.poll(0.05, max_records=5000)]
+            # Also when nothing has come, what is due must come out.
+            for part in given or [([], [])]:
+                keys, values = work(*part)
                 if keys:
                     producer.send_many(out, values, keys=keys)
 

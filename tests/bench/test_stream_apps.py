@@ -7,7 +7,7 @@ import random
 import pytest
 
 from bench import stream_apps
-from bench.stream_bare import scoring
+from bench.stream_bare import counting, scoring
 from bench.streams import order
 from moldau.streams import Streams
 
@@ -50,6 +50,20 @@ def test_the_bare_processes_do_what_the_apps_do() -> None:
     assert keys == [b"mark-0-0"]
     written = driver.read_bytes(stream_apps.OUT)
     assert [(key, value) for key, value, _, _ in written] == list(zip(keys, found, strict=True))
+
+
+def test_a_bare_count_comes_out_although_no_more_records_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("bench.stream_bare.time.monotonic", lambda: now)
+    work = counting()
+    value = order("ada", 0, random.Random(1))
+
+    assert work([b"ada", b"ada"], [value, value]) == ([], [])
+    now = 1.0
+
+    assert work([], []) == ([b"ada"], [b"2"])
 
 
 def test_orders_of_two_topics_meet() -> None:
