@@ -2,16 +2,20 @@
 
 Invariant: offsets are committed only after `settle`, which waits until every reported record is in
 the queue and fails the task if one is not: a record is in the target, in the queue, or read again.
+A record that is known to be in the queue is not sent again; the runner commits these places.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from traceback import format_exception
 from typing import Final
 
-from moldau.client import ConsumerRecord, KafkaError
+from moldau.client import ConsumerRecord, KafkaError, OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Delivery, Producer
 from moldau.connect.errors import ConnectError
+from moldau.connect.task.places import Places
 from moldau.connect.task.tolerance import ErrorCounts, Failure
 
 PREFIX: Final = "__connect.errors."
@@ -32,6 +36,7 @@ class DeadLetters:
         self._owner = owner
         self._has_context = has_context
         self._under_way: list[Delivery] = []
+        self._places: dict[TopicPartition, Places] = defaultdict(Places)
         self.counts: ErrorCounts = ErrorCounts()
 
     def report(self, failure: Failure) -> None:
@@ -39,6 +44,10 @@ class DeadLetters:
         record = failure.record
         if not isinstance(record, ConsumerRecord):
             return
+        places = self._places[TopicPartition(record.topic, record.partition)]
+        if record.offset in places:
+            return
+        places.add(record.offset)
         headers: list[Header] = list(record.headers)
         if self._has_context:
             headers += context_headers(failure, record, self._owner)
@@ -65,6 +74,36 @@ class DeadLetters:
             raise ConnectError(
                 "the dead letter queue takes no records", topic=self._topic, error=str(error)
             ) from error
+
+    def know(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        """What the group has committed: these records are in the queue already."""
+        for where, offset in committed.items():
+            self._places[where] = Places.parse("" if offset is None else offset.metadata)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They are another task's now, or their logs begin anew."""
+        for where in partitions:
+            self._places.pop(where, None)
+
+    def noted(
+        self,
+        allowed: Mapping[TopicPartition, OffsetAndMetadata],
+        else_at: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit: what the sink allows, with the places behind it as a note. A sink that
+        allows nothing of a partition has them noted at the offset that `else_at` has."""
+        found = dict(allowed)
+        for where, places in self._places.items():
+            at = found.get(where)
+            if at is None and where in else_at:
+                at = OffsetAndMetadata(else_at[where])
+            if at is None or at.metadata:
+                continue
+            places.forget_below(at.offset)
+            note = places.note()
+            if note or where in found:
+                found[where] = at._replace(metadata=note)
+        return found
 
 
 def context_headers(

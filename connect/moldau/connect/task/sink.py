@@ -132,6 +132,8 @@ class SinkRunner(TaskRunner):
         self._done: dict[TopicPartition, int] = {}
         """Behind the last record that was put."""
         self._committed: dict[TopicPartition, int] = {}
+        self._notes: dict[TopicPartition, str] = {}
+        """What is committed beside the offsets."""
         self._began: dict[TopicPartition, int] = {}
         self._expected: dict[TopicPartition, int] = {}
         """The lowest offset that the next record can have, unless the log begins anew."""
@@ -333,6 +335,8 @@ class SinkRunner(TaskRunner):
             self.log.warn(
                 "the log begins anew", partition=str(where), offset=offset, expected=expected
             )
+            if self._dead_letters is not None:
+                self._dead_letters.forget([where])
             self._task.on_log_began_anew(where, offset, expected)
 
     def _put(self) -> None:
@@ -454,15 +458,22 @@ class SinkRunner(TaskRunner):
             return
         self._is_flush_failing = False
         self._tell_well()
-        if self._dead_letters is not None:
-            self._dead_letters.settle()
-        self._originals.clear_if(not self._pending)
-        wanted = {
+        possible = {
             where: offset
             for where, offset in (allowed or {}).items()
             if where in done and offset.offset <= done[where].offset
-            and offset.offset != self._committed.get(where)
-        }  # fmt: skip
+        }
+        if self._dead_letters is not None:
+            self._dead_letters.settle()
+            begun = {**self._began, **self._committed}
+            possible = self._dead_letters.noted(possible, {at: begun[at] for at in done})
+        self._originals.clear_if(not self._pending)
+        wanted = {
+            where: offset
+            for where, offset in possible.items()
+            if offset.offset != self._committed.get(where)
+            or offset.metadata != self._notes.get(where, "")
+        }
         if not wanted:
             return
         try:
@@ -475,6 +486,7 @@ class SinkRunner(TaskRunner):
             return
         self._counts["commits"] += 1
         self._committed.update({where: offset.offset for where, offset in wanted.items()})
+        self._notes.update({where: offset.metadata for where, offset in wanted.items()})
 
     # Partitions come and go: inside `poll`, on the task's thread
 
@@ -482,10 +494,23 @@ class SinkRunner(TaskRunner):
         self._has_joined = True
         self.assigned.update(partitions)
         if partitions:
+            self._know_dead_letters(partitions)
             self._task.open(list(partitions))
         self._rewind()
         if self.is_paused or self.is_held:
             self.consumer.pause(list(partitions))
+
+    def _know_dead_letters(self, partitions: Sequence[TopicPartition]) -> None:
+        """Of these partitions, as another task or an earlier one has committed them."""
+        if self._dead_letters is None:
+            return
+        try:
+            committed = self.consumer.committed(partitions, timeout_s=self._flush_timeout_s)
+        except KafkaError as error:
+            self.log.warn("bad records may come into the queue again", error=str(error))
+            return
+        self._dead_letters.know(committed)
+        self._notes.update({at: each.metadata for at, each in committed.items() if each})
 
     def on_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool) -> None:
         if self._has_left:
@@ -501,6 +526,10 @@ class SinkRunner(TaskRunner):
         ):  # fmt: skip
             for where in gone:
                 offsets.pop(where, None)
+        for where in gone:
+            self._notes.pop(where, None)
+        if self._dead_letters is not None:
+            self._dead_letters.forget(gone)
         if gone:
             self._task.close(list(gone))
         if not self._pending:

@@ -1,0 +1,92 @@
+"""A sink with offsets of its own, which reads rejected records again after a restart: none of them
+is in the dead letter queue twice, and none that is bad for the first time is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.client import TopicPartition
+from moldau.client.sync import Consumer, Producer
+from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.connect.processes import Worker, wait_until
+from tests.connect.worker.test_bad_input import JSON
+from tests.connect.worker.test_end_to_end import Scene
+
+pytestmark = pytest.mark.real
+
+NUMBER = "org.apache.kafka.connect.converters.IntegerConverter"
+
+
+def dead_letters(bootstrap: dict[str, str], topic: str) -> list[bytes]:
+    """The values in the queue, in their order."""
+    with Consumer({**bootstrap, "auto.offset.reset": "earliest"}) as consumer:
+        if topic not in {each.name for each in consumer.list_topics()}:
+            return []
+        consumer.assign([(topic, 0)])
+        end = consumer.end_offsets([(topic, 0)])[TopicPartition(topic, 0)]
+        found: list[bytes] = []
+        while len(found) < end:
+            for part in consumer.poll(1.0):
+                found += [bytes(raw.value or b"") for raw in part.records]
+    return found
+
+
+def lag(worker: Worker, name: str) -> float | None:
+    """What the only task has still to read; None while it has read nothing since its start."""
+    tasks = worker.ask("GET", "/v1/connectors")[1][name]["tasks"]
+    details = worker.ask("GET", "/v1/tasks")[1].get(f"{name}/0", {})
+    if not tasks or details.get("metrics", {}).get("sink-record-read-total", 0) == 0:
+        return None
+    return float(tasks[0].get("lag", -1))
+
+
+def send(bootstrap: dict[str, str], topic: str, *values: bytes) -> None:
+    with Producer(bootstrap) as producer:
+        for each in values:
+            producer.send(topic, each)
+
+
+def test_a_rejected_record_is_one_dead_letter_over_restarts(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    scene, folder = Scene(moldau_broker, moldau_topic, {}), tmp_path / "out"
+    name = f"{scene.name}-letters"
+    queue = f"{name}-dead"
+    bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    config = {
+        "connector.class": "FileStreamSink", "directory": str(folder), "format": "jsonl",
+        "flush.size": "6", "topics": name, "value.converter": JSON,
+        "value.converter.schemas.enable": "false", "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": queue,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+    }  # fmt: skip
+    send(bootstrap, name, b"1", b"bad one", b"2", b"bad two", b"1234")
+    with scene.worker(task_isolation="thread") as worker:
+        worker.create(name, config)
+        wait_until(lambda: len(dead_letters(bootstrap, queue)) == 2, "both are dead letters")
+        wait_until(lambda: lag(worker, name) == 0, "all is read")
+        worker.ask("POST", f"/connectors/{name}/restart?includeTasks=true")
+        send(bootstrap, name, b"bad three")
+        wait_until(lambda: b"bad three" in dead_letters(bootstrap, queue), "it reads on")
+        assert worker.stop() == 0
+    assert dead_letters(bootstrap, queue) == [b"bad one", b"bad two", b"bad three"]
+
+    with scene.worker(task_isolation="thread") as worker:
+        send(bootstrap, name, b"3", b"4", b"5", b"bad four")
+        wait_until(lambda: b"bad four" in dead_letters(bootstrap, queue), "another worker goes on")
+        wait_until(lambda: len(list(folder.rglob("*.jsonl"))) == 1, "the file is there")
+        (file,) = folder.rglob("*.jsonl")
+        assert file.read_text().split() == ["1", "2", "1234", "3", "4", "5"]
+        letters = [b"bad one", b"bad two", b"bad three", b"bad four"]
+        assert dead_letters(bootstrap, queue) == letters
+
+        # Good until now and in no file yet; with another converter it is bad for the first time.
+        send(bootstrap, name, b"6")
+        wait_until(lambda: lag(worker, name) == 0, "all is read")
+        changed = {**config, "value.converter": NUMBER}
+        worker.ask("PUT", f"/connectors/{name}/config", changed)
+        wait_until(lambda: dead_letters(bootstrap, queue) == [*letters, b"6"], "it is told")
+        assert worker.stop() == 0
+    assert dead_letters(bootstrap, queue) == [*letters, b"6"]
