@@ -73,7 +73,7 @@ class Channel:
             return self.refusals.popleft()
         cluster = self.cluster
         arrived = type(request).decode(_body(request.encode_parts(version)), version)
-        outcome = cluster.controller.on_request(arrived, version, cluster.moment)
+        outcome = cluster.controller.on_request(arrived, version, cluster.inputs)
         cluster.append(outcome.records)
         return outcome.response
 

@@ -13,7 +13,7 @@ from moldau.broker.controller.metadata_batches import (
     encode_records,
     snapshot_batches,
 )
-from moldau.broker.controller.outcome import Moment
+from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
 from moldau.broker.settings import broker_settings
@@ -86,8 +86,8 @@ class Cluster:
         return self.controller.image
 
     @property
-    def moment(self) -> Moment:
-        return Moment(self.now_ms, len(self.log), self.random, self.open_files)
+    def inputs(self) -> DecisionInputs:
+        return DecisionInputs(self.now_ms, len(self.log), self.random, self.open_files)
 
     def append(self, records: list[MetadataRecord] | tuple[MetadataRecord, ...]) -> None:
         """Through bytes, as a log has it."""
@@ -102,7 +102,7 @@ class Cluster:
     def ask(self, request: Request, answer: type[R], version: int | None = None) -> R:
         """Decide, write, replay, answer; the answer fits the version that was asked in."""
         last = type(request).spec.versions.last if version is None else version
-        outcome = self.controller.on_request(request, last, self.moment)
+        outcome = self.controller.on_request(request, last, self.inputs)
         self.append(outcome.records)
         assert isinstance(outcome.response, answer)
         outcome.response.encode(last)

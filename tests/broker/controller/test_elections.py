@@ -33,7 +33,7 @@ class Led(Cluster):
         """How many records that gives."""
         self.now_ms += seconds * 1000
         count = 0
-        while records := self.controller.on_tick(self.moment):
+        while records := self.controller.on_tick(self.inputs):
             self.append(records)
             count += len(records)
         self.check_fold()
@@ -71,7 +71,7 @@ def test_a_preferred_replica_leads_again_after_the_interval() -> None:
 
 def _leaders_after(cluster: Led, seconds: int) -> list[int]:
     cluster.now_ms += seconds * 1000
-    while records := cluster.controller.on_tick(cluster.moment):
+    while records := cluster.controller.on_tick(cluster.inputs):
         cluster.image.replay_all(records)
     return cluster.leaders("t")
 
@@ -87,7 +87,7 @@ def test_without_the_setting_no_leadership_goes_back_by_itself() -> None:
     )
     cluster.controller.take_over(cluster.now_ms, is_own_broker_up=True)
     cluster.now_ms += 100_000
-    assert cluster.controller.on_tick(cluster.moment) == ()
+    assert cluster.controller.on_tick(cluster.inputs) == ()
 
 
 def test_a_batch_of_elections_is_bounded_and_the_rest_follows_at_once() -> None:
@@ -99,12 +99,12 @@ def test_a_batch_of_elections_is_bounded_and_the_rest_follows_at_once() -> None:
         for number, partition in known.partitions.items():
             known.partitions[number] = replace(partition, leader=1)
     cluster.now_ms += 11_000
-    first = cluster.controller.on_tick(cluster.moment)
+    first = cluster.controller.on_tick(cluster.inputs)
     cluster.image.replay_all(first)
-    second = cluster.controller.on_tick(cluster.moment)
+    second = cluster.controller.on_tick(cluster.inputs)
     cluster.image.replay_all(second)
     assert (len(first), len(second)) == (MOST, 2 * (count // 2 + 1) - MOST)
-    assert cluster.controller.on_tick(cluster.moment) == ()
+    assert cluster.controller.on_tick(cluster.inputs) == ()
 
 
 def test_a_topic_that_may_lose_records_gets_a_leader_after_its_interval() -> None:

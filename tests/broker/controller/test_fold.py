@@ -138,7 +138,7 @@ def take_of_broker(cluster: Cluster, kind: str, broker_id: int) -> None:
         cluster.register(broker_id, previous_broker_epoch=previous)
     elif kind == "wait":
         cluster.now_ms += 5_000
-        while records := cluster.controller.on_tick(cluster.moment):
+        while records := cluster.controller.on_tick(cluster.inputs):
             cluster.append(records)
     elif kind == "leave":
         cluster.ask(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)

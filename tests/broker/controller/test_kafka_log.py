@@ -8,7 +8,7 @@ from moldau.broker.controller.controller import Controller
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.levels import record_version
 from moldau.broker.controller.metadata_batches import decode_records
-from moldau.broker.controller.outcome import Moment
+from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.registration import fence
 from moldau.broker.controller.rules import Rules
 from moldau.protocol.declare import MetadataRecord, Request
@@ -42,9 +42,9 @@ def controller_at(offset: int) -> Controller:
 
 
 def decided(offset: int, request: Request) -> list[tuple[object, int]]:
-    moment = Moment(0, offset, Random(0))
+    inputs = DecisionInputs(0, offset, Random(0))
     version = type(request).spec.versions.last
-    return versioned(controller_at(offset).on_request(request, version, moment).records)
+    return versioned(controller_at(offset).on_request(request, version, inputs).records)
 
 
 def beat(broker_id: int, broker_epoch: int, **wants: bool) -> BrokerHeartbeatRequest:

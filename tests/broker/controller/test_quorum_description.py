@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.quorum_description import Standing, describe_quorum
+from moldau.broker.controller.quorum_description import QuorumView, describe_quorum
 from moldau.broker.raft.voters import DYNAMIC, STATIC, Voter, Voters
 from moldau.ids import ZERO_UUID
 from moldau.protocol.messages.controller_registration import (
@@ -48,8 +48,8 @@ def describe(
     voters: Voters = ALONE,
     image: Image | None = None,
 ) -> DescribeQuorumResponse:
-    standing = Standing(1, 4, 323, 324, voters, now_ms=1_000)
-    response = describe_quorum(Image() if image is None else image, standing, request, version)
+    view = QuorumView(1, 4, 323, 324, voters, now_ms=1_000)
+    response = describe_quorum(Image() if image is None else image, view, request, version)
     return DescribeQuorumResponse.decode(response.encode(version), version)
 
 

@@ -84,9 +84,9 @@ def test_silence_fences_and_the_leader_is_gone() -> None:
     cluster = Cluster(1)
     cluster.create(topic("t"))
     cluster.now_ms += SESSION_MS - 1
-    assert cluster.controller.on_tick(cluster.moment) == ()
+    assert cluster.controller.on_tick(cluster.inputs) == ()
     cluster.now_ms += 1
-    cluster.append(cluster.controller.on_tick(cluster.moment))
+    cluster.append(cluster.controller.on_tick(cluster.inputs))
     assert cluster.image.brokers.by_id[1].is_fenced
     found = cluster.image.topics.by_name("t")
     assert found is not None

@@ -12,9 +12,9 @@ from moldau.broker.raft.messages import (
     BeginEpoch,
     Divergence,
     EndEpoch,
+    EpochAnswer,
     FetchAsk,
     FetchVerdict,
-    Standing,
     VoteAnswer,
     VoteAsk,
 )
@@ -47,7 +47,7 @@ def elect(core: RaftReplica, now_ms: int = 10_000) -> None:
         asked = [each for peer, each in core.take_ready().requests if peer == 2]
         assert isinstance(asked[0], VoteAsk)
         assert asked[0].is_pre_vote == is_pre_vote
-        granted = VoteAnswer(Standing(OK, core.epoch, -1), is_granted=True)
+        granted = VoteAnswer(EpochAnswer(OK, core.epoch, -1), is_granted=True)
         core.on_peer_answer(2, asked[0], granted, now_ms)
     assert core.role is Role.LEADER
 
@@ -108,7 +108,7 @@ def test_a_follower_that_hears_its_leader_refuses_pre_votes() -> None:
     source, ask = core.next_fetch() or (0, None)
     assert source == 2
     assert ask is not None
-    core.on_fetched(2, ask, FetchVerdict(Standing(OK, 3, 2), 0), 0)
+    core.on_fetched(2, ask, FetchVerdict(EpochAnswer(OK, 3, 2), 0), 0)
     assert not core.on_vote_ask(asked, 0).is_granted
     core.on_leader_lost(1)
     assert core.on_vote_ask(asked, 1).is_granted
@@ -144,7 +144,7 @@ def test_a_follower_cuts_what_its_leader_never_had() -> None:
     core.on_begin_epoch(BeginEpoch(3, 2), 0)
     ask = FetchAsk(1, 3, 4, 2)
     for told, end in ((Divergence(1, 2), 2), (Divergence(2, 3), 3), (Divergence(1, 1), 1)):
-        verdict = FetchVerdict(Standing(OK, 3, 2), 0, diverging=told)
+        verdict = FetchVerdict(EpochAnswer(OK, 3, 2), 0, diverging=told)
         outcome = core.on_fetched(2, ask, verdict, 0)
         assert (outcome.action, outcome.truncate_to) == (Fetched.TRUNCATE, end)
 
@@ -221,7 +221,7 @@ def test_an_observer_asks_any_voter_and_learns_the_leader() -> None:
     source, ask = core.next_fetch() or (0, None)
     assert source in (1, 2, 3)
     assert ask is not None
-    told = FetchVerdict(Standing(ErrorCode.FENCED_LEADER_EPOCH, 7, 2))
+    told = FetchVerdict(EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, 7, 2))
     assert core.on_fetched(source, ask, told, 0).action is Fetched.NOTHING
     assert (core.role, core.epoch) == (Role.FOLLOWER, 7)
     assert (core.next_fetch() or (0, None))[0] == 2

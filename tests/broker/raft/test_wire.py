@@ -10,11 +10,11 @@ from moldau.broker.raft.messages import (
     BeginEpoch,
     Divergence,
     EndEpoch,
+    EpochAnswer,
     FetchAsk,
     FetchVerdict,
     PeerAnswer,
     PeerRequest,
-    Standing,
     VoteAnswer,
     VoteAsk,
 )
@@ -23,7 +23,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchRequest, FetchResponse
 
 CLUSTER = "cluster"
-STANDING = Standing(ErrorCode.FENCED_LEADER_EPOCH, 7, 2)
+STANDING = EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, 7, 2)
 ASKED: list[tuple[PeerRequest, PeerAnswer]] = [
     (VoteAsk(5, 1, 4, 99, is_pre_vote=True), VoteAnswer(STANDING, is_granted=True)),
     (VoteAsk(5, 1, 4, 99, is_pre_vote=False), VoteAnswer(STANDING, is_granted=False)),
@@ -65,9 +65,9 @@ def test_a_request_for_another_voter_is_refused() -> None:
 @pytest.mark.parametrize(
     "verdict",
     [
-        FetchVerdict(Standing(ErrorCode.NONE, 7, 2), 40),
-        FetchVerdict(Standing(ErrorCode.NONE, 7, 2), 40, Divergence(3, 12)),
-        FetchVerdict(Standing(ErrorCode.NONE, 7, 2), 40, None, SnapshotId(30, 6)),
+        FetchVerdict(EpochAnswer(ErrorCode.NONE, 7, 2), 40),
+        FetchVerdict(EpochAnswer(ErrorCode.NONE, 7, 2), 40, Divergence(3, 12)),
+        FetchVerdict(EpochAnswer(ErrorCode.NONE, 7, 2), 40, None, SnapshotId(30, 6)),
         FetchVerdict(STANDING),
     ],
 )

@@ -185,7 +185,7 @@ class Node:
         verdict, _ = self.core.on_fetch(ask, self.world.now_ms)
         self.advance()
         self.carry_out()
-        is_whole = not verdict.standing.error and verdict.diverging is None
+        is_whole = not verdict.epoch_answer.error and verdict.diverging is None
         return verdict, self.disk.records[ask.offset : ask.offset + 3] if is_whole else []
 
     def on_fetched(
@@ -276,7 +276,9 @@ class World:
                 self.later(30, lambda: back(None))
                 return
             answer = self.nodes[source].serve_fetch(ask)
-            waits = 0 if answer[1] or answer[0].standing.error else self.random.randrange(POLL_MS)
+            waits = (
+                0 if answer[1] or answer[0].epoch_answer.error else self.random.randrange(POLL_MS)
+            )
             self.later(waits + self.random.randrange(1, 8), lambda: back(answer))
 
         def back(answer: tuple[FetchVerdict, list[Record]] | None) -> None:

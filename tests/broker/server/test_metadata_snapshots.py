@@ -10,7 +10,7 @@ from moldau.broker.log.shell import rest
 from moldau.broker.raft.quorum import DIRECTORY
 from moldau.broker.raft.snapshots import PART, SnapshotId, list_snapshots
 from moldau.broker.server.channel import CLEAN_INTERVAL_MS
-from moldau.broker.server.charter import charter_of
+from moldau.broker.server.controller_config import controller_config_of
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from tests.broker.server.broken_disk import BrokenFiles
@@ -96,11 +96,11 @@ def test_old_snapshots_stay_for_as_long_as_the_settings_say() -> None:
     play("simulated", scenario)
 
 
-def test_a_charter_takes_the_retention() -> None:
+def test_the_config_takes_the_retention() -> None:
     given = House.__new__(House)
     given.directory, given.host, given.port = "/data", "localhost", 9092
     said = given.settings(metadata_max_retention_bytes="5", metadata_max_retention_ms="-1")
-    retention = charter_of(said, "cluster", "/data").retention
+    retention = controller_config_of(said, "cluster", "/data").retention
     assert (retention.bytes_max, retention.ms_max) == (5, -1)
 
 

@@ -7,7 +7,7 @@ import pytest
 from moldau.broker.controller.storage import format_storage
 from moldau.broker.network import NO_LIMIT
 from moldau.broker.server import Broker
-from moldau.broker.server.charter import charter_of
+from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
 from moldau.broker.server.standalone import parse_listen, standalone_layer
 from moldau.broker.server.storage import cluster_of, format_if_empty, places_of, plan_of
@@ -116,18 +116,18 @@ def test_the_metadata_log_may_have_a_directory_of_its_own() -> None:
     assert (together.metadata, together.all) == ("/a", ("/a", "/b"))
 
 
-def test_a_charter_takes_the_fixed_voters_and_sizes() -> None:
+def test_the_config_takes_the_fixed_voters_and_sizes() -> None:
     given = settings(
         controller_quorum_voters="1@localhost:9093",
         controller_quorum_bootstrap_servers="",
         metadata_log_max_record_bytes_between_snapshots="1000",
     )
-    charter = charter_of(given, "cluster", "/data")
+    controller_config = controller_config_of(given, "cluster", "/data")
 
-    assert charter.membership.static_voters == (1,)
-    assert charter.snapshot_after_bytes == 1000
-    assert charter.log_config.retention_ms == -1
-    assert charter.rules.cluster_id == "cluster"
+    assert controller_config.membership.static_voters == (1,)
+    assert controller_config.snapshot_after_bytes == 1000
+    assert controller_config.log_config.retention_ms == -1
+    assert controller_config.rules.cluster_id == "cluster"
 
 
 def test_a_plan_names_the_first_voter_where_the_settings_do_not() -> None:

@@ -30,9 +30,9 @@ from moldau.broker.api.refusal import (
     UNKNOWN_TOPICS,
     Lead,
     lead_of,
+    superseded,
     told,
     told_by_id,
-    told_of_another,
 )
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.settings import fetch as fetch_settings
@@ -222,7 +222,7 @@ class _Reader:
         if topic is not None:
             wanted.known_as = topic.name
         elif wanted.known_as and error.code in UNKNOWN_TOPICS:
-            return told_of_another(node, wanted.known_as, index)
+            return superseded(node, wanted.known_as, index)
         return told_by_id(node, wanted.topic_id, index, error)
 
 

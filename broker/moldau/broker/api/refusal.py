@@ -69,7 +69,7 @@ def told_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> Kaf
     return error
 
 
-def told_of_another(node: Node, topic: str, index: int) -> KafkaError:
+def superseded(node: Node, topic: str, index: int) -> KafkaError:
     """The error for a topic id that does not exist any more, by what became of the topic's name. A
     topic that has the name now is another one, of which the client has read nothing."""
     try:

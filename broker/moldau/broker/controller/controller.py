@@ -18,7 +18,7 @@ from moldau.broker.controller.feature_updates import update_features
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.isr_changes import alter_partition
 from moldau.broker.controller.liveness import Liveness
-from moldau.broker.controller.outcome import Moment, Outcome
+from moldau.broker.controller.outcome import DecisionInputs, Outcome
 from moldau.broker.controller.partition_growth import create_partitions
 from moldau.broker.controller.periodic import Periodic
 from moldau.broker.controller.producer_ids import allocate_producer_ids
@@ -72,59 +72,63 @@ class Controller:
         """Whether `on_request` handles such requests."""
         return request in _DECISIONS
 
-    def on_request(self, request: Request, version: int, moment: Moment) -> Outcome[Response]:
+    def on_request(
+        self, request: Request, version: int, inputs: DecisionInputs
+    ) -> Outcome[Response]:
         """The outcome of a request. `version` is the version of the request."""
-        outcome = _DECISIONS[type(request)](self, request, version, moment)
-        assert moment.next_offset >= 0
+        outcome = _DECISIONS[type(request)](self, request, version, inputs)
+        assert inputs.next_offset >= 0
         return outcome
 
-    def on_tick(self, moment: Moment) -> tuple[MetadataRecord, ...]:
+    def on_tick(self, inputs: DecisionInputs) -> tuple[MetadataRecord, ...]:
         """The records due to time alone: fencing a broker that has been silent too long, then
         periodic work that is due.
 
         Returns one decision at a time, because each must see the one before. Call it until it
         returns nothing.
         """
-        for broker in self.liveness.silent(self.image, moment.now_ms):
+        for broker in self.liveness.silent(self.image, inputs.now_ms):
             self.liveness.forget(broker.broker_id)
             return tuple(registration.fence(self.image, self.rules, broker))
-        return self.periodic.on_tick(self.image, moment.now_ms)
+        return self.periodic.on_tick(self.image, inputs.now_ms)
 
     def replay(self, record: MetadataRecord) -> None:
         """Apply one record of the log."""
         self.image.replay(record)
 
     def register_broker(
-        self, request: BrokerRegistrationRequest, moment: Moment
+        self, request: BrokerRegistrationRequest, inputs: DecisionInputs
     ) -> Outcome[Response]:
         """Register a broker."""
-        alive = self.liveness.is_alive(request.broker_id, moment.now_ms)
+        alive = self.liveness.is_alive(request.broker_id, inputs.now_ms)
         outcome = registration.register_broker(
-            self.image, self.rules, request, moment, registration.Contact(is_alive=alive)
+            self.image, self.rules, request, inputs, registration.Contact(is_alive=alive)
         )
         if outcome.records:
-            self.liveness.touch(request.broker_id, moment.now_ms)
+            self.liveness.touch(request.broker_id, inputs.now_ms)
         return outcome
 
-    def heartbeat(self, request: BrokerHeartbeatRequest, moment: Moment) -> Outcome[Response]:
+    def heartbeat(
+        self, request: BrokerHeartbeatRequest, inputs: DecisionInputs
+    ) -> Outcome[Response]:
         """Handle a broker's heartbeat."""
         outcome = registration.heartbeat(self.image, self.rules, request)
         if outcome.response.should_shut_down:
             self.liveness.forget(request.broker_id)
         elif not outcome.response.error_code:
-            self.liveness.touch(request.broker_id, moment.now_ms)
+            self.liveness.touch(request.broker_id, inputs.now_ms)
         return outcome
 
 
-_Decision: TypeAlias = Callable[[Controller, Any, int, Moment], Outcome[Response]]
+_Decision: TypeAlias = Callable[[Controller, Any, int, DecisionInputs], Outcome[Response]]
 
 _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
-    CreateTopicsRequest: lambda at, request, _, moment: create_topics(
-        at.image, at.rules, request, moment
+    CreateTopicsRequest: lambda at, request, _, inputs: create_topics(
+        at.image, at.rules, request, inputs
     ),
     DeleteTopicsRequest: lambda at, request, _, __: topic_deletion.delete_topics(at.image, request),
-    CreatePartitionsRequest: lambda at, request, _, moment: create_partitions(
-        at.image, at.rules, request, moment
+    CreatePartitionsRequest: lambda at, request, _, inputs: create_partitions(
+        at.image, at.rules, request, inputs
     ),
     IncrementalAlterConfigsRequest: lambda at, request, _, __: (
         config_changes.incremental_alter_configs(at.image, at.rules, request)
@@ -140,8 +144,8 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     ElectLeadersRequest: lambda at, request, _, __: elect_leaders(at.image, at.rules, request),
     AllocateProducerIdsRequest: lambda at, request, _, __: allocate_producer_ids(at.image, request),
-    AlterPartitionReassignmentsRequest: lambda at, request, _, moment: alter_reassignments(
-        at.image, at.rules, request, moment
+    AlterPartitionReassignmentsRequest: lambda at, request, _, inputs: alter_reassignments(
+        at.image, at.rules, request, inputs
     ),
     ListPartitionReassignmentsRequest: lambda at, request, _, __: Outcome(
         (), list_reassignments(at.image, request)
@@ -149,8 +153,8 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     AssignReplicasToDirsRequest: lambda at, request, _, __: assign_replicas_to_dirs(
         at.image, at.rules, request
     ),
-    BrokerRegistrationRequest: lambda at, request, _, moment: at.register_broker(request, moment),
-    BrokerHeartbeatRequest: lambda at, request, _, moment: at.heartbeat(request, moment),
+    BrokerRegistrationRequest: lambda at, request, _, inputs: at.register_broker(request, inputs),
+    BrokerHeartbeatRequest: lambda at, request, _, inputs: at.heartbeat(request, inputs),
     AlterPartitionRequest: lambda at, request, version, _: alter_partition(
         at.image, at.rules, request, version
     ),

@@ -46,7 +46,7 @@ class Outcome(Generic[R_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class DecisionInputs:
     """The inputs of a decision besides the image: the time, the log offset of its first record,
     randomness, and how many files the process may still open."""
 

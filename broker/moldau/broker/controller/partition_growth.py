@@ -9,7 +9,7 @@ from collections import Counter
 
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.log_room import LogRoom
-from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome
+from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, DecisionInputs, Outcome
 from moldau.broker.controller.placement import place
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_creation import (
@@ -31,18 +31,18 @@ from moldau.protocol.messages.create_partitions import (
 
 
 def create_partitions(
-    image: Image, rules: Rules, request: CreatePartitionsRequest, moment: Moment
+    image: Image, rules: Rules, request: CreatePartitionsRequest, inputs: DecisionInputs
 ) -> Outcome[CreatePartitionsResponse]:
     """Create the new partitions. The response has an error for each topic that fails."""
     named = Counter(each.name for each in request.topics)
-    room = LogRoom(image, rules.node_id, moment.open_files)
+    room = LogRoom(image, rules.node_id, inputs.open_files)
     records: list[MetadataRecord] = []
     results: list[CreatePartitionsTopicResult] = []
     for wanted in request.topics:
         if named[wanted.name] > 1:
             continue
         try:
-            made = _grow(image, wanted, moment, room)
+            made = _grow(image, wanted, inputs, room)
             if len(records) + len(made) > BATCH_RECORDS_MAX:
                 raise too_many_partitions()
         except KafkaError as error:
@@ -62,7 +62,7 @@ def create_partitions(
 
 
 def _grow(
-    image: Image, wanted: CreatePartitionsTopic, moment: Moment, room: LogRoom
+    image: Image, wanted: CreatePartitionsTopic, inputs: DecisionInputs, room: LogRoom
 ) -> list[MetadataRecord]:
     topic = image.topics.by_name(wanted.name)
     if topic is None:
@@ -74,7 +74,7 @@ def _grow(
         raise _no_increase(wanted, now)
     if wanted.count - now > BATCH_RECORDS_MAX:
         raise too_many_partitions()
-    added = _added(image, topic, wanted, moment)
+    added = _added(image, topic, wanted, inputs)
     room.take(added)
     metadata_version = image.features.metadata_version
     return [
@@ -94,11 +94,11 @@ def _no_increase(wanted: CreatePartitionsTopic, now: int) -> KafkaError:
 
 
 def _added(
-    image: Image, topic: Topic, wanted: CreatePartitionsTopic, moment: Moment
+    image: Image, topic: Topic, wanted: CreatePartitionsTopic, inputs: DecisionInputs
 ) -> list[Partition]:
     count = wanted.count - len(topic.partitions)
     if wanted.assignments is None:
-        placed = place(count, topic.replication_factor, candidates(image), moment.random)
+        placed = place(count, topic.replication_factor, candidates(image), inputs.random)
         return [new_partition(image, replicas) for replicas in placed]
     if len(wanted.assignments) != count:
         raise bad_assignment(

@@ -31,7 +31,7 @@ _DISKS_SINCE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class QuorumView:
     """What the leader knows about the quorum now."""
 
     leader_id: int
@@ -47,7 +47,7 @@ class Standing:
 
 
 def describe_quorum(
-    image: Image, standing: Standing, request: DescribeQuorumRequest, version: int
+    image: Image, view: QuorumView, request: DescribeQuorumRequest, version: int
 ) -> DescribeQuorumResponse:
     """The quorum as its leader sees it;
     since version 2 with directory ids and addresses (KIP-853)."""
@@ -59,10 +59,10 @@ def describe_quorum(
         return _response(
             (name, [_unknown(number) for number in numbers]) for name, numbers in asked
         )
-    response = _response([(METADATA_TOPIC, [_partition(standing)])])
+    response = _response([(METADATA_TOPIC, [_partition(view)])])
     if version >= _DISKS_SINCE:
         for voter, told in zip(
-            standing.voters.voters, response.topics[0].partitions[0].current_voters, strict=True
+            view.voters.voters, response.topics[0].partitions[0].current_voters, strict=True
         ):
             told.replica_directory_id = voter.directory_id
             response.nodes.append(_node(image, voter))
@@ -96,40 +96,40 @@ def _unknown(number: int) -> DescribeQuorumResponsePartitionData:
     )
 
 
-def _partition(standing: Standing) -> DescribeQuorumResponsePartitionData:
+def _partition(view: QuorumView) -> DescribeQuorumResponsePartitionData:
     return DescribeQuorumResponsePartitionData(
         partition_index=0,
         error_code=ErrorCode.NONE,
         error_message="",
-        leader_id=standing.leader_id,
-        leader_epoch=standing.leader_epoch,
-        high_watermark=standing.high_watermark,
-        current_voters=[_replica(standing, each) for each in standing.voters.voters],
+        leader_id=view.leader_id,
+        leader_epoch=view.leader_epoch,
+        high_watermark=view.high_watermark,
+        current_voters=[_replica(view, each) for each in view.voters.voters],
         observers=[
-            _progressed(standing, replica_id, progress)
-            for replica_id, progress in standing.observers.items()
+            _progressed(view, replica_id, progress)
+            for replica_id, progress in view.observers.items()
         ],
     )
 
 
-def _replica(standing: Standing, voter: Voter) -> ReplicaState:
+def _replica(view: QuorumView, voter: Voter) -> ReplicaState:
     """The state of a voter. The leader counts as having just fetched from itself."""
-    if voter.voter_id != standing.leader_id:
-        known = standing.progress.get(voter.voter_id, Progress())
-        return _progressed(standing, voter.voter_id, known)
+    if voter.voter_id != view.leader_id:
+        known = view.progress.get(voter.voter_id, Progress())
+        return _progressed(view, voter.voter_id, known)
     return ReplicaState(
         replica_id=voter.voter_id,
-        log_end_offset=standing.log_end_offset,
-        last_fetch_timestamp=standing.now_ms,
-        last_caught_up_timestamp=standing.now_ms,
+        log_end_offset=view.log_end_offset,
+        last_fetch_timestamp=view.now_ms,
+        last_caught_up_timestamp=view.now_ms,
     )
 
 
-def _progressed(standing: Standing, replica_id: int, progress: Progress) -> ReplicaState:
+def _progressed(view: QuorumView, replica_id: int, progress: Progress) -> ReplicaState:
     """The state of another replica, from its fetches."""
 
     def wall_ms(then_ms: int) -> int:
-        return then_ms if then_ms < 0 else standing.now_ms - (standing.monotonic_ms - then_ms)
+        return then_ms if then_ms < 0 else view.now_ms - (view.monotonic_ms - then_ms)
 
     return ReplicaState(
         replica_id=replica_id,

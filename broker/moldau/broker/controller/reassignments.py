@@ -15,7 +15,7 @@ from moldau.broker.controller.elections import circumstances_of
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.leadership import Election, assignment_change
 from moldau.broker.controller.log_room import LogRoom
-from moldau.broker.controller.outcome import Moment, Outcome, check_record_count
+from moldau.broker.controller.outcome import DecisionInputs, Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_creation import check_replicas, first_directory
 from moldau.broker.controller.topics import Partition, Topic
@@ -38,11 +38,11 @@ from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
 
 
 def alter_reassignments(
-    image: Image, rules: Rules, request: AlterPartitionReassignmentsRequest, moment: Moment
+    image: Image, rules: Rules, request: AlterPartitionReassignmentsRequest, inputs: DecisionInputs
 ) -> Outcome[AlterPartitionReassignmentsResponse]:
     """Begin or cancel moves. The response has an error for each partition that fails."""
     may_grow = request.allow_replication_factor_change
-    room = LogRoom(image, rules.node_id, moment.open_files)
+    room = LogRoom(image, rules.node_id, inputs.open_files)
     records: dict[tuple[Uuid, int], PartitionChangeRecord] = {}
     topics = []
     for asked_topic in request.topics:

@@ -32,7 +32,7 @@ from moldau.broker.controller.levels import (
     supports_cordoned_directories,
     supports_directories,
 )
-from moldau.broker.controller.outcome import Moment, Outcome
+from moldau.broker.controller.outcome import DecisionInputs, Outcome
 from moldau.broker.controller.rules import Rules
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord
@@ -92,7 +92,7 @@ def register_broker(
     image: Image,
     rules: Rules,
     request: BrokerRegistrationRequest,
-    moment: Moment,
+    inputs: DecisionInputs,
     contact: Contact,
 ) -> Outcome[BrokerRegistrationResponse]:
     """Register a new incarnation. If the same one registers again, it keeps its epoch, since the
@@ -106,7 +106,7 @@ def register_broker(
         broker_epoch = before.broker_epoch
         is_fenced, is_stopping = before.is_fenced, before.is_in_controlled_shutdown
     else:
-        broker_epoch = moment.next_offset
+        broker_epoch = inputs.next_offset
         is_fenced, is_stopping = True, False
         if before is not None:
             if not before.is_fenced:

@@ -24,8 +24,8 @@ from moldau.broker.controller.metadata_batches import (
     encode_records,
     replay_batches,
 )
-from moldau.broker.controller.outcome import Moment
-from moldau.broker.controller.quorum_description import Standing, describe_quorum
+from moldau.broker.controller.outcome import DecisionInputs
+from moldau.broker.controller.quorum_description import QuorumView, describe_quorum
 from moldau.broker.raft import voter_changes
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
@@ -143,7 +143,7 @@ class ActiveController:
             return
         if isinstance(request, DescribeQuorumRequest):
             image = self.controller.image
-            on_answer(describe_quorum(image, self._standing(), request, version))
+            on_answer(describe_quorum(image, self._quorum_view(), request, version))
             return
         if isinstance(request, VOTER_CHANGES):
             self._change_voters(request, on_answer)
@@ -218,10 +218,10 @@ class ActiveController:
         except KafkaError as error:
             self._fail(error)
 
-    def _standing(self) -> Standing:
+    def _quorum_view(self) -> QuorumView:
         quorum = self._quorum
         leader = quorum.leader
-        return Standing(
+        return QuorumView(
             leader_id=self.controller.rules.node_id,
             leader_epoch=quorum.epoch,
             high_watermark=quorum.high_watermark,
@@ -233,9 +233,9 @@ class ActiveController:
             observers=dict(leader.observers),
         )
 
-    def _moment(self, request: Request | None = None) -> Moment:
+    def _moment(self, request: Request | None = None) -> DecisionInputs:
         makes_logs = isinstance(request, _MAKING_LOGS)
-        return Moment(
+        return DecisionInputs(
             self._monotonic_ms(),
             self._quorum.log_end_offset,
             self._runtime.random,

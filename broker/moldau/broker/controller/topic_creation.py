@@ -16,7 +16,12 @@ from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.controller.directories import DIRECTORY_UNASSIGNED
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.log_room import LogRoom
-from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome, check_record_count
+from moldau.broker.controller.outcome import (
+    BATCH_RECORDS_MAX,
+    DecisionInputs,
+    Outcome,
+    check_record_count,
+)
 from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import METADATA_TOPIC, check_topic_name
@@ -37,20 +42,20 @@ UNSAID: Final = -1
 
 
 def create_topics(
-    image: Image, rules: Rules, request: CreateTopicsRequest, moment: Moment
+    image: Image, rules: Rules, request: CreateTopicsRequest, inputs: DecisionInputs
 ) -> Outcome[CreateTopicsResponse]:
     """Create the valid topics. The response has an error for each other one. Raises KafkaError if
     all of them together are more than one request may create."""
     _check_partition_count(rules, request)
     named = Counter(each.name for each in request.topics)
-    room = LogRoom(image, rules.node_id, moment.open_files)
+    room = LogRoom(image, rules.node_id, inputs.open_files)
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
     for topic in request.topics:
         if named[topic.name] > 1:
             continue
         try:
-            made, result = _create(image, rules, topic, moment, room)
+            made, result = _create(image, rules, topic, inputs, room)
         except KafkaError as error:
             results.append(_failure(topic.name, error))
         else:
@@ -85,14 +90,14 @@ def too_many_partitions() -> KafkaError:
 
 
 def _create(
-    image: Image, rules: Rules, topic: CreatableTopic, moment: Moment, room: LogRoom
+    image: Image, rules: Rules, topic: CreatableTopic, inputs: DecisionInputs, room: LogRoom
 ) -> tuple[list[MetadataRecord], CreatableTopicResult]:
     _check_name(image, topic.name)
     configs = _configs_of(topic)
     rules.configs.check(Resource(ResourceType.TOPIC, topic.name), configs, {})
-    partitions = _partitions_of(image, rules, topic, moment)
+    partitions = _partitions_of(image, rules, topic, inputs)
     room.take(partitions)
-    topic_id = _fresh_id(image, moment)
+    topic_id = _fresh_id(image, inputs)
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records.extend(
         ConfigRecord(
@@ -131,9 +136,9 @@ def _check_name(image: Image, name: str) -> None:
         )
 
 
-def _fresh_id(image: Image, moment: Moment) -> Uuid:
+def _fresh_id(image: Image, inputs: DecisionInputs) -> Uuid:
     while True:
-        topic_id = new_uuid(moment.random)
+        topic_id = new_uuid(inputs.random)
         if topic_id not in image.topics.by_id:
             return topic_id
 
@@ -151,7 +156,7 @@ def _configs_of(topic: CreatableTopic) -> dict[str, str]:
 
 
 def _partitions_of(
-    image: Image, rules: Rules, topic: CreatableTopic, moment: Moment
+    image: Image, rules: Rules, topic: CreatableTopic, inputs: DecisionInputs
 ) -> list[Partition]:
     if topic.assignments:
         return _assigned(image, topic)
@@ -169,7 +174,7 @@ def _partitions_of(
         )
     count = rules.num_partitions if count == UNSAID else count
     factor = rules.replication_factor if factor == UNSAID else factor
-    placed = place(count, factor, candidates(image), moment.random)
+    placed = place(count, factor, candidates(image), inputs.random)
     return [new_partition(image, replicas) for replicas in placed]
 
 

@@ -15,7 +15,7 @@ from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.image import Image
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.server.channel import Audience, LocalController
-from moldau.broker.server.charter import charter_of
+from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.settings.node import node_id
 from moldau.cli.command import UsageError
@@ -64,7 +64,9 @@ def _controller(
         lambda error: None,
         Image,
     )
-    controller = LocalController(runtime, charter_of(settings, cluster_id, place), nobody, log)
+    controller = LocalController(
+        runtime, controller_config_of(settings, cluster_id, place), nobody, log
+    )
     controller.open()
     return controller
 

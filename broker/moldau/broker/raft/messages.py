@@ -17,7 +17,7 @@ UNTOLD: Final = 2**63 - 1
 """The high watermark of a fetch that does not say which one its replica knows."""
 
 
-class Standing(NamedTuple):
+class EpochAnswer(NamedTuple):
     """The end of every answer: an error, the epoch of the replica that answers, and its leader."""
 
     error: ErrorCode
@@ -39,7 +39,7 @@ class VoteAsk(NamedTuple):
 class VoteAnswer(NamedTuple):
     """Whether the vote was granted."""
 
-    standing: Standing
+    epoch_answer: EpochAnswer
     is_granted: bool
 
 
@@ -81,11 +81,11 @@ class FetchVerdict(NamedTuple):
     """What the leader answers besides records. Without error, divergence and snapshot the records
     from the asked offset on belong to the answer."""
 
-    standing: Standing
+    epoch_answer: EpochAnswer
     high_watermark: int = -1
     diverging: Divergence | None = None
     snapshot: SnapshotId | None = None
 
 
 PeerRequest: TypeAlias = VoteAsk | BeginEpoch | EndEpoch
-PeerAnswer: TypeAlias = VoteAnswer | Standing
+PeerAnswer: TypeAlias = VoteAnswer | EpochAnswer

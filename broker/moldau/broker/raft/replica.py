@@ -29,11 +29,11 @@ from moldau.broker.raft.messages import (
     BeginEpoch,
     Divergence,
     EndEpoch,
+    EpochAnswer,
     FetchAsk,
     FetchVerdict,
     PeerAnswer,
     PeerRequest,
-    Standing,
     VoteAnswer,
     VoteAsk,
 )
@@ -276,12 +276,14 @@ class RaftReplica:
     def on_vote_ask(self, ask: VoteAsk, now_ms: int) -> VoteAnswer:
         """A candidate asks; the answer may leave when the state is saved."""
         if ask.epoch < self.epoch:
-            return VoteAnswer(self._standing(ErrorCode.FENCED_LEADER_EPOCH), is_granted=False)
+            return VoteAnswer(self._epoch_answer(ErrorCode.FENCED_LEADER_EPOCH), is_granted=False)
         # With voters in the log a candidate may be one that this replica has not heard of yet, and
         # this replica one that the candidate has: refused, the new voters might never elect.
         is_known = ask.candidate_id in self.member.voters and self.member.is_voter
         if not is_known and not self.member.is_dynamic:
-            return VoteAnswer(self._standing(ErrorCode.INCONSISTENT_VOTER_SET), is_granted=False)
+            return VoteAnswer(
+                self._epoch_answer(ErrorCode.INCONSISTENT_VOTER_SET), is_granted=False
+            )
         if ask.epoch > self.epoch:
             self._enter(ask.epoch, NOBODY, now_ms)
         is_granted = self._is_up_to_date(ask) and (
@@ -294,7 +296,7 @@ class RaftReplica:
                 self.epoch, NOBODY, ask.candidate_id, ask.candidate_directory_id
             )
             self._wait_to_stand(now_ms)
-        return VoteAnswer(self._standing(), is_granted)
+        return VoteAnswer(self._epoch_answer(), is_granted)
 
     def _would_vote(self) -> bool:
         """Whether it would help: not while a leader is heard."""
@@ -317,7 +319,7 @@ class RaftReplica:
 
     def on_vote_answer(self, voter_id: int, ask: VoteAsk, answer: VoteAnswer, now_ms: int) -> None:
         """A voter has answered, perhaps long ago."""
-        self._observe(answer.standing, now_ms)
+        self._observe(answer.epoch_answer, now_ms)
         expected = Role.PROSPECTIVE if ask.is_pre_vote else Role.CANDIDATE
         if self.role is not expected or ask.epoch != self.epoch:
             return
@@ -446,7 +448,7 @@ class RaftReplica:
         elif leader is None:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error or leader is None or ask.replica_id == self.member.node_id:
-            return FetchVerdict(self._standing(error or ErrorCode.INVALID_REQUEST)), False
+            return FetchVerdict(self._epoch_answer(error or ErrorCode.INVALID_REQUEST)), False
         self._untold.discard(ask.replica_id)
         high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
         diverging, snapshot = self._compare(ask)
@@ -454,12 +456,12 @@ class RaftReplica:
             progress = leader.voters.get(ask.replica_id)
             if progress is not None and self._is_same_disk(ask):
                 progress.last_fetch_ms = now_ms
-            return FetchVerdict(self._standing(), high_watermark, diverging, snapshot), False
+            return FetchVerdict(self._epoch_answer(), high_watermark, diverging, snapshot), False
         end, votes = self._log.log_end_offset, self._is_same_disk(ask)
         is_news = leader.on_fetch(ask, end, now_ms, votes=votes)
         if leader.high_watermark is not None:
             high_watermark = leader.high_watermark
-        return FetchVerdict(self._standing(), high_watermark), is_news
+        return FetchVerdict(self._epoch_answer(), high_watermark), is_news
 
     def _is_same_disk(self, ask: FetchAsk) -> bool:
         """Whether the asker has the disk that the log names, as far as both are known."""
@@ -486,24 +488,24 @@ class RaftReplica:
 
     # Following.
 
-    def on_begin_epoch(self, told: BeginEpoch, now_ms: int) -> Standing:
+    def on_begin_epoch(self, told: BeginEpoch, now_ms: int) -> EpochAnswer:
         """A leader tells that it leads."""
         if told.epoch < self.epoch:
-            return self._standing(ErrorCode.FENCED_LEADER_EPOCH)
-        self._observe(Standing(ErrorCode.NONE, told.epoch, told.leader_id), now_ms)
-        return self._standing()
+            return self._epoch_answer(ErrorCode.FENCED_LEADER_EPOCH)
+        self._observe(EpochAnswer(ErrorCode.NONE, told.epoch, told.leader_id), now_ms)
+        return self._epoch_answer()
 
-    def on_end_epoch(self, told: EndEpoch, now_ms: int) -> Standing:
+    def on_end_epoch(self, told: EndEpoch, now_ms: int) -> EpochAnswer:
         """The leader resigns; the first successor stands at once, the others a little later."""
         if told.epoch < self.epoch:
-            return self._standing(ErrorCode.FENCED_LEADER_EPOCH)
-        self._observe(Standing(ErrorCode.NONE, told.epoch, told.leader_id), now_ms)
+            return self._epoch_answer(ErrorCode.FENCED_LEADER_EPOCH)
+        self._observe(EpochAnswer(ErrorCode.NONE, told.epoch, told.leader_id), now_ms)
         me = self.member.node_id
         if self.role is Role.FOLLOWER and me in told.successors:
             self._has_fetched = False
             place = told.successors.index(me)
             self.deadline_ms = now_ms + place * max(self._timing.notice_ms, 1)
-        return self._standing()
+        return self._epoch_answer()
 
     def on_peer_answer(self, peer: int, sent: PeerRequest, answer: PeerAnswer, now_ms: int) -> None:
         """The answer to one of `Ready.requests`."""
@@ -511,7 +513,7 @@ class RaftReplica:
             assert isinstance(answer, VoteAnswer)
             self.on_vote_answer(peer, sent, answer, now_ms)
             return
-        assert isinstance(answer, Standing)
+        assert isinstance(answer, EpochAnswer)
         if isinstance(sent, BeginEpoch) and sent.epoch == self.epoch and not answer.error:
             self._untold.discard(peer)
         self._observe(answer, now_ms)
@@ -543,10 +545,10 @@ class RaftReplica:
         self, source: int, ask: FetchAsk, verdict: FetchVerdict, now_ms: int
     ) -> FetchOutcome:
         """What the answer means. The log must not have changed since `next_fetch`."""
-        self._observe(verdict.standing, now_ms)
+        self._observe(verdict.epoch_answer, now_ms)
         if self.role is not Role.FOLLOWER or source != self.state.leader_id:
             return _NOTHING
-        if verdict.standing.error or ask.epoch != self.epoch:
+        if verdict.epoch_answer.error or ask.epoch != self.epoch:
             return _NOTHING
         self._has_fetched = True
         self._wait_for_leader(now_ms)
@@ -576,10 +578,10 @@ class RaftReplica:
 
     # Roles.
 
-    def _standing(self, error: ErrorCode = ErrorCode.NONE) -> Standing:
-        return Standing(error, self.epoch, self.leader_id)
+    def _epoch_answer(self, error: ErrorCode = ErrorCode.NONE) -> EpochAnswer:
+        return EpochAnswer(error, self.epoch, self.leader_id)
 
-    def _observe(self, told: Standing, now_ms: int) -> None:
+    def _observe(self, told: EpochAnswer, now_ms: int) -> None:
         """Somebody is in that epoch, and follows that leader."""
         if told.epoch > self.epoch:
             self._enter(told.epoch, told.leader_id, now_ms)

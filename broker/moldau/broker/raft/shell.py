@@ -19,10 +19,10 @@ from moldau.broker.raft.flushing import Flusher
 from moldau.broker.raft.messages import (
     BeginEpoch,
     EndEpoch,
+    EpochAnswer,
     FetchAsk,
     FetchVerdict,
     PeerRequest,
-    Standing,
     VoteAsk,
 )
 from moldau.broker.raft.quorum import Quorum
@@ -321,9 +321,9 @@ class RaftNode:
                 peer, request, response_class, timeout_s=self._terms.request_timeout_s
             )
             answer = wire.answer_of(response)
-            standing = answer if isinstance(answer, Standing) else answer.standing
-            if standing.error in _ADVICE:
-                self._tell_refused(peer, KafkaError(standing.error))
+            epoch_answer = answer if isinstance(answer, EpochAnswer) else answer.epoch_answer
+            if epoch_answer.error in _ADVICE:
+                self._tell_refused(peer, KafkaError(epoch_answer.error))
         except KafkaError as error:
             self._tell_refused(peer, error)
             self._log.debug("a voter does not answer", voter=peer, why=str(error))
@@ -532,7 +532,7 @@ class RaftNode:
         whose own fetch commits records learns only from the answer that they are committed."""
         is_usual = verdict.diverging is None and verdict.snapshot is None
         return (
-            bool(verdict.standing.error)
+            bool(verdict.epoch_answer.error)
             or not is_usual
             or ask.offset < self.quorum.log_end_offset
             or ask.high_watermark < verdict.high_watermark
@@ -541,13 +541,13 @@ class RaftNode:
     def _response(self, ask: FetchAsk, verdict: FetchVerdict, bytes_max: int) -> Response:
         records: object = b""
         log = self.quorum.log
-        is_whole = not verdict.standing.error and verdict.diverging is None
+        is_whole = not verdict.epoch_answer.error and verdict.diverging is None
         if is_whole and verdict.snapshot is None:
             try:
                 piece = log.read(ask.offset, bytes_max)
             except KafkaError as error:
-                standing = Standing(error.code, self.core.epoch, self.core.leader_id)
-                verdict = FetchVerdict(standing)
+                epoch_answer = EpochAnswer(error.code, self.core.epoch, self.core.leader_id)
+                verdict = FetchVerdict(epoch_answer)
             else:
                 records = piece if piece.size_bytes else b""
         leader_at = self._ground.address_of(self.core.leader_id)
@@ -594,5 +594,5 @@ class RaftNode:
             code = ErrorCode.INVALID_REQUEST
             on_response(FetchSnapshotResponse(throttle_time_ms=0, error_code=code, topics=[]))
             return
-        standing = Standing(error, self.core.epoch, self.core.leader_id)
-        on_response(wire.snapshot_response(standing, asked, size, (row.position, piece)))
+        epoch_answer = EpochAnswer(error, self.core.epoch, self.core.leader_id)
+        on_response(wire.snapshot_response(epoch_answer, asked, size, (row.position, piece)))

@@ -12,11 +12,11 @@ from moldau.broker.raft.messages import (
     BeginEpoch,
     Divergence,
     EndEpoch,
+    EpochAnswer,
     FetchAsk,
     FetchVerdict,
     PeerAnswer,
     PeerRequest,
-    Standing,
     VoteAnswer,
     VoteAsk,
 )
@@ -90,10 +90,10 @@ def answer_of(response: Response) -> PeerAnswer:
     if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the answer is not about the metadata log")
     row = response.topics[0].partitions[0]
-    standing = Standing(ErrorCode(row.error_code), row.leader_epoch, row.leader_id)
+    epoch_answer = EpochAnswer(ErrorCode(row.error_code), row.leader_epoch, row.leader_id)
     if isinstance(row, vote.VoteResponsePartitionData):
-        return VoteAnswer(standing, row.vote_granted)
-    return standing
+        return VoteAnswer(epoch_answer, row.vote_granted)
+    return epoch_answer
 
 
 # Requests of other voters.
@@ -130,7 +130,7 @@ def asked_by(request: RaftRequest, cluster_id: str, node_id: int) -> PeerRequest
 def response_to(asked: PeerRequest, answer: PeerAnswer) -> Response:
     """The answer as the wire has it."""
     if isinstance(answer, VoteAnswer):
-        told = answer.standing
+        told = answer.epoch_answer
         row = vote.VoteResponsePartitionData(
             partition_index=0,
             error_code=told.error,
@@ -221,7 +221,7 @@ def fetch_response(
 ) -> Response:
     """The answer; `records` are those from the asked offset on, or none. `leader_at`: where the
     leader is reached, for a node that knows none of the voters."""
-    told = verdict.standing
+    told = verdict.epoch_answer
     data = fetch.PartitionData(
         partition_index=0,
         error_code=told.error,
@@ -261,8 +261,8 @@ def fetched_of(response: fetch.FetchResponse) -> tuple[FetchVerdict, object]:
         diverging = Divergence(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
     if data.snapshot_id.end_offset >= 0:
         snapshot = SnapshotId(data.snapshot_id.end_offset, data.snapshot_id.epoch)
-    standing = Standing(ErrorCode(data.error_code), told.leader_epoch, told.leader_id)
-    verdict = FetchVerdict(standing, data.high_watermark, diverging, snapshot)
+    epoch_answer = EpochAnswer(ErrorCode(data.error_code), told.leader_epoch, told.leader_id)
+    verdict = FetchVerdict(epoch_answer, data.high_watermark, diverging, snapshot)
     return verdict, data.records
 
 
@@ -288,17 +288,17 @@ def snapshot_request(
 
 
 def snapshot_response(
-    standing: Standing, snapshot_id: SnapshotId, size: int, piece: tuple[int, bytes]
+    epoch_answer: EpochAnswer, snapshot_id: SnapshotId, size: int, piece: tuple[int, bytes]
 ) -> Response:
     """A piece, and the size of the whole."""
     row = fetch_snapshot.FetchSnapshotResponsePartitionSnapshot(
         index=0,
-        error_code=standing.error,
+        error_code=epoch_answer.error,
         snapshot_id=fetch_snapshot.SnapshotId(
             end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch
         ),
         current_leader=fetch_snapshot.LeaderIdAndEpoch(
-            leader_id=standing.leader_id, leader_epoch=standing.epoch
+            leader_id=epoch_answer.leader_id, leader_epoch=epoch_answer.epoch
         ),
         size=size,
         position=piece[0],

@@ -46,7 +46,7 @@ from moldau.protocol.messages.update_raft_voter import (
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
-    from moldau.broker.server.charter import Charter
+    from moldau.broker.server.controller_config import ControllerConfig
     from moldau.broker.server.outside import Outside
     from moldau.logging import Logger
     from moldau.runtime import Runtime
@@ -76,9 +76,11 @@ class Audience:
 class LocalController:
     """This node's controller. Satisfies `api.node.ControllerChannel`."""
 
-    def __init__(self, runtime: Runtime, charter: Charter, audience: Audience, log: Logger) -> None:
+    def __init__(
+        self, runtime: Runtime, controller_config: ControllerConfig, audience: Audience, log: Logger
+    ) -> None:
         self._runtime = runtime
-        self._charter = charter
+        self._controller_config = controller_config
         self._audience = audience
         self._log = log
         self._active: ActiveController | None = None
@@ -118,7 +120,7 @@ class LocalController:
     def is_alone(self) -> bool:
         """Whether this node is a whole cluster: it is the only voter, and no setting tells other
         nodes where to find it."""
-        return self._is_sole_voter and not self._charter.has_others
+        return self._is_sole_voter and not self._controller_config.has_others
 
     @property
     def _is_sole_voter(self) -> bool:
@@ -133,13 +135,13 @@ class LocalController:
         if self._outside is None:
             from moldau.broker.server.outside import Outside
 
-            charter = self._charter
+            controller_config = self._controller_config
             self._outside = Outside(
                 (self._runtime, self._log),
-                charter.membership.node_id,
+                controller_config.membership.node_id,
                 self._addresses(),
                 lambda: self._active,
-                charter.terms.request_timeout_s,
+                controller_config.terms.request_timeout_s,
             )
         return self._outside
 
@@ -149,14 +151,14 @@ class LocalController:
 
         Raise OSError, KafkaError or CorruptLog if the disk fails.
         """
-        files, charter = self._runtime.files, self._charter
+        files, controller_config = self._runtime.files, self._controller_config
         quorum = Quorum.open(
             files,
-            charter.directory,
-            charter.membership,
+            controller_config.directory,
+            controller_config.membership,
             self._runtime.clock.wall_ms(),
-            charter.log_config,
-            charter.retention,
+            controller_config.log_config,
+            controller_config.retention,
         )
         with ExitStack() as on_failure:
             on_failure.callback(quorum.log.abandon)
@@ -174,21 +176,21 @@ class LocalController:
         self._note_snapshot()
         # Count the time for which records of an earlier run have waited for a snapshot.
         waited = quorum.time_since_snapshot_ms(self._runtime.clock.wall_ms())
-        self._snapshot_due_ms -= min(waited or 0, charter.snapshot_interval_ms)
+        self._snapshot_due_ms -= min(waited or 0, controller_config.snapshot_interval_ms)
         self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
 
     def _make_raft(self, quorum: Quorum) -> RaftNode:
-        charter, runtime = self._charter, self._runtime
-        meta = read_meta_properties(runtime.files, charter.directory)
+        controller_config, runtime = self._controller_config, self._runtime
+        meta = read_meta_properties(runtime.files, controller_config.directory)
         member = Member(
-            charter.membership.node_id,
+            controller_config.membership.node_id,
             quorum.voters.ids,
             ZERO_UUID if meta is None or meta.directory_id is None else meta.directory_id,
             quorum.voters.directories,
             quorum.voters.is_dynamic,
-            tuple(_BOOTSTRAP_FROM - number for number in range(len(charter.bootstrap))),
+            tuple(_BOOTSTRAP_FROM - number for number in range(len(controller_config.bootstrap))),
         )
-        core = RaftReplica(member, quorum.state, quorum, runtime.random, charter.timing)
+        core = RaftReplica(member, quorum.state, quorum, runtime.random, controller_config.timing)
         hooks = Hooks(
             on_leading=self._on_leading,
             on_resigned=self._on_resigned,
@@ -200,7 +202,7 @@ class LocalController:
         ground = Ground(
             runtime,
             lambda: self.outside.peers,
-            charter.terms,
+            controller_config.terms,
             self._log,
             lambda node_id: self._addresses().get(node_id),
             self._on_address,
@@ -212,9 +214,9 @@ class LocalController:
     def _addresses(self) -> dict[int, tuple[str, int]]:
         """The addresses of the voters, from the settings and the log, and those of the bootstrap
         servers."""
-        charter = self._charter
-        found = dict(charter.voters)
-        for number, at in enumerate(charter.bootstrap):
+        controller_config = self._controller_config
+        found = dict(controller_config.voters)
+        for number, at in enumerate(controller_config.bootstrap):
             found[_BOOTSTRAP_FROM - number] = at
         found.update(self._heard)
         if self._raft is not None:
@@ -248,7 +250,7 @@ class LocalController:
         leader_id = self.raft.core.leader_id
         if self._active is not None:
             self._active.request(request, version, on_answer)
-        elif self._is_closed or leader_id in (NOBODY, self._charter.membership.node_id):
+        elif self._is_closed or leader_id in (NOBODY, self._controller_config.membership.node_id):
             on_answer(Undecided())
         else:
             self.outside.remote.submit(leader_id, request, version, on_answer)
@@ -256,7 +258,7 @@ class LocalController:
     # Events of the quorum.
 
     def _on_leading(self) -> None:
-        raft, charter = self.raft, self._charter
+        raft, controller_config = self.raft, self._controller_config
         observer = Observer(
             self._on_decided,
             raft.on_appended,
@@ -266,13 +268,13 @@ class LocalController:
         self._active = ActiveController(
             self._runtime,
             raft.quorum,
-            charter.rules,
+            controller_config.rules,
             observer,
         )
-        bootstrap = read_bootstrap(self._runtime.files, charter.directory)
+        bootstrap = read_bootstrap(self._runtime.files, controller_config.directory)
         self._active.start(bootstrap, is_own_broker_up=self.is_broker_up)
         if not self.is_alone:
-            self.outside.probe.suspect_all(charter.membership.node_id)
+            self.outside.probe.suspect_all(controller_config.membership.node_id)
 
     def _on_resigned(self) -> None:
         active, self._active = self._active, None
@@ -283,7 +285,7 @@ class LocalController:
         if self._active is not None:
             self._active.on_committed()
         self._publish_until(self.quorum.high_watermark)
-        if self.quorum.bytes_since_snapshot >= self._charter.snapshot_after_bytes:
+        if self.quorum.bytes_since_snapshot >= self._controller_config.snapshot_after_bytes:
             self.snapshot_soon()
 
     def _on_decided(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
@@ -358,14 +360,14 @@ class LocalController:
 
     def _tell_where_this_is(self) -> None:
         """Announce new endpoints of this voter (KIP-853)."""
-        core, voters, own = self.raft.core, self.quorum.voters, self._charter.own
+        core, voters, own = self.raft.core, self.quorum.voters, self._controller_config.own
         known = voters.find(core.member.node_id)
         if known is None or not (voters.is_dynamic and core.member.is_voter and own):
             return
         if known.endpoints == own or self._is_telling or 0 in {port for _, _, port in own}:
             return
         request = UpdateRaftVoterRequest(
-            cluster_id=self._charter.terms.cluster_id,
+            cluster_id=self._controller_config.terms.cluster_id,
             current_leader_epoch=core.epoch,
             voter_id=known.voter_id,
             voter_directory_id=core.member.directory_id,
@@ -382,9 +384,9 @@ class LocalController:
         self.submit(request, 0, on_answer)
 
     def _snapshot_when_due(self) -> None:
-        interval_ms = self._charter.snapshot_interval_ms
+        interval_ms = self._controller_config.snapshot_interval_ms
         is_late = interval_ms > 0 and self._now_ms() >= self._snapshot_due_ms
-        is_large = self.quorum.bytes_since_snapshot >= self._charter.snapshot_after_bytes
+        is_large = self.quorum.bytes_since_snapshot >= self._controller_config.snapshot_after_bytes
         if is_late or is_large:
             self.snapshot_soon()
 
@@ -407,7 +409,7 @@ class LocalController:
             self.quorum.bytes_since_snapshot //= 2  # retried after some more bytes
             self._log.error(
                 f"cannot write a snapshot of the metadata, and tries again later: {advice(error)}",
-                directory=self._charter.directory,
+                directory=self._controller_config.directory,
                 error=str(error),
             )
         elif error is not None:
@@ -428,7 +430,7 @@ class LocalController:
     def _note_snapshot(self) -> None:
         snapshots = self.quorum.snapshots
         self._snapshot_offset = snapshots[-1].end_offset if snapshots else _NO_OFFSET
-        self._snapshot_due_ms = self._now_ms() + self._charter.snapshot_interval_ms
+        self._snapshot_due_ms = self._now_ms() + self._controller_config.snapshot_interval_ms
 
     def _now_ms(self) -> int:
         return self._runtime.clock.monotonic_ns() // 1_000_000
@@ -486,6 +488,6 @@ class LocalController:
     def _unusable(self, error: Exception) -> CorruptLog:
         return CorruptLog(
             "the metadata log cannot be used; look at its disk and start the node again",
-            directory=self._charter.directory,
+            directory=self._controller_config.directory,
             error=str(error),
         )

@@ -22,7 +22,7 @@ from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.server.channel import Audience, LocalController
-from moldau.broker.server.charter import charter_of
+from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.controller_service import ControllerService
 from moldau.broker.server.lifecycle import CONTROLLER_VERSION, Identity, Lifecycle
 from moldau.broker.server.options import network_options
@@ -128,7 +128,7 @@ class ControllerNode:
         publisher = self._publisher
         self._controller = controller = LocalController(
             self._runtime,
-            charter_of(self._settings, cluster_id, metadata),
+            controller_config_of(self._settings, cluster_id, metadata),
             Audience(
                 publisher.on_image,
                 publisher.on_records,

@@ -39,7 +39,7 @@ from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
 from moldau.broker.server.channel import Audience, LocalController
-from moldau.broker.server.charter import charter_of
+from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
 from moldau.broker.server.membership import Membership
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
@@ -245,7 +245,7 @@ class Broker:
     def _open_controller(self, cluster_id: str) -> LocalController:
         controller = LocalController(
             self._runtime,
-            charter_of(self._settings, cluster_id, self._places.metadata),
+            controller_config_of(self._settings, cluster_id, self._places.metadata),
             Audience(
                 self._publisher.on_image,
                 self._publisher.on_records,

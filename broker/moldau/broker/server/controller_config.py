@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Charter:
+class ControllerConfig:
     """The configuration that a controller of this node is opened with each time."""
 
     directory: str
@@ -48,7 +48,7 @@ class Charter:
     """Whether the settings name controllers on other nodes."""
 
 
-def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
+def controller_config_of(settings: Settings, cluster_id: str, directory: str) -> ControllerConfig:
     """Return the configuration from the settings."""
     parsed = (parse_voter(text) for text in settings[rows.controller_quorum_voters])
     voters = [voter for voter in parsed if voter is not None]
@@ -57,7 +57,7 @@ def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
     bootstrap = () if voters else _bootstrap(settings)
     advertised = read_listeners(settings).advertised_controller
     own = {(each.host, each.port) for each in advertised}
-    return Charter(
+    return ControllerConfig(
         bootstrap=bootstrap,
         own=tuple((each.name, each.host, each.port) for each in advertised if each.host),
         has_others=bool(voters) or bool(set(bootstrap) - own),
