@@ -21,6 +21,8 @@ from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from moldau.protocol.schemas.principal import DefaultPrincipalData
+from moldau.protocol.schemas.versioned import encode_versioned
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import OnAnswer
@@ -33,6 +35,13 @@ LANE: Final = "controller"
 FORWARDING_LANE: Final = "forwarding"
 FORWARDING_SECONDS: Final = 30.0
 _SIZE_BYTES: Final = 4
+_UNAUTHENTICATED: Final = DefaultPrincipalData(
+    type="User", name="ANONYMOUS", token_authenticated=False
+)
+"""The principal of every client, as long as listeners do not authenticate. A controller of Apache
+Kafka refuses an envelope without one."""
+_ANY_ADDRESS: Final = bytes(4)
+"""The client's address is not passed on. A controller of Apache Kafka needs 4 or 16 bytes."""
 
 
 class RemoteController:
@@ -121,7 +130,9 @@ class Wrapped:
         self._inner = ClientConnection("forwarded")
         data = b"".join(bytes(each) for each in self._inner.send(request, version))
         self.envelope = EnvelopeRequest(
-            request_data=data[_SIZE_BYTES:], request_principal=None, client_host_address=b""
+            request_data=data[_SIZE_BYTES:],
+            request_principal=encode_versioned(_UNAUTHENTICATED, 0),
+            client_host_address=_ANY_ADDRESS,
         )
 
     def opened(self, answer: Response | KafkaError) -> Response | KafkaError:
