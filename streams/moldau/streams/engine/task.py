@@ -279,10 +279,11 @@ class Task:
 
     def punctuate(self, now_ms: int) -> None:
         self._start(now_ms)
+        was_quiet = self._is_quiet()
         for emission in self._failures.take_due(now_ms):
             self.network.attempt(emission)
         last = self._last_input_ms
-        if last is None or not self._is_quiet():
+        if last is None or not was_quiet or not self._is_quiet():
             last = self._last_input_ms = now_ms
         if self._is_announced:
             return
@@ -298,9 +299,12 @@ class Task:
 
     def _is_quiet(self) -> bool:
         """Whether all records of the inputs have run, so that `idle` windows wait for none of them.
-        Records that wait for a retry, an async function or another input have not."""
-        return self._unfinished is None and all(
-            each.is_at_end and not each.count for each in self._order
+        Records that wait for a retry, an async function or another input have not, nor have those
+        of which an update waits for a retry."""
+        return (
+            self._unfinished is None
+            and not self._failures.pending
+            and all(each.is_at_end and not each.count for each in self._order)
         )
 
     def take_outputs(self) -> list[Outputs]:

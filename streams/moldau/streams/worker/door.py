@@ -277,6 +277,11 @@ class Door:
             return None
         return max(0, self._ends[where] - position)
 
+    def is_at_end(self, where: TopicPartition) -> bool:
+        """Whether all there is was given out. Nobody knows as long as its leader does not answer:
+        the end is then that of the last answer."""
+        return self.lag(where) == 0 and where not in self.consumer.troubles()
+
     def forget_ends(self) -> None:
         """Partitions move: what was learned is old."""
         self._ends.clear()

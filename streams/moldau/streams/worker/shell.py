@@ -202,7 +202,7 @@ class Worker:
         await self._learn_ends(running)
         for task in running:
             for where in task.inputs:
-                task.task.set_at_end(where.topic, self._door.lag(where) == 0)
+                task.task.set_at_end(where.topic, self._door.is_at_end(where))
         self._has_more = await self._gate.run(self._process, running)
         self._has_more |= await self._await_calls(running)
 
@@ -223,12 +223,11 @@ class Worker:
     def _process(self, tasks: Sequence[WorkerTask]) -> bool:
         """On a thread; whether there is more to process at once."""
         clock = self._runtime.clock
-        now_ms = clock.wall_ms()
         has_more = False
         for task in tasks:
             for _ in range(_SLICES):
                 begun = clock.monotonic()
-                count = task.task.process(now_ms, task.slice)
+                count = task.task.process(clock.wall_ms(), task.slice)
                 if not count:
                     break
                 task.processed += count
@@ -239,7 +238,7 @@ class Worker:
                 self._gate.answer()
             else:
                 has_more = True
-            task.task.punctuate(now_ms)
+            task.task.punctuate(clock.wall_ms())
         return has_more
 
     async def _await_calls(self, tasks: Sequence[WorkerTask]) -> bool:
