@@ -16,6 +16,11 @@ class TimeWindows:
     advance_ms: int
     grace_ms: int = 0
 
+    @property
+    def kept(self) -> str:
+        """What may not change while windows are kept, here and below: all but the grace."""
+        return f"{in_words(self.size_ms)} every {in_words(self.advance_ms)}"
+
     def __str__(self) -> str:
         if self.size_ms == self.advance_ms:
             return f"tumbling {in_words(self.size_ms)}, grace {in_words(self.grace_ms)}"
@@ -32,6 +37,10 @@ class SlidingWindows:
     difference_ms: int
     grace_ms: int = 0
 
+    @property
+    def kept(self) -> str:
+        return f"sliding {in_words(self.difference_ms)}"
+
     def __str__(self) -> str:
         return f"sliding {in_words(self.difference_ms)}, grace {in_words(self.grace_ms)}"
 
@@ -43,6 +52,10 @@ class SessionWindows:
     gap_ms: int
     grace_ms: int = 0
 
+    @property
+    def kept(self) -> str:
+        return f"sessions with a gap of {in_words(self.gap_ms)}"
+
     def __str__(self) -> str:
         return f"session gap {in_words(self.gap_ms)}, grace {in_words(self.grace_ms)}"
 
@@ -52,6 +65,10 @@ class UnlimitedWindows:
     """One window from `start_ms` on, which never ends."""
 
     start_ms: int = 0
+
+    @property
+    def kept(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return f"unlimited from {self.start_ms}"
@@ -63,6 +80,10 @@ class CountWindows:
 
     size: int
     advance: int
+
+    @property
+    def kept(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return f"{self.size} records every {self.advance}"

@@ -58,12 +58,14 @@ def windowed_operation(
             retention_ms=windows.size_ms + windows.grace_ms,
             window_ms=windows.size_ms,
         )
+        store = replace(store, windows=windows.kept)
         found = op.WindowAggregate(store, folding, windows, emit, windowing.idle_ms)
         return found, TimeWindowed(key, windows.size_ms)
     if isinstance(windows, UnlimitedWindows):
         if emit is op.Emit.CLOSE:
             raise TopologyError(f'{name}: emit="close" never comes: an unlimited window has no end')
         store = store_of(name, StoreKind.WINDOW, (key, value), options)
+        store = replace(store, windows=windows.kept)
         return op.WindowAggregate(store, folding, windows, emit), TimeWindowed(key, None)
     if isinstance(windows, SessionWindows):
         if folding.merge is None:
@@ -73,7 +75,12 @@ def windowed_operation(
         retention = windows.gap_ms + windows.grace_ms
         types = (key, value)
         store = store_of(name, StoreKind.SESSION, types, options, retention_ms=retention)
-        store = replace(store, slice_ms=store.retention_ms, is_timed=emit is op.Emit.CLOSE)
+        store = replace(
+            store,
+            slice_ms=store.retention_ms,
+            is_timed=emit is op.Emit.CLOSE,
+            windows=windows.kept,
+        )
         sessions = op.SessionAggregate(store, folding, windows, emit, windowing.idle_ms)
         return sessions, SessionWindowed(key)
     if isinstance(windows, SlidingWindows):
@@ -96,6 +103,7 @@ def _sliding(
         retention_ms=size + 1 + windows.grace_ms,
         window_ms=size,
     )
+    store = replace(store, windows=windows.kept)
     # A late record may still open the window before it.
     records = StoreSpec(
         graph.claim_store(f"{name}-records", folding.name),
@@ -122,6 +130,7 @@ def _counted(
         raise TopologyError(f"{name}: idle=... is for windows of time, not for count windows")
     codec = stored_codec(value)
     store = store_of(name, StoreKind.KEY_VALUE, (key, counted_codec(codec)), options)
+    store = replace(store, windows=windows.kept)
     emit = emit_of(graph, options, folding.name, has_windows=True)
     found = op.CountAggregate(store, codec, folding, windows, emit)
     return found, TimeWindowed(key, windows.size)

@@ -15,6 +15,7 @@ from moldau.streams.rocks.database import (
     ChangelogPosition,
     StoreSize,
     TaskDatabase,
+    noted,
     position_name,
     stores_on_disk,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "StoreFailed",
     "StoreSize",
     "TaskDatabase",
+    "noted",
     "position_name",
     "stores_on_disk",
 ]

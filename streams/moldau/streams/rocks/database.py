@@ -30,6 +30,7 @@ _POSITION_FORMAT: Final = 1
 _ASIDE: Final = ".damaged"
 _PART: Final = "/"
 _TIMED: Final = "/timed"
+_LINE: Final = "\n"
 _ANEW: Final = "they are deleted, and restored from the changelog if it has one"
 
 
@@ -60,14 +61,16 @@ class TaskDatabase:
         self._unlogged = WriteOptions()
         # An attribute, though rocksdict's own types call it a method.
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
-        self._stores = dict(stores)
+        self._stores = {name: note.partition(_LINE)[0] for name, note in stores.items()}
+        self._facts = {name: _facts_of(note.partition(_LINE)[2]) for name, note in stores.items()}
         self._backings: dict[str, RocksBacking] = {}
         self._positions: dict[str, ChangelogPosition] = {}
 
     @classmethod
     def open(cls, path: str, stores: Mapping[str, str], memory: RocksMemory, files: Files) -> Self:
-        """Opens or makes the database. `stores`: their kinds by name; StoreFailed if one was of
-        another kind, StoreCorrupted if the files are damaged, StateInUse if they are in use."""
+        """Opens or makes the database. `stores`: what `noted` makes of their kinds and facts, by
+        name. StoreFailed if one was of another kind or another fact, StoreCorrupted if the files
+        are damaged, StateInUse if they are in use."""
         files.make_dirs(path)
         with rocks_errors(path), ExitStack() as on_failure:
             there = Rdict.list_cf(path) if files.exists(posixpath.join(path, "CURRENT")) else []
@@ -96,6 +99,8 @@ class TaskDatabase:
                 family = database.get_column_family_handle(name)
                 self._backings[name] = RocksBacking(self.path, rows, family)
             self.read_positions()
+            for name, facts in self._facts.items():
+                self._check_facts(name, facts)
             for name in old:
                 LOG.warning("streams: the rows of store %s have an earlier layout: %s", name, _ANEW)
                 self.clear(name)
@@ -123,12 +128,31 @@ class TaskDatabase:
             return False
         kind, wanted = _kind_of(found.decode()), _kind_of(layout)
         if kind != wanted:
-            raise StoreFailed(
-                f"the store {name} holds {kind} rows and the topology now wants {wanted}: "
-                "give the store another name, or remove this state and its changelog topic",
-                path=self.path,
-            )
+            raise self._changed(name, f"{kind} rows", wanted)
         return True
+
+    def _check_facts(self, name: str, facts: Mapping[str, str]) -> None:
+        """StoreFailed if one is not as it was. An earlier version noted none, or not all."""
+        database = self._database
+        assert database is not None
+        found = database.get(_facts_key(name))
+        before = {} if found is None else _facts_of(found.decode())
+        if before == facts:
+            return
+        rows = database.get_column_family(name).iter()
+        rows.seek_to_first()
+        if rows.valid() or name in self._positions:
+            for fact, value in before.items():
+                if facts.get(fact, value) != value:
+                    raise self._changed(name, f"{fact}: {value}", f"{fact}: {facts[fact]}")
+        database.put(_facts_key(name), _lines({**before, **facts}).encode(), self._unlogged)
+
+    def _changed(self, name: str, there: str, wanted: str) -> StoreFailed:
+        return StoreFailed(
+            f"the store {name} holds {there} and the topology now wants {wanted}: "
+            "give the store another name, or remove this state and its changelog topic",
+            path=self.path,
+        )
 
     def _read_position(self, found: bytes) -> ChangelogPosition:
         try:
@@ -246,6 +270,20 @@ def position_name(store: str, partition: int) -> str:
     return f"{store}{_PART}{partition}"
 
 
+def noted(layout: str, facts: Mapping[str, str]) -> str:
+    """What `TaskDatabase.open` is told of a store."""
+    return f"{layout}{_LINE}{_lines(facts)}"
+
+
+def _lines(facts: Mapping[str, str]) -> str:
+    return _LINE.join(f"{name}={value}" for name, value in facts.items())
+
+
+def _facts_of(lines: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in lines.split(_LINE) if line)
+    return {name: value for name, _, value in pairs}
+
+
 def _kind_of(layout: str) -> str:
     """The kind of store, without what follows on how its rows are laid out."""
     return layout.partition("/")[0]
@@ -253,6 +291,10 @@ def _kind_of(layout: str) -> str:
 
 def _position_key(store: str) -> bytes:
     return f"position/{store}".encode()
+
+
+def _facts_key(store: str) -> bytes:
+    return f"facts/{store}".encode()
 
 
 def _kind_key(store: str) -> bytes:

@@ -49,6 +49,8 @@ class StoreSpec:
     slice_ms: int | None = None
     # Whether rows are also found in the order of their times.
     is_timed: bool = False
+    # Of aggregates in windows: which windows, without what may change while they are kept.
+    windows: str | None = None
     topic_config: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -61,6 +63,17 @@ class StoreSpec:
         if self.is_timed:
             details.append("timed")
         return "/".join([self.kind.value, *details])
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What rows mean, by name. With other facts they would be read as what they are not.
+
+        The rows of an input topic are what its producers wrote, whatever type the app declares.
+        """
+        windows = {} if self.windows is None else {"windows": self.windows}
+        if self.source_topic is not None:
+            return windows
+        return windows | {"keys": self.key.name, "values": self.value.name}
 
     def changelog(self, app: str) -> str | None:
         """The topic to restore from, None for a store that is not logged."""

@@ -16,7 +16,13 @@ from typing import Final, NamedTuple, Protocol
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, StoreFailed, StoreSize
+from moldau.streams.rocks import (
+    ChangelogPosition,
+    StoreCorrupted,
+    StoreFailed,
+    StoreSize,
+    noted,
+)
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.door import TopicPartition
@@ -172,4 +178,4 @@ def tasks_of(
 
 def store_kinds(stores: Iterable[StoreSpec]) -> dict[str, str]:
     """What the database keeps of each store to notice that it changed."""
-    return {store.name: store.layout for store in stores}
+    return {store.name: noted(store.layout, store.facts) for store in stores}
