@@ -74,14 +74,40 @@ def test_what_is_installed_is_found_by_its_java_name() -> None:
     assert installed.broken == []
 
 
-def test_one_plugin_is_loaded_without_the_others() -> None:
+def printed(code: str) -> str:
+    """By a fresh interpreter."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "other"),
+    [
+        ("CONVERTER", "String", "moldau.connect.converters.json"),
+        ("CONNECTOR", "org.apache.kafka.connect.file.FileStreamSinkConnector", "sqlalchemy"),
+        ("CONNECTOR", "FileStreamSinkConnector", "sqlalchemy"),
+        ("CONNECTOR", "FileStreamSink", "sqlalchemy"),
+    ],
+)
+def test_one_plugin_is_loaded_without_the_others(kind: str, name: str, other: str) -> None:
     code = (
         "import sys\n"
         "from moldau.connect.plugins import Catalogue, PluginKind\n"
-        "Catalogue.installed().find(PluginKind.CONVERTER, 'String')\n"
-        "print('moldau.connect.converters.json' in sys.modules)\n"
+        f"Catalogue.installed().find(PluginKind.{kind}, '{name}')\n"
+        f"print('{other}' in sys.modules)\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert printed(code) == "False"
 
-    assert done.stdout.strip() == "False"
+
+def test_the_secrets_of_a_config_load_only_the_plugins_that_it_names() -> None:
+    code = (
+        "import sys\n"
+        "from moldau.connect.worker.secrets import secret_values\n"
+        "props = {'connector.class': 'FileStreamSink', 'file': 'f', 'topics': 't'}\n"
+        "assert secret_values({**props, 'my.password': 'hush'}) == {'hush'}\n"
+        "print([each for each in ('sqlalchemy', 'moldau.connect.converters.avro')\n"
+        "       if each in sys.modules])\n"
+    )
+
+    assert printed(code) == "[]"

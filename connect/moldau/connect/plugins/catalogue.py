@@ -139,7 +139,8 @@ class Catalogue:
         """The plugin whose entry point has that name, loaded without the others."""
         simple = wanted.rsplit(".", 1)[-1]
         entries = self._plugins.named(kind.group)
-        for entry_name in (simple, simple + kind.ending):
+        short = simple.removesuffix(kind.ending) or simple
+        for entry_name in dict.fromkeys((simple, short, simple + kind.ending)):
             entry = entries.get(entry_name)
             found = None if entry is None else self._loaded(kind, entry)
             if found is not None and wanted in found.names():

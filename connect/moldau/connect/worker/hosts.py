@@ -23,6 +23,7 @@ from moldau.runtime.forking import ForkServer
 MODULE: Final = "moldau.connect.task"
 PRELOADED: Final = (
     "moldau.connect.task.__main__",
+    "moldau.connect.task.installed",
     "moldau.connect.task.life",
     "moldau.connect.task.self_reading",
     "moldau.connect.task.self_writing",

@@ -80,8 +80,10 @@ def _models(config: Mapping[str, str]) -> Iterator[tuple[str, type[ConfigModel]]
             prefix = f"{stage}.{alias}."
             parts.append((f"{prefix}type", prefix, plugin))
     for key, prefix, plugin in parts:
+        name = config.get(key, "").strip()
         try:
-            yield prefix, catalogue().find(plugin, config.get(key, "")).cls.config_model
+            if name:  # else the worker's is used, with its own settings
+                yield prefix, catalogue().find(plugin, name).cls.config_model
         except PluginNotFound:
             continue
 
