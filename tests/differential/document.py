@@ -14,6 +14,7 @@ from tests.differential.explained import ON_PURPOSE
 from tests.differential.log_files import NOT_COMPARED
 
 PATH: Final = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+_BOTH: Final = Path(__file__).parent / "one_cluster_of_both.md"
 
 _BEGINNING: Final = """\
 # Compatibility with Apache Kafka
@@ -48,6 +49,7 @@ def _lines() -> Iterator[str]:
     for area, rows in groupby(sorted(ON_PURPOSE, key=_area), key=lambda row: row.area):
         yield from ("", f"### {area}", "", "| moldau | why |", "|-|-|")
         yield from dict.fromkeys(f"| {row.what} | {row.why} |" for row in rows)
+    yield from ("", _BOTH.read_text(encoding="utf-8").rstrip())
     yield from ("", "## APIs", "", "| key | API | versions |", "|-|-|-|")
     for key, versions in sorted(served_versions().items()):
         yield f"| {key} | {API[key].name} | {versions.first}-{versions.last} |"

@@ -746,10 +746,10 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _NOT_YET,
     ),
     OnPurpose(
-        "The listeners of `controller.listener.names` are not opened: tools of Kafka that are "
-        "given `--bootstrap-controller` find no listener. Give them `--bootstrap-server`.",
-        "The quorum has one voter, in the process of its only broker, which passes on what is for "
-        "controllers. Kafka's controllers listen for the others and for such tools.",
+        "The listeners of `controller.listener.names` do not answer DescribeCluster, which Kafka's "
+        "tools ask first with `--bootstrap-controller`. Give them `--bootstrap-server`.",
+        "Brokers pass on what is for controllers. The listeners of controllers serve the quorum, "
+        "brokers and DescribeQuorum.",
         _NOT_YET,
     ),
     OnPurpose(

@@ -12,7 +12,7 @@ from typing import Final
 
 _LOGINS: Final = "logins"
 _QUOTAS: Final = "quotas"
-_QUORUM: Final = "voters that come and go at run time"
+_QUORUM: Final = "finer control of the quorum"
 _FOLLOWERS: Final = "finer control of followers"
 _REPORTERS: Final = "metrics by Kafka's reporters"
 _SHARE: Final = "share groups"
