@@ -113,6 +113,11 @@ class CountingTask:
         self._cache.clear()
         return {"counts": changes}
 
+    def wants_commit(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
+
     def restore(self, store: str, changes: Changes) -> None:
         assert self._rows is not None
         self.restored += len(changes)

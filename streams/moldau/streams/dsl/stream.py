@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar, Unpack
 
 from moldau.streams.dsl import joins
@@ -19,7 +18,7 @@ from moldau.streams.dsl.options import (
     emit_of,
     store_of,
 )
-from moldau.streams.dsl.stores import StateStore
+from moldau.streams.dsl.stores import StateStore, readable_tables
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration
 from moldau.streams.engine.operators.process import Context
@@ -222,28 +221,28 @@ class Stream(Node, Generic[K, V]):
         make: Callable[[Context], Any],
         *,
         name: str | None = None,
-        stores: Sequence[StateStore] = (),
+        stores: Sequence[StateStore | Table[Any, Any]] = (),
         key: Any = NO_TYPE,
         type: Any = Any,
         on_error: ErrorPolicy = None,
     ) -> Stream[Any, Any]:
         """Pass records to an operator of your own: make(context) has process(record).
 
-        Say `key=` if it may change keys. Its stores are in the partition of the record's key.
+        Say `key=` if it may change keys. Its stores are in the partition of the record's key:
+        StateStores, which several operators may share, and tables, whose rows it reads.
         """
         if stores and not name:
             raise TopologyError(
                 'process: it has stores, so give it a name: process(..., name="...")'
             )
-        claimed = tuple(
-            replace(each.spec, name=self._graph.claim_store(each.spec.name, "process"))
-            for each in stores
-        )
+        own = [each for each in stores if isinstance(each, StateStore)]
+        tables = readable_tables(self, [each for each in stores if each not in own])
+        claimed = tuple(self._graph.share_store(each.spec, "process") for each in own)
         parent = Node(self._graph, self._partitioned(name)) if stores and name else self
-        operation = op.Process(make, claimed)
+        operation = op.Process(make, claimed, tuple(tables.values()))
         label = name or f"process({name_of(make)})"
         step = parent._added(label, operation, key=key, value=type, on_error=on_error)
-        return Stream(self._graph, step)
+        return Stream(self._graph, self._graph.add_lookups(step, tables))
 
     def repartition(
         self,

@@ -60,6 +60,14 @@ class RunsPartition(Protocol):
         EmitsPending if that has to wait for another attempt."""
         ...
 
+    def wants_commit(self) -> bool:
+        """Whether an operator has asked for a commit since the last one."""
+        ...
+
+    def close(self) -> None:
+        """Tell the operators that it is over, after the last commit: what they emit is dropped."""
+        ...
+
     def restore(self, store: str, changes: Changes) -> None:
         """Apply changelog records of a store. Only before the first `process`."""
         ...

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
 from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.current import Current
 from moldau.streams.engine.extracted import require_time, whole
 from moldau.streams.engine.failures import Emission
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
@@ -60,6 +61,7 @@ class Network:
         self.program = program
         self._global_tables = global_tables
         self.outlets = Outlets()
+        self.current = Current()
         self.keyless: dict[str, int] = {}
         self.untimed: dict[str, int] = {}
         """Records by source that their `timestamp=` function left out, by a negative time."""

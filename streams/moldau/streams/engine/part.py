@@ -64,6 +64,9 @@ class Part:
     def expire(self) -> None:
         """Drop what is out of retention. Nothing is dirty: it comes after a flush."""
 
+    def close(self) -> None:
+        """The task ends."""
+
     def advance(self, time: int) -> None:
         """The clock goes on without a record."""
         self.clock.time = max(self.clock.time, time)

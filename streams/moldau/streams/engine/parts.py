@@ -7,11 +7,12 @@ from typing import Protocol, TypeVar
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.current import Current
 from moldau.streams.engine.folds import Folds
 from moldau.streams.engine.operators.counted import CountTable
 from moldau.streams.engine.operators.deferred import AsyncPart, MapBatchPart
 from moldau.streams.engine.operators.foreign_key import ReferencesPart, ResolvePart, SubscribePart
-from moldau.streams.engine.operators.process import ProcessPart
+from moldau.streams.engine.operators.process import ProcessPart, TableRows, UserStore
 from moldau.streams.engine.operators.regrouped import RegroupPart, TableAggregatePart
 from moldau.streams.engine.operators.sessions import SessionTable
 from moldau.streams.engine.operators.sliding import SlidingTable
@@ -49,6 +50,7 @@ class Surroundings(Protocol):
     """What a part is made from: the stores and clocks of the task, and the tables before it."""
 
     program: Program
+    current: Current
 
     def store(self, spec: StoreSpec, kind: type[S]) -> S: ...
 
@@ -158,8 +160,14 @@ def _table_aggregate(around: Surroundings, step: Step) -> Part:
 def _process(around: Surroundings, step: Step) -> Part:
     operation = step.operation
     assert isinstance(operation, op.Process)
-    stores = {spec.name: around.store(spec, KeyValueStore) for spec in operation.stores}
-    return ProcessPart(operation, around.clock(step), stores, step.name)
+    clock = around.clock(step)
+    stores: dict[str, UserStore | TableRows] = {
+        spec.name: UserStore(around.store(spec, KeyValueStore), clock) for spec in operation.stores
+    }
+    for spec, table in zip(operation.tables, step.lookups, strict=True):
+        rows = around.store(spec, KeyValueStore)
+        stores[spec.name] = TableRows(spec.name, rows, around.getter(table))
+    return ProcessPart(operation, clock, (stores, around.current), step.name)
 
 
 def _stream_join(around: Surroundings, step: Step) -> Part:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import accumulate, repeat
 from operator import itemgetter, length_hint
 from typing import Any
 
@@ -107,6 +107,7 @@ class Task:
         self.program = program
         self.partition = partition
         self.network = Network(program, backings, global_tables or {})
+        self.network.current.partition = partition
         self._settings = settings or TaskSettings()
         self._cache_bytes = self._settings.cache_bytes
         stamps = stamps_of(program) if len(program.inputs) > 1 else {}
@@ -198,6 +199,10 @@ class Task:
         times = iter(chunk.timestamps[start:stop])
         headers: Any = repeat(_EMPTY) if chunk.headers is None else chunk.headers[start:stop]
         failure: Exception | None = None
+        self.network.current.place = lambda end=stop: (  # type: ignore[misc]
+            chosen.topic,
+            chunk.offsets[end - length_hint(times) - 1],
+        )
         for part in self.network.deferred:
             part.index = lambda end=stop: end - length_hint(times) - 1  # type: ignore[misc]
         try:
@@ -224,6 +229,16 @@ class Task:
         runs, keys, values, stamps, all_headers = map(itemgetter(*turn.order), columns)
         times = iter(stamps)
         rows = (runs, keys, values, times, all_headers)
+        before = [0, *accumulate(turn.counts)]
+
+        def place() -> tuple[str, int]:
+            at = len(stamps) - length_hint(times) - 1
+            input_at = turn.place(at)
+            each = inputs[input_at]
+            index = each.done + turn.order[at] - before[input_at]
+            return each.topic, each.chunks[0].offsets[index]
+
+        self.network.current.place = place
         try:
             for run, key, value, time, headers in zip(*rows, strict=True):
                 run(key, value, time, headers)
@@ -267,6 +282,10 @@ class Task:
 
         for part in self.network.deferred:
             self._calls += part.begin(now_ms)
+            self.network.current.place = lambda part=part: (  # type: ignore[misc]
+                chosen.topic,
+                chunk.offsets[part.passing],
+            )
             if not part.finish(on_error, now_ms):
                 return 0
         self._unfinished = None
@@ -279,6 +298,7 @@ class Task:
 
     def punctuate(self, now_ms: int) -> None:
         self._start(now_ms)
+        self.network.current.end()
         was_quiet = self._is_quiet()
         for emission in self._failures.take_due(now_ms):
             self.network.attempt(emission)
@@ -312,6 +332,7 @@ class Task:
 
     def flush(self) -> Mapping[str, Changes]:
         self._start(0)
+        self.network.current.end()
         self._check_pending()
         if not self._is_announced:
             for step in self.program.steps:
@@ -321,6 +342,7 @@ class Task:
             self._is_announced = True
             self._check_pending()
         self._is_announced = False
+        self.network.current.is_commit_wanted = False
         changes = {}
         for name, store in self.network.stores.items():
             found = store.flush()
@@ -330,6 +352,14 @@ class Task:
             part.expire()
         self._trim()
         return changes
+
+    def wants_commit(self) -> bool:
+        return self.network.current.is_commit_wanted
+
+    def close(self) -> None:
+        self.network.current.end()
+        for name, part in self.network.parts.items():
+            self.network.guarded(name, part.close)()
 
     def _check_pending(self) -> None:
         if self._failures.pending:

@@ -193,12 +193,15 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
 def _copartitioned(steps: list[Step]) -> tuple[frozenset[str], ...]:
     """Topics with records that meet in one stateful step, by key."""
     upstream: dict[str, frozenset[str]] = {}
+    sharing: dict[str, frozenset[str]] = {}
     groups: list[frozenset[str]] = []
     for step in steps:
         reaching = frozenset(topics_of(step)).union(
             *(upstream[name] for name in step.parents + step.lookups)
         )
         upstream[step.name] = reaching
+        for store in stores_of(step):
+            reaching = sharing[store.name] = reaching | sharing.get(store.name, frozenset())
         meets = stores_of(step) or step.lookups or isinstance(step.operation, TableJoin)
         if len(reaching) < 2 or not meets:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from moldau.streams.plan.operations import Emit, Operation
@@ -9,6 +10,7 @@ from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.plan.policies import FAIL, Policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
+from moldau.streams.state.spec import StoreSpec
 
 
 class Graph:
@@ -21,6 +23,7 @@ class Graph:
         self.steps: dict[str, Step] = {}
         self.global_tables: dict[str, GlobalTable] = {}
         self._stores: set[str] = set()
+        self._shared: dict[str, StoreSpec] = {}
 
     def add(self, step: Step) -> Step:
         """Add a step; a name that is taken gets a number."""
@@ -37,6 +40,24 @@ class Graph:
         step = replace(self.steps[step.name], operation=operation)
         self.steps[step.name] = step
         return step
+
+    def add_lookups(self, step: Step, tables: Iterable[str]) -> Step:
+        """Let a step read rows of these tables."""
+        step = self.steps[step.name] = replace(step, lookups=(*step.lookups, *tables))
+        return step
+
+    def share_store(self, store: StoreSpec, operator: str) -> StoreSpec:
+        """As `claim_store`, for one that several operators may have: as it was declared first."""
+        known = self._shared.get(store.name)
+        if known is None:
+            self.claim_store(store.name, operator)
+            known = self._shared[store.name] = store
+        if (known.facts, known.is_logged) != (store.facts, store.is_logged):
+            raise TopologyError(
+                f"app={self.app} {operator}: the store {store.name!r} was declared with other "
+                "types or another logged=...: declare it once and give it to both operators"
+            )
+        return known
 
     def claim_store(self, name: str | None, operator: str) -> str:
         """Reserve the name of a store: it names a topic, so it must stay the same."""

@@ -286,10 +286,12 @@ class TableAggregate(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Process(Operation):
-    """A user's operator: `make(context)` has `process(record)`."""
+    """A user's operator: `make(context)` has `process(record)`. `tables` are the stores of the
+    step's lookups, which it may read."""
 
     make: Callable[[Any], Any]
     stores: tuple[StoreSpec, ...]
+    tables: tuple[StoreSpec, ...] = ()
     kind: ClassVar[str] = "process"
 
 

@@ -156,6 +156,13 @@ class Driver:
                 while task.process(self.now_ms, self._batch) or self._await_calls(task):
                     is_busy = True
                 self._deliver(task.take_outputs())
+        if any(task.wants_commit() for task in self._tasks) and not self._is_held:
+            self.commit()
+
+    def close(self) -> None:
+        """Stop, as a worker does: operators of your own are closed."""
+        for task in self._tasks:
+            task.close()
 
     def _await_calls(self, task: Task) -> bool:
         calls = task.take_calls()
@@ -194,6 +201,7 @@ class Driver:
 
     def restart(self, *, from_changelog: bool = False) -> None:
         """Stop and start again, with the state as committed or as the changelogs have it."""
+        self.close()
         metadata = [task.metadata() for task in self._tasks]
         if from_changelog:
             for store in self.changelogs:

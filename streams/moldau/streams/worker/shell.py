@@ -282,6 +282,8 @@ class Worker:
     def _is_commit_due(self, tasks: Sequence[WorkerTask]) -> bool:
         if self._runtime.clock.monotonic() >= self._commit_at:
             return True
+        if any(each.task.wants_commit() for each in tasks):
+            return True
         most = self._settings[rows.uncommitted_bytes_max]
         return any(each.uncommitted_bytes() > most for each in tasks)
 

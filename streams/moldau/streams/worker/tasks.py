@@ -150,6 +150,12 @@ class WorkerTask:
     def close(self) -> None:
         """What is not committed is dropped."""
         self.state = TaskState.CLOSED
+        try:
+            self.task.close()
+        finally:
+            self._close_database()
+
+    def _close_database(self) -> None:
         if self.database is None:
             return
         if self.damage is None:

@@ -62,6 +62,8 @@ class DeferredPart(Part):
         self._policy = policy
         self.index: Callable[[], int] = lambda: 0
         self.rows: list[Deferred] = []
+        self.passing = 0
+        """The index of the record that is passed on."""
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_record
@@ -95,6 +97,7 @@ class DeferredPart(Part):
             return False
         rows, self.rows = self.rows, []
         for row in rows:
+            self.passing = row.index
             if row.error is not None:
                 on_error(self.name, row.index, row.error)
             else:

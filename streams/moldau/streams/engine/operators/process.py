@@ -14,7 +14,8 @@ from typing import Any, Literal
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import NEVER, Clock
-from moldau.streams.engine.part import Part
+from moldau.streams.engine.current import Current
+from moldau.streams.engine.part import Getter, Part
 from moldau.streams.plan.operations import Process
 from moldau.streams.problems import StreamsError
 from moldau.streams.state.keyvalue import KeyValueStore
@@ -71,6 +72,49 @@ class UserStore:
     __setitem__ = put
 
 
+class TableRows:
+    """The rows of a table in the hands of a user's operator, which reads them."""
+
+    def __init__(self, name: str, store: KeyValueStore, find: Getter) -> None:
+        self._name = name
+        self._store = store
+        self._find = find
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        row = self._find(key)
+        return default if row is None else row[0]
+
+    def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Rows with keys from `first` to `last`, both included, in the order of their bytes."""
+        for key, _ in list(self._store.items(first, last)):
+            yield key, self.get(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return self._find(key) is not None
+
+    def __getitem__(self, key: Any) -> Any:
+        row = self._find(key)
+        if row is None:
+            raise KeyError(key)
+        return row[0]
+
+    def put(self, key: Any, value: Any) -> None:
+        """StreamsError: a table is written by what it is made of."""
+        raise self._refused()
+
+    __setitem__ = put
+
+    def delete(self, key: Any) -> Any:
+        """StreamsError, as `put`."""
+        raise self._refused()
+
+    def _refused(self) -> StreamsError:
+        return StreamsError(
+            f"store={self._name}: it is a table's, which an operator only reads: forward a record "
+            "to what the table is made of, or keep a StateStore of your own"
+        )
+
+
 @dataclass(slots=True)
 class Timer:
     """A call that repeats. `cancel()` ends it."""
@@ -83,20 +127,57 @@ class Timer:
         self.due = NEVER
 
 
+Stores = dict[str, UserStore | TableRows]
+Around = tuple[Stores, Current]
+
+
 class Context:
     """What a user's operator works with."""
 
-    def __init__(self, part: ProcessPart, stores: dict[str, UserStore], name: str) -> None:
+    def __init__(self, part: ProcessPart, around: Around, name: str) -> None:
         self._part = part
-        self._stores = stores
+        self._stores, self._current = around
         self.name = name
+
+    @property
+    def topic(self) -> str | None:
+        """Of the record that runs, like what follows here; None in a call by the clock, and for
+        what a table emits at a commit."""
+        place = self._current.place()
+        return None if place is None else place[0]
+
+    @property
+    def offset(self) -> int | None:
+        """Of the record as it was read from its topic."""
+        place = self._current.place()
+        return None if place is None else place[1]
+
+    @property
+    def partition(self) -> int:
+        """The one that this instance works on; it is always known."""
+        return self._current.partition
+
+    @property
+    def timestamp(self) -> int | None:
+        """As the record's that `process` was called with."""
+        return None if self._part.record is None else self._part.record.timestamp
+
+    @property
+    def headers(self) -> Headers:
+        """As the record's that `process` was called with."""
+        return () if self._part.record is None else self._part.record.headers
+
+    def commit(self) -> None:
+        """Ask for a commit soon, before the interval is over. It comes after this record."""
+        self._current.is_commit_wanted = True
 
     @property
     def stream_time(self) -> int:
         """The highest time of a record so far, -1 before the first."""
         return self._part.clock.time
 
-    def store(self, name: str) -> UserStore:
+    def store(self, name: str) -> Any:
+        """A store that the operator was given: a UserStore, or the TableRows of a table."""
         if name not in self._stores:
             known = ", ".join(self._stores) or "none"
             raise StreamsError(
@@ -128,15 +209,14 @@ class Context:
 
 
 class ProcessPart(Part):
-    def __init__(
-        self, operation: Process, clock: Clock, stores: dict[str, KeyValueStore], name: str
-    ) -> None:
+    def __init__(self, operation: Process, clock: Clock, around: Around, name: str) -> None:
         super().__init__(clock)
+        self.record: Record | None = None
         self._timers: dict[str, list[Timer]] = {"stream": [], "wall": []}
-        owned = {key: UserStore(store, clock) for key, store in stores.items()}
-        self._context = Context(self, owned, name)
+        self._context = Context(self, around, name)
         self._make = operation.make
         self._process: Callable[[Record], object] | None = None
+        self._close: Callable[[], object] | None = None
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_record
@@ -149,6 +229,13 @@ class ProcessPart(Part):
                 "awaits: await before, in map_values, flat_map or another operator"
             )
         self._process = made.process
+        self._close = getattr(made, "close", None)
+
+    def close(self) -> None:
+        self.record = None
+        close, self._close = self._close, None
+        if close is not None:
+            close()
 
     def timers(self, by: str) -> list[Timer]:
         return self._timers[by]
@@ -156,11 +243,13 @@ class ProcessPart(Part):
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         assert self._process is not None
         self.clock.time = max(self.clock.time, time)
-        self._process(Record(key, value, time, tuple(headers or ())))
+        self.record = Record(key, value, time, tuple(headers or ()))
+        self._process(self.record)
         if self._timers["stream"]:
             self._call_due("stream", self.clock.time)
 
     def on_wall_clock(self, now_ms: int) -> None:
+        self.record = None
         self._call_due("wall", now_ms)
 
     def _call_due(self, by: str, now: int) -> None:
