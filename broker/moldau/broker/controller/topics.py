@@ -287,6 +287,5 @@ class Topics:
 def _records_of(topics: dict[Uuid, Topic], metadata_version: int) -> Iterator[MetadataRecord]:
     for topic in topics.values():
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
-        for partition_id in sorted(topic.partitions):
-            partition = topic.partitions[partition_id]
+        for partition_id, partition in topic.partitions.items():  # in the order of the log
             yield partition.record(topic.topic_id, partition_id, metadata_version)
