@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from moldau.connect.api import Connector, SinkRecord, SinkTask, SourceRecord, SourceTask
-from tests.connectors.contexts import Offsets, SinkContext, SourceContext
+from tests.connectors.contexts import Offsets, SinkContext, SourceContext, WatchContext
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -35,6 +35,7 @@ def connector(config: dict[str, str]) -> Connector:
 def polled(config: dict[str, str]) -> list[SourceRecord]:
     """What the source of a config reads."""
     source = connector(config)
+    source.initialize(WatchContext())
     source.start(config)
     task = source.task_class()()
     assert isinstance(task, SourceTask)

@@ -23,7 +23,10 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("packages")
+    """Where a third party's package is installed, for the worker and for commands."""
+    folder = tmp_path_factory.mktemp("packages")
+    install(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,8 @@ class Part:
     def expire(self) -> None:
         """Drop what is out of retention. Nothing is dirty: it comes after a flush."""
 
-    def close(self) -> None:
-        """The task ends."""
+    def end(self) -> None:
+        """The task ends, after its last commit."""
 
     def advance(self, time: int) -> None:
         """The clock goes on without a record."""

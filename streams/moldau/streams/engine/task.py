@@ -359,7 +359,7 @@ class Task:
     def close(self) -> None:
         self.network.current.end()
         for name, part in self.network.parts.items():
-            self.network.guarded(name, part.close)()
+            self.network.guarded(name, part.end)()
 
     def _check_pending(self) -> None:
         if self._failures.pending:

@@ -231,7 +231,7 @@ class ProcessPart(Part):
         self._process = made.process
         self._close = getattr(made, "close", None)
 
-    def close(self) -> None:
+    def end(self) -> None:
         self.record = None
         close, self._close = self._close, None
         if close is not None:
