@@ -19,6 +19,17 @@ from moldau.streams import Streams, TopologyError
         (lambda app: app.stream("in").join(5), "join: a stream joins a stream, a table or"),
         (lambda app: app.stream("in").left_join("t"), "left_join: a stream joins"),
         (lambda app: app.table("t").join(app.stream("in")), "join: a table joins a table, not"),
+        (lambda app: type(app)("a", emit="foo"), "app=a: emit='foo' must be \"commit\" or"),
+        (lambda app: app.table("t").group_by(lambda v: v), "group_by: .* takes no two arguments"),
+        (lambda app: app.stream("in").map(lambda v: v), "map: .* takes no two arguments"),
+        (lambda app: app.stream("in").map_values(lambda: 1), "map_values: .* cannot be called"),
+        (lambda app: app.table("t").join(app.table("u"), lambda v: v), "takes no two arguments"),
+        (lambda app: app.stream("in").group_by_key().reduce(lambda v: v), "reduce: .* takes no"),
+        (lambda app: app.stream("in").group_by_key().count(nme="x"), "count: it takes no nme="),
+        (
+            lambda app: app.table("t").group_by(lambda k, v: (k, v)).count(nme="x"),
+            "count: it takes no nme=",
+        ),
         (lambda app: app.stream("in").group_by_key().window("1m"), "window: '1m' is no windows"),
     ],
 )

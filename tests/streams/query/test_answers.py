@@ -36,6 +36,9 @@ def test_a_table_is_read_with_what_no_commit_has_written() -> None:
     assert [row.key for row in counts.range("b", "c")] == ["b", "c"]
     assert [row.key for row in counts.range(limit=2, reverse=True)] == ["d", "c"]
     assert counts.approximate_count() == 4
+    for ask in (counts.get, counts.range):
+        with pytest.raises(BadQuery, match="store=counts: 5 is no key of it, which are str"):
+            ask(5)
     with pytest.raises(BadQuery, match="store=counts kind=key-value: fetch is not for it"):
         counts.fetch("a")
     with pytest.raises(BadQuery, match="get is not for it: use as_of on a table with versioned"):

@@ -62,6 +62,8 @@ class Streams:
             raise TopologyError(
                 f'app name {name!r} must consist of letters, digits, ".", "_" and "-"'
             )
+        if emit not in ("commit", "every"):
+            raise TopologyError(f'app={name}: emit={emit!r} must be "commit" or "every"')
         self.name = name
         self._graph = Graph(name, on_error=policy(on_error), emit=op.Emit(emit))
         self.running = Running(name)

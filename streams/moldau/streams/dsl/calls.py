@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.streams.dsl.inference import required_parameters
+from moldau.streams.dsl.inference import required_parameters, takes
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, name_of
 from moldau.streams.problems import TopologyError
@@ -26,6 +26,10 @@ def call_of(function: Callable[..., Any], operator: str, *, awaits: bool = False
             f"{operator}: {function!r:.80} requires {required} arguments; "
             "it is called with the value, or with key and value"
         )
+    if not takes(function, max(required, 1)):
+        raise TopologyError(
+            f"{operator}: {function!r:.80} cannot be called with the value, or with key and value"
+        )
     if not awaits:
         check_sync(operator, function)
     return Call(function, takes_key=required == 2)
@@ -35,6 +39,10 @@ def pair_call_of(function: Callable[..., Any], operator: str, *, awaits: bool = 
     """A function of key and value. TopologyError as `call_of`."""
     if not callable(function):
         raise TopologyError(f"{operator}: expected a function, got {function!r:.80}")
+    if not takes(function, 2):
+        raise TopologyError(
+            f"{operator}: {function!r:.80} takes no two arguments; it is called with key and value"
+        )
     if not awaits:
         check_sync(operator, function)
     return Call(function, takes_key=True)

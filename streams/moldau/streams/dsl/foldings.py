@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.streams.dsl.calls import check_sync
-from moldau.streams.dsl.inference import required_parameters, result_type
+from moldau.streams.dsl.inference import required_parameters, result_type, takes
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.problems import TopologyError
 
@@ -69,6 +69,12 @@ def mean(of: Call | None) -> Folding:
 
 def reduce(function: Callable[..., Any], remove: Callable[..., Any] | None = None) -> Folding:
     check_sync("reduce", function, remove)
+    for each in (function, remove):
+        if each is not None and not takes(each, 2):
+            raise TopologyError(
+                f"reduce: {each!r:.80} takes no two arguments; it is called with the result so far "
+                "and a value"
+            )
     functions = [("fold", function)]
     if remove is not None:
         functions.append(("unfold", remove))

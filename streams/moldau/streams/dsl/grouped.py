@@ -10,7 +10,7 @@ from moldau.streams.dsl.calls import call_of
 from moldau.streams.dsl.cogrouped import Cogrouped
 from moldau.streams.dsl.inference import result_type
 from moldau.streams.dsl.node import Node
-from moldau.streams.dsl.options import TableOptions, emit_of, store_of
+from moldau.streams.dsl.options import TableOptions, check_options, emit_of, store_of
 from moldau.streams.dsl.table import Table
 from moldau.streams.dsl.windowing import Windowing, windowed_operation
 from moldau.streams.durations import Duration, milliseconds
@@ -189,6 +189,7 @@ class Grouped(Node, Generic[K, V]):
     def _folded(
         self, folding: Folding, kind: Any, name: str | None, options: TableOptions
     ) -> Table[Any, Any]:
+        check_options(folding.name, options, TableOptions)
         claimed = self._graph.claim_store(name, folding.name)
         parent = Node(self._graph, self._partitioned(claimed))
         step = parent._step

@@ -9,7 +9,7 @@ from moldau.streams.dsl import foldings
 from moldau.streams.dsl.calls import call_of
 from moldau.streams.dsl.inference import result_type
 from moldau.streams.dsl.node import Node
-from moldau.streams.dsl.options import TableOptions, emit_of, store_of
+from moldau.streams.dsl.options import TableOptions, check_options, emit_of, store_of
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Folding
 from moldau.streams.plan.graph import Graph
@@ -81,6 +81,7 @@ class GroupedTable(Node):
     def _folded(self, folding: Folding, kind: Any, name: str | None, options: TableOptions) -> Any:
         from moldau.streams.dsl.table import Table
 
+        check_options(folding.name, options, TableOptions)
         claimed = self._graph.claim_store(name, folding.name)
         parent = Node(self._graph, self._partitioned(claimed))
         types = (parent._step.key_type, options.get("type", kind))

@@ -131,6 +131,19 @@ def _field(kind: Any, name: str) -> Any:
     return hints.get(name)
 
 
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many arguments; yes where a built-in does not tell."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
 def required_parameters(function: Callable[..., Any]) -> int:
     """How many arguments a call must give; 1 where a built-in does not tell."""
     try:

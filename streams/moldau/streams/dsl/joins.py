@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from moldau.streams.dsl.calls import call_of, check_sync
-from moldau.streams.dsl.inference import required_parameters, result_type
+from moldau.streams.dsl.inference import required_parameters, result_type, takes
 from moldau.streams.dsl.node import Node
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import joins
@@ -58,6 +58,10 @@ def join_call(function: Joiner | None, operator: str) -> Call:
     if required > 3:
         raise TopologyError(
             f"{operator}: {function!r:.80} requires {required} arguments, not 2 or 3"
+        )
+    if not takes(function, max(required, 2)):
+        raise TopologyError(
+            f"{operator}: {function!r:.80} takes no two arguments; it is called with both values"
         )
     check_sync(operator, function)
     return Call(function, takes_key=required == 3)

@@ -35,6 +35,7 @@ def answer(store: Store, question: Question) -> Answer:
     """BadQuery if the store is of a kind that has no such answer."""
     if isinstance(question, Count) and not isinstance(store, RecordStore):
         return store.approximate_count()
+    _check_keys(store.spec, question)
     if isinstance(store, KeyValueStore):
         return _of_rows(store, question)
     if isinstance(store, VersionedStore):
@@ -44,6 +45,23 @@ def answer(store: Store, question: Question) -> Answer:
     if isinstance(store, SessionStore):
         return _of_sessions(store, question)
     raise BadQuery(f"store={store.spec.name}: it holds records that wait, and answers no queries")
+
+
+def _check_keys(spec: StoreSpec, question: Question) -> None:
+    """BadQuery for a key that no row of the store can have."""
+    keys: list[Any] = []
+    if isinstance(question, Get | Fetch):
+        keys = [question.key]
+    elif isinstance(question, Range):
+        keys = [each for each in (question.first, question.last) if each is not None]
+    for key in keys:
+        try:
+            spec.key.encode(key)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise BadQuery(
+                f"store={spec.name}: {key!r:.80} is no key of it, which are {spec.key.name}: "
+                f"{error}"
+            ) from None
 
 
 def merged(spec: StoreSpec, question: Question, answers: Sequence[Any]) -> Answer:
