@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from moldau.client import TopicPartition
 from moldau.spark.ranges import (
+    REMADE,
+    BatchIds,
     Range,
     available,
     from_checkpoint,
+    ids_in,
     limited,
     losses,
     split,
@@ -30,6 +33,16 @@ OFFSETS = st.dictionaries(
 @given(OFFSETS)
 def test_a_checkpoint_reads_as_it_was_written(offsets: dict[TopicPartition, int]) -> None:
     assert from_checkpoint(to_checkpoint(offsets)) == offsets
+    assert ids_in(to_checkpoint(offsets)) == {}
+
+
+@given(OFFSETS)
+def test_ids_of_topics_stand_beside_their_offsets(offsets: dict[TopicPartition, int]) -> None:
+    written = to_checkpoint(offsets, {"b": "2", "a": "1"})
+
+    assert from_checkpoint(written) == offsets
+    assert ids_in(written) == {"a": "1", "b": "2"}
+    assert list(written)[-1] == "$ids"
 
 
 @given(OFFSETS, st.integers(1, 5_000))
@@ -66,6 +79,31 @@ def test_a_topic_made_again_is_a_loss_and_is_read_from_its_beginning() -> None:
 
     assert ranges == [Range(P0, 0, 3)]
     assert "made again" in lost[0].reason
+
+
+def test_a_topic_made_again_with_as_many_records_is_a_loss() -> None:
+    ids = BatchIds({"t": "old"}, {"t": "new"}, {"t": "new"})
+
+    ranges, lost = losses({P0: 10}, {P0: 25}, {P0: 2}, ids)
+
+    assert ranges == [Range(P0, 2, 25)]
+    assert [each.reason for each in lost] == [REMADE]
+
+
+def test_nothing_of_a_batch_is_read_from_a_later_topic_of_the_name() -> None:
+    ids = BatchIds({"t": "old"}, {"t": "old"}, {"t": "new"})
+
+    ranges, lost = losses({P0: 10}, {P0: 25}, {P0: 0}, ids)
+
+    assert ranges == []
+    assert [each.reason for each in lost] == [REMADE]
+
+
+def test_a_checkpoint_without_ids_goes_on() -> None:
+    assert losses({P0: 1}, {P0: 3}, {P0: 0}, BatchIds({}, {"t": "1"}, {"t": "1"})) == (
+        [Range(P0, 1, 3)],
+        [],
+    )
 
 
 def test_a_partition_that_is_gone_is_a_loss() -> None:

@@ -142,10 +142,56 @@ def test_a_topic_that_was_made_again_is_noticed(
     with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
         admin.delete_topic(moldau_topic)
     make_topic(moldau_broker, moldau_topic, 1)
-    send(moldau_broker, moldau_topic, numbers(3, 100))
+    send(moldau_broker, moldau_topic, numbers(25, 100))
 
-    with pytest.raises(Exception, match="was the topic made again"):
+    with pytest.raises(Exception, match="the topic was deleted and made again"):
         _to_parquet(rows, tmp_path)
+
+    tolerant = stream(
+        spark, moldau_broker, moldau_topic, startingOffsets="earliest", failOnDataLoss="false"
+    ).load()
+    _to_parquet(tolerant, tmp_path)
+    assert _values(spark, tmp_path) == [*range(10), *range(100, 125)]
+
+
+@pytest.mark.parametrize("count", [3, 10, 25])
+def test_a_topic_that_was_made_again_is_read_from_its_beginning(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, count: int
+) -> None:
+    every = pytest.importorskip("pyspark.sql.streaming.datasource").ReadAllAvailable()
+    from moldau.spark.reading import StreamReader
+
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, numbers(10))
+    options = {
+        "kafka.bootstrap.servers": moldau_broker.bootstrap_servers,
+        "subscribe": moldau_topic,
+        "startingOffsets": "earliest",
+    }
+    strict = StreamReader(parse_read(options, is_stream=True), None)
+    lenient = StreamReader(parse_read({**options, "failOnDataLoss": "false"}, is_stream=True), None)
+    try:
+        begun = strict.latestOffset(strict.initialOffset(), every)
+        assert strict.latestOffset(begun, every) == begun
+        with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
+            admin.delete_topic(moldau_topic)
+        make_topic(moldau_broker, moldau_topic, 1)
+        send(moldau_broker, moldau_topic, numbers(count))
+
+        with pytest.raises(MoldauError, match="the topic was deleted and made again"):
+            strict.latestOffset(begun, every)
+        with pytest.raises(MoldauError, match="the topic was deleted and made again"):
+            strict.partitions({moldau_topic: {"0": 5}}, begun)
+        assert lenient.partitions({moldau_topic: {"0": 5}}, begun) == []
+        ended = lenient.latestOffset(begun, every)
+        assert [each.value[1:] for each in lenient.partitions(begun, ended)] == [(0, count)]
+        assert lenient.latestOffset(ended, every) == ended
+        assert lenient.latestOffset({moldau_topic: {"0": count}}, every) == {
+            moldau_topic: {"0": count}
+        }
+    finally:
+        strict.stop()
+        lenient.stop()
 
 
 def test_a_topic_of_a_pattern_that_is_deleted_is_noticed(

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from moldau.client import EARLIEST, LATEST, FoundOffset, TopicPartition
+from moldau.client import EARLIEST, LATEST, FoundOffset, Topic, TopicPartition
 from moldau.client.sync import Admin
 from moldau.errors import ConfigError, MoldauError
+from moldau.ids import ZERO_UUID, format_uuid
 from moldau.spark.options import Bound, ReadOptions
 
 _OF_CONSUMERS: Final = frozenset({"group.id", "isolation.level"})
@@ -66,17 +67,24 @@ class Lookups:
         """Where the logs end: with read_committed, before the first open transaction."""
         return self._edges(partitions, LATEST)
 
-    def existing_earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """As `earliest`, without those of topics or partitions that are gone."""
+    def ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+        """The ids of the topics that there are. None of a broker older than Kafka 2.8."""
+        return _ids_of(self._existing(partitions))
+
+    def existing(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+        """As `earliest` and `ids`, without those of topics or partitions that are gone."""
         wanted = list(partitions)
-        described = self._asked().describe_topics({where.topic for where in wanted})
+        topics = self._existing(wanted)
         known = {
-            TopicPartition(name, each.index)
-            for name, topic in described.items()
-            if not isinstance(topic, MoldauError)
-            for each in topic.partitions
+            TopicPartition(topic.name, each.index) for topic in topics for each in topic.partitions
         }
-        return self.earliest(where for where in wanted if where in known)
+        return self.earliest(where for where in wanted if where in known), _ids_of(topics)
+
+    def _existing(self, partitions: Iterable[TopicPartition]) -> list[Topic]:
+        described = self._asked().describe_topics({where.topic for where in partitions})
+        return [each for each in described.values() if not isinstance(each, MoldauError)]
 
     def resolve(
         self, bound: Bound, partitions: Iterable[TopicPartition], *, is_end: bool = False
@@ -130,6 +138,10 @@ class Lookups:
             return {}
         is_committed = self._options.is_read_committed
         return self._asked().list_offsets(wanted, is_committed=is_committed)
+
+
+def _ids_of(topics: Iterable[Topic]) -> dict[str, str]:
+    return {each.name: format_uuid(each.topic_id) for each in topics if each.topic_id != ZERO_UUID}
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -1,6 +1,8 @@
 """What one batch reads: offsets in a checkpoint, limits, and ranges for tasks. No IO.
 
-Offsets are `{partition: next offset}` here and `{"topic": {"0": 23}}` in Spark's checkpoint.
+Offsets are `{partition: next offset}` here. In Spark's checkpoint they are
+`{"topic": {"0": 23}, "$ids": {"topic": "its id"}}`, without ids if the broker or the version that
+wrote it has none; a name of a topic has no `$`.
 Invariants: a batch never ends before it starts; the same start and end always give the same ranges;
 a limit is shared by lag, and every partition with lag gets at least one record if there is room.
 """
@@ -8,14 +10,20 @@ a limit is shared by lag, and every partition with lag gets at least one record 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moldau.client import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
-Checkpoint = dict[str, dict[str, int]]
+Checkpoint = dict[str, dict[str, Any]]
+Ids = Mapping[str, str]
+"""By topic. A topic without one is taken for the same topic."""
+
+IDS: Final = "$ids"
+"""Beside the topics in a checkpoint."""
+REMADE: Final = "the topic was deleted and made again"
 
 
 class Range(NamedTuple):
@@ -39,21 +47,55 @@ class Loss:
     reason: str
 
 
-def to_checkpoint(offsets: Offsets) -> Checkpoint:
+@dataclass(frozen=True)
+class BatchIds:
+    """The ids of the topics where a batch begins, where it ends, and in the cluster at present."""
+
+    start: Ids = field(default_factory=dict)
+    end: Ids = field(default_factory=dict)
+    present: Ids = field(default_factory=dict)
+
+    def is_made_again(self, topic: str) -> bool:
+        """Whether the batch ends in another topic than it begins in."""
+        return _differs(self.start, self.end, topic)
+
+    def is_replaced(self, topic: str) -> bool:
+        """Whether the topic that the batch ends in is gone, and another one has its name."""
+        return _differs(self.end, self.present, topic)
+
+
+def _differs(left: Ids, right: Ids, topic: str) -> bool:
+    return topic in left and topic in right and left[topic] != right[topic]
+
+
+def made_again(before: Ids, now: Ids) -> set[str]:
+    """The topics that were deleted and made again between the two."""
+    return {topic for topic in before if _differs(before, now, topic)}
+
+
+def to_checkpoint(offsets: Offsets, ids: Ids | None = None) -> Checkpoint:
     """As Spark writes it into its offset log; sorted, so that equal offsets are equal text."""
     found: Checkpoint = {}
     for where in sorted(offsets):
         found.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
+    if ids:
+        found[IDS] = {topic: ids[topic] for topic in sorted(ids)}
     return found
 
 
-def from_checkpoint(given: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+def from_checkpoint(given: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
     """As it was written by `to_checkpoint`, or by Spark's own Kafka source."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, numbers in given.items()
+        if topic != IDS
         for partition, offset in numbers.items()
     }
+
+
+def ids_in(given: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The ids that `to_checkpoint` wrote."""
+    return dict(given.get(IDS, {}))
 
 
 def limited(start: Offsets, latest: Offsets, limit: int | None) -> dict[TopicPartition, int]:
@@ -78,8 +120,11 @@ def available(start: Offsets, latest: Offsets) -> int:
     return sum(max(0, end - start.get(where, end)) for where, end in latest.items())
 
 
-def losses(start: Offsets, end: Offsets, earliest: Offsets) -> tuple[list[Range], list[Loss]]:
+def losses(
+    start: Offsets, end: Offsets, earliest: Offsets, ids: BatchIds | None = None
+) -> tuple[list[Range], list[Loss]]:
     """The ranges that can be read, and what is missing before or in them."""
+    ids = ids or BatchIds()
     ranges: list[Range] = []
     lost: list[Loss] = []
     for where in sorted(end):
@@ -88,7 +133,13 @@ def losses(start: Offsets, end: Offsets, earliest: Offsets) -> tuple[list[Range]
         if first is None:
             lost.append(Loss(where, "the partition is gone"))
             continue
-        if stop < begin:
+        if ids.is_replaced(where.topic):
+            lost.append(Loss(where, REMADE))
+            continue
+        if ids.is_made_again(where.topic):
+            lost.append(Loss(where, REMADE))
+            begin = first
+        elif stop < begin:
             lost.append(
                 Loss(where, f"the log ends at {stop}, before {begin}: was the topic made again?")
             )

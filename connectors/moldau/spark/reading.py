@@ -37,13 +37,17 @@ from moldau.runtime.real import RealClock
 from moldau.spark.lookups import Lookups
 from moldau.spark.options import ReadOptions
 from moldau.spark.ranges import (
+    REMADE,
+    BatchIds,
     Checkpoint,
     Loss,
     Range,
     available,
     from_checkpoint,
+    ids_in,
     limited,
     losses,
+    made_again,
     split,
     to_checkpoint,
 )
@@ -204,13 +208,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.target: dict[TopicPartition, int] | None = None
         self.begun_at = float("-inf")
         self.newest: dict[TopicPartition, int] = {}
+        self.ids: dict[str, str] = {}
+        """Of the topics that `newest` is about."""
         self.told: set[ErrorCode] = set()
         self.gone: set[TopicPartition] = set()
 
     def initialOffset(self) -> Checkpoint:
         """Where a new query begins; Spark keeps it in the checkpoint and does not ask again."""
         found = self.lookups.partitions()
-        return to_checkpoint(self.lookups.resolve(self.options.starting, found))
+        ids = self.lookups.ids(found)
+        return to_checkpoint(self.lookups.resolve(self.options.starting, found), ids)
 
     def getDefaultReadLimit(self) -> Any:
         limit = self.options.max_offsets
@@ -218,21 +225,37 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What is there now is read, in batches, and nothing that comes later."""
-        self.target = self.lookups.latest(self.lookups.partitions())
+        self.target = self._look()
+
+    def _look(self) -> dict[TopicPartition, int]:
+        """Where the logs end. Ids come first: if a topic is made again in between, the batch ends
+        in a topic that is gone, and that is noticed; the other way round it would not be."""
+        found = self.lookups.partitions()
+        self.ids = self.lookups.ids(found)
+        return self.lookups.latest(found)
 
     def latestOffset(self, start: Checkpoint, limit: Any) -> Checkpoint:
         """Where the next batch ends."""
-        begun = from_checkpoint(start)
-        if self.target is None:
-            self.newest = self.lookups.latest(self.lookups.partitions())
-        else:
-            self.newest = dict(self.target)
+        begun, ids = from_checkpoint(start), ids_in(start)
+        self.newest = self._look() if self.target is None else dict(self.target)
         self._look_for_gone(begun)
-        begun |= self._new_starts(begun)
+        remade = self._remade(ids)
+        begun |= self._new_starts(begun) | self.lookups.earliest(remade)
         if not self._is_due(begun):
             return start
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return to_checkpoint(limited(begun, self.newest, rows))
+        end = limited(begun, self.newest, rows)
+        if end == from_checkpoint(start) and not remade:
+            return start
+        return to_checkpoint(end, ids | self.ids)
+
+    def _remade(self, ids: dict[str, str]) -> list[TopicPartition]:
+        """The partitions of topics that were made again: they are read from their beginning."""
+        again = made_again(ids, self.ids)
+        found = sorted(where for where in self.newest if where.topic in again)
+        if self.options.fail_on_data_loss:
+            _tell([Loss(where, REMADE) for where in found], fails=True)
+        return found
 
     def _look_for_gone(self, begun: dict[TopicPartition, int]) -> None:
         """A pattern does not name a topic that was deleted, so no question about it fails."""
@@ -264,12 +287,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def partitions(self, start: Checkpoint, end: Checkpoint) -> list[RangePartition]:
         """The tasks of a batch."""
         ends = from_checkpoint(end)
-        earliest = self.lookups.existing_earliest(ends)
+        earliest, present = self.lookups.existing(ends)
+        ids = BatchIds(ids_in(start), ids_in(end), present)
         starts = from_checkpoint(start)
         for where in ends.keys() - starts.keys():
             starts[where] = earliest.get(where, ends[where])
-        moved = {where: each for where, each in ends.items() if each != starts[where]}
-        ranges, lost = losses(starts, moved, earliest)
+        moved = {
+            where: each
+            for where, each in ends.items()
+            if each != starts[where] or ids.is_made_again(where.topic)
+        }
+        ranges, lost = losses(starts, moved, earliest, ids)
         _tell(lost, fails=self.options.fail_on_data_loss)
         pieces = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
         return [RangePartition(each) for each in pieces]

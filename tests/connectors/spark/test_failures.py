@@ -58,12 +58,16 @@ def test_progress_tells_the_lag() -> None:
             "batchId": 3,
             "numInputRows": 10,
             "sources": [
-                {"endOffset": '{"orders":{"0":10}}', "latestOffset": {"orders": {"0": 12, "1": 5}}}
+                {
+                    "endOffset": '{"orders":{"0":10},"$ids":{"orders":"Ab"}}',
+                    "latestOffset": {"orders": {"0": 12, "1": 5}},
+                }
             ],
         }
     )
 
     assert lag_of(parse(dump(told))) == 7
+    assert told["end"] == {"orders": {"0": 10}}
     assert lag_of({"type": "progress"}) is None
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from moldau.spark.ranges import IDS
+
 Message = dict[str, Any]
 
 START: Final = "start"
@@ -64,10 +66,12 @@ def lag_of(message: Message) -> int | None:
 
 
 def _offsets(given: Any) -> Any:
-    """Spark gives them as text or parsed already."""
+    """Spark gives them as text or parsed already. The ids of topics are left out."""
     if isinstance(given, str):
         try:
-            return json.loads(given)
+            given = json.loads(given)
         except ValueError:
             return None
+    if isinstance(given, dict):
+        return {name: each for name, each in given.items() if name != IDS}
     return given
