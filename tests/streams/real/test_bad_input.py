@@ -81,9 +81,9 @@ def test_a_store_of_another_kind_and_of_another_type(moldau: MoldauBroker, tmp_p
     app.which = "type_changed"
     app.write("a")
     assert last_line(app, app.start()) == (
-        "moldau: the store counts holds values: int and the topology now wants values: list[str]: "
-        "give the store another name, or remove this state and its changelog topic "
-        f"(path='{app.state}/{app.name}/0/tasks/1_0')"
+        "moldau: store=counts: a value is no list[str]: Expected `array`, got `int`: b'1'; the "
+        "app's types have changed: declare a type that reads both, or rename the store so that it "
+        "is built anew"
     )
     app.which = "words"
     process = app.start()

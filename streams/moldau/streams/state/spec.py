@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from moldau.streams.serdes.codec import Codec
 
 DAY_MS = 86_400_000
 _SLICES_MAX = 1000
+
+_PLAIN_KEYS: Final = frozenset({"str", "int", "float", "bytes", "bool"})
 
 
 class StoreKind(Enum):
@@ -68,12 +71,14 @@ class StoreSpec:
     def facts(self) -> dict[str, str]:
         """What rows mean, by name. With other facts they would be read as what they are not.
 
-        The rows of an input topic are what its producers wrote, whatever type the app declares.
+        Values are not among them: a value that does not fit its type is told when it is read, and a
+        type may grow, or a model get another name. So may the model of a key. The rows of an input
+        topic are what its producers wrote, whatever type the app declares.
         """
-        windows = {} if self.windows is None else {"windows": self.windows}
-        if self.source_topic is not None:
-            return windows
-        return windows | {"keys": self.key.name, "values": self.value.name}
+        facts = {} if self.windows is None else {"windows": self.windows}
+        if self.source_topic is None and self.key.name in _PLAIN_KEYS:
+            facts["keys"] = self.key.name
+        return facts
 
     def changelog(self, app: str) -> str | None:
         """The topic to restore from, None for a store that is not logged."""
