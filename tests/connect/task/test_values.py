@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
@@ -77,6 +77,27 @@ def test_values_at_once_are_those_one_by_one(
 ) -> None:
     converter = made(cls, props)
     assert at_once(converter, data) == one_by_one(converter, data)
+
+
+VALUES = st.one_of(st.text(), st.none(), st.integers(), st.just("\ud800"))
+
+
+@pytest.mark.parametrize(("cls", "props"), CONVERTERS)
+@given(values=st.lists(VALUES, min_size=1, max_size=6))
+def test_bytes_at_once_are_those_one_by_one(
+    cls: type[Converter], props: dict[str, str], values: list[object]
+) -> None:
+    converter = made(cls, props)
+
+    def outcome(convert: Callable[[], list[bytes | None]]) -> list[bytes | None] | type[Exception]:
+        try:
+            return convert()
+        except Exception as error:
+            return type(error)
+
+    at_once = outcome(lambda: converter.from_connect_values("t", None, values))
+    single = converter.from_connect_data
+    assert at_once == outcome(lambda: [single("t", None, None, each) for each in values])
 
 
 def columns(broker: SyncEmbeddedBroker, topic: str) -> PartitionColumns:

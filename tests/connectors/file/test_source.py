@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pyarrow
 import pyarrow.parquet
@@ -13,9 +15,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.connect.api import ConnectError, DataError, SourceRecord
+from moldau.connect.api import ConnectError, DataError, RetriableError, SourceRecord, SourceValues
 from moldau.connectors.file.lines import LineSplitter, QuoteJoiner
 from moldau.connectors.file.source import FileStreamSourceConnector, FileStreamSourceTask
+from moldau.connectors.file.storage import LocalStorage
 from moldau.errors import ConfigError
 from tests.connectors.contexts import Offsets, SourceContext, VirtualPace
 
@@ -53,6 +56,19 @@ def test_a_growing_file_is_followed_line_by_line(tmp_path: Path) -> None:
     assert texts(second) == ["half"]
     assert first[0].source_partition == {"filename": str(path)}
     assert [(record.source_offset or {})["position"] for record in first] == [4, 9]
+
+
+def test_plain_lines_come_as_values_and_bad_ones_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntwo\xff\nthree\n")
+    task = started(file=str(path), **{"batch.size": "1", "on.bad.line": "skip"})
+
+    first, second = task.poll(), task.poll()
+    task.stop()
+
+    assert isinstance(first, SourceValues)
+    assert first.last_offset == first[0].source_offset
+    assert [texts([*batch]) for batch in (first, second) if batch] == [["one"], ["three"]]
 
 
 def test_a_batch_has_at_most_batch_size_records(tmp_path: Path) -> None:
@@ -189,7 +205,7 @@ def test_csv_has_names_from_its_header_and_fields_over_several_lines(tmp_path: P
     two = drained(second)
     second.stop()
 
-    assert texts(one + two) == [{"id": "1", "text": 'a\nb; "c"'}, {"id": "2", "text": "d"}]
+    assert texts([*one, *two]) == [{"id": "1", "text": 'a\nb; "c"'}, {"id": "2", "text": "d"}]
 
 
 def test_parquet_rows_are_structs_and_go_on_by_row(tmp_path: Path) -> None:
@@ -206,7 +222,7 @@ def test_parquet_rows_are_structs_and_go_on_by_row(tmp_path: Path) -> None:
     two = drained(second)
     second.stop()
 
-    assert [record.value.validate().to_dict() for record in one + two] == rows
+    assert [record.value.validate().to_dict() for record in [*one, *two]] == rows
 
 
 def test_a_line_that_cannot_be_read_is_named_or_skipped(tmp_path: Path) -> None:
@@ -251,14 +267,84 @@ def test_lines_are_the_same_however_the_bytes_come(parts: list[bytes], cuts: lis
     pieces = [data[a:b] for a, b in zip([0, *sorted(cuts)], [*sorted(cuts), None], strict=True)]
     splitter = LineSplitter()
 
-    found = [line for piece in pieces for line in splitter.feed(piece)]
-    found += splitter.rest()
+    blocks = [*map(splitter.feed, pieces), splitter.rest()]
 
     expected = data.split(b"\n")
     if expected[-1] == b"":
         expected.pop()
-    assert [line for line, _ in found] == [line.removesuffix(b"\r") for line in expected]
+    found = [line for block in blocks for line in block.lines()]
+    assert found == [line.removesuffix(b"\r") for line in expected]
     assert splitter.position == len(data)
+    places = [offset["position"] for block in blocks for offset in block.offsets()]
+    ends = accumulate(len(line) + 1 for line in expected)
+    assert places == [min(end, len(data)) for end in ends]
+    for block in blocks:
+        small = list(block.pieces(2))
+        assert [line for piece in small for line in piece.lines()] == block.lines()
+        assert [each for piece in small for each in piece.offsets()] == block.offsets()
+        assert all(piece.last_offset() == piece.offsets()[-1] for piece in small)
+
+
+class Failing(LocalStorage):
+    """A disk of which some reads fail, the opening of a file among them."""
+
+    def __init__(self, *fails: int) -> None:
+        self.count = 0
+        self._fails = fails
+
+    def step(self) -> None:
+        self.count += 1
+        if self.count in self._fails:
+            raise OSError("the disk is away")
+
+    def read(self, path: str) -> BinaryIO:
+        self.step()
+        return cast(BinaryIO, FailingFile(super().read(path), self))
+
+
+class FailingFile:
+    def __init__(self, file: BinaryIO, disk: Failing) -> None:
+        self._file = file
+        self._disk = disk
+        self.seek, self.close, self.readline = file.seek, file.close, file.readline
+
+    def __enter__(self) -> FailingFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, size: int) -> bytes:
+        self._disk.step()
+        return self._file.read(min(size, 40))
+
+
+@pytest.mark.parametrize("format_", ["lines", "csv"])
+@given(fails=st.sets(st.integers(1, 12), max_size=3))
+def test_each_line_comes_once_whichever_read_fails(
+    tmp_path_factory: pytest.TempPathFactory, fails: set[int], format_: str
+) -> None:
+    path = tmp_path_factory.mktemp("failing") / "log"
+    path.write_text("n\n" + "".join(f"{n}\n" for n in range(60)))
+    task = started(file=str(path), format=format_, **{"batch.size": "3"})
+    task._storage = Failing(*fails)
+
+    found: list[SourceRecord] = []
+    for _ in range(len(fails) + 1):
+        with suppress(RetriableError):
+            drain_into(found, task)
+    task.stop()
+
+    wanted: list[Any] = [str(n) for n in range(60)]
+    if format_ == "csv":
+        wanted = [{"n": each} for each in wanted]
+    assert texts(found) == (wanted if format_ == "csv" else ["n", *wanted])
+
+
+def drain_into(found: list[SourceRecord], task: FileStreamSourceTask) -> None:
+    """What was polled before an error counts, too."""
+    while batch := task.poll():
+        found += batch
 
 
 def test_a_record_of_csv_ends_where_its_quotes_are_closed() -> None:

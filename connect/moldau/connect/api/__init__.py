@@ -16,7 +16,7 @@ is a class with a `config_model` (a `ConfigModel`), found through an entry point
 
 from __future__ import annotations
 
-from moldau.connect.api.batch import SourceBatch
+from moldau.connect.api.batch import SourceBatch, SourceValues
 from moldau.connect.api.connector import (
     Connector,
     ConnectorContext,
@@ -84,6 +84,7 @@ __all__ = [
     "SourceRecord",
     "SourceTask",
     "SourceTaskContext",
+    "SourceValues",
     "Struct",
     "Task",
     "TransactionContext",

@@ -1,8 +1,9 @@
 """Many source records of one kind, kept as columns until somebody looks at a single one.
 
-A source that reads tables returns a `SourceBatch` from `poll`. It is a sequence of `SourceRecord`s
-like any other. Where no transform has to see the records, the worker converts the columns at once
-and no record is ever made, which costs a third.
+A source that reads tables returns a `SourceBatch` from `poll`, one that reads plain values, such as
+lines, returns `SourceValues`. Both are sequences of `SourceRecord`s like any other. Where no
+transform has to see the records, the worker converts the columns or values at once and no record is
+ever made, which costs a third.
 """
 
 from __future__ import annotations
@@ -54,6 +55,47 @@ class SourceBatch(Sequence[SourceRecord]):
 
     def __len__(self) -> int:
         return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[SourceRecord]:
+        return iter(self.records())
+
+    @overload
+    def __getitem__(self, index: int) -> SourceRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[SourceRecord]: ...
+
+    def __getitem__(self, index: int | slice) -> SourceRecord | list[SourceRecord]:
+        return self.records()[index]
+
+
+@dataclass(slots=True)
+class SourceValues(Sequence[SourceRecord]):
+    """Records without keys, of one topic and one source partition, whose values have one schema.
+
+    `offsets` is called when single records are made; `last_offset` is that of the last one.
+    """
+
+    topic: str
+    source_partition: Mapping[str, Any]
+    schema: Schema | None
+    values: Sequence[Any]
+    offsets: Callable[[], Sequence[Offset]]
+    last_offset: Offset
+    _made: list[SourceRecord] | None = field(default=None, repr=False)
+
+    def records(self) -> list[SourceRecord]:
+        """The records, made once."""
+        if self._made is None:
+            partition: Any = self.source_partition
+            self._made = [
+                SourceRecord(partition, offset, self.topic, None, None, None, self.schema, value)
+                for offset, value in zip(self.offsets(), self.values, strict=True)
+            ]
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self.values)
 
     def __iter__(self) -> Iterator[SourceRecord]:
         return iter(self.records())

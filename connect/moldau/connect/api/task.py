@@ -133,8 +133,8 @@ class SourceTask(Task):
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | None:
-        """The next records in their order: a list, or a `SourceBatch`, which is faster. May block
-        briefly; None or [] if there are none.
+        """The next records in their order: a list, or a `SourceBatch` or `SourceValues`, which are
+        faster. May block briefly; None or [] if there are none.
 
         Raise RetriableError for what can pass by itself.
         """

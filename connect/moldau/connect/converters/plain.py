@@ -101,6 +101,16 @@ class StringConverter(_Plain):
         # As Java: what is no character becomes the replacement character.
         return SchemaAndValue(OPTIONAL_STRING, data.decode(encoding, "replace"))
 
+    def from_connect_values(
+        self, topic: str, schema: Schema | None, values: Sequence[Any]
+    ) -> list[bytes | None]:
+        if self._encoding != "utf-8" or set(map(type, values)) != {str}:
+            return super().from_connect_values(topic, schema, values)
+        try:
+            return [value.encode() for value in values]
+        except UnicodeEncodeError as error:
+            raise DataError(f"a text cannot be written in utf-8: {error}") from None
+
     def to_connect_values(self, topic: str, data: Sequence[bytes | None]) -> list[Any]:
         encoding = self._encoding
         if encoding == "utf-16":  # each has a byte order mark of its own

@@ -20,6 +20,7 @@ from moldau.connect.api import (
     SinkRecord,
     SourceBatch,
     SourceRecord,
+    SourceValues,
 )
 from moldau.connect.api.record import ConnectRecord
 from moldau.connect.errors import ConnectError
@@ -176,13 +177,17 @@ class Chain:
         return not self._steps
 
     def batch_bytes(
-        self, batch: SourceBatch
+        self, batch: SourceBatch | SourceValues
     ) -> tuple[list[bytes | None] | None, list[bytes | None]] | None:
         """The keys and values of a batch; None if its records have to be converted one by one,
         which says which of them is bad."""
         keys: list[bytes | None] | None = None
         converters, topic = self._converters, batch.topic
         try:
+            if isinstance(batch, SourceValues):
+                key = converters.key.from_connect_data(topic, None, None, None)
+                keys = None if key is None else [key] * len(batch)
+                return keys, converters.value.from_connect_values(topic, batch.schema, batch.values)
             if batch.keys is not None:
                 convert, schema = converters.key.from_connect_data, batch.key_schema
                 keys = [convert(topic, None, schema, key) for key in batch.keys]

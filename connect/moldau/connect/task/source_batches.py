@@ -2,9 +2,9 @@
 
 What a poll gave is sent at once where nothing has to see its records one by one: no transforms,
 errors are not tolerated, and the connector does not ask about single records. It is either a
-`SourceBatch`, which is converted by columns, or a list whose records have one topic and one source
-partition. What cannot be converted as a whole is left to the way of single records, which tells
-which of them is bad.
+`SourceBatch` or `SourceValues`, which are converted as a whole, or a list whose records have one
+topic and one source partition. What cannot be converted as a whole is left to the way of single
+records, which tells which of them is bad.
 
 Invariant: a batch has one entry among the submitted offsets, safe when all its records are.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.sync import Producer
-from moldau.connect.api import SourceBatch, SourceRecord, SourceTask
+from moldau.connect.api import SourceBatch, SourceRecord, SourceTask, SourceValues
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.parts import Parts
 from moldau.connect.task.submitted import Submitted
@@ -71,11 +71,11 @@ class SourceBatches:
         """The bytes of what a poll gave; None for what has to go record by record."""
         if not self._is_possible or not records or len(records) < _RECORDS_MIN:
             return None
-        if isinstance(records, SourceBatch):
+        if isinstance(records, SourceBatch | SourceValues):
             return self._converted(records) if records.topic else None
         return self._alike(records)
 
-    def _converted(self, batch: SourceBatch) -> Converted | None:
+    def _converted(self, batch: SourceBatch | SourceValues) -> Converted | None:
         columns = self._chain.batch_bytes(batch)
         if columns is None:
             return None

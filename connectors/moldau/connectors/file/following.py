@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from moldau.connectors.file.formats import Compression, decompressed
-from moldau.connectors.file.lines import LineSplitter
+from moldau.connectors.file.lines import Block, LineSplitter
 from moldau.connectors.file.storage import Storage
 
 _log = logging.getLogger(__name__)
-_CHUNK = 256 * 1024
+_CHUNK = 1024 * 1024
 
 
 class Follower:
-    """The lines of one path, with the offset after each."""
+    """The lines of one path, in blocks."""
 
     def __init__(
         self, storage: Storage, path: str, compression: Compression, stored: dict[str, Any] | None
@@ -36,41 +36,36 @@ class Follower:
         self._is_rotated = False
         self._is_done = False
         self._splitter = LineSplitter()
-        self._stored = stored
+        self._stored = self._stored_next = stored
 
     @property
     def is_growing(self) -> bool:
         """A compressed file is complete when it is there; only a plain one grows."""
         return self._compression is Compression.NONE
 
-    @property
-    def is_first_line(self) -> bool:
-        """Whether the line that was given last is the first of its file."""
-        return self._splitter.start == 0
+    def blocks(self) -> Iterator[Block]:
+        """The lines that are there now, until the end. Call it again later for what came after.
 
-    def offset(self, position: int) -> dict[str, Any]:
-        offset: dict[str, Any] = {"position": position}
-        if self._identity is not None:
-            offset["inode"] = self._identity
-        return offset
-
-    def lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
-        """What is there now, until the end. Call it again later for what came after."""
+        After an error, `reopen` goes on behind the last block whose user has asked for the next.
+        """
         while self._open():
             assert self._file is not None
             data = self._file.read(_CHUNK)
             if data:
-                for line, position in self._splitter.feed(data):
-                    yield line, self.offset(position)
+                yield from self._giving(self._splitter.feed(data))
                 continue
             if not self.is_growing or self._is_rotated or self._has_moved():
-                for line, position in self._splitter.rest():
-                    yield line, self.offset(position)
+                yield from self._giving(self._splitter.rest())
                 self._end()
                 if not self.is_growing:
                     self._is_done = True
                 continue
             return
+
+    def _giving(self, block: Block) -> Iterator[Block]:
+        if block.raw:
+            yield block
+        self._stored_next = block.last_offset()
 
     def close(self) -> None:
         if self._file is not None:
@@ -80,7 +75,7 @@ class Follower:
     def reopen(self) -> None:
         """After an error: go on behind the last line that was given."""
         if self._file is not None:
-            self._stored = self.offset(self._splitter.position)
+            self._stored = self._stored_next
             self.close()
 
     def header(self) -> bytes:
@@ -94,7 +89,7 @@ class Follower:
             return True
         if self._is_done:
             return False
-        stored, self._stored = self._stored, None
+        stored = self._stored
         position = int(stored["position"]) if stored else 0
         identity = stored.get("inode") if stored else None
         state = self._storage.state(self.path)
@@ -109,14 +104,17 @@ class Follower:
                 self._opened, self._is_rotated = rotated, True
                 state = self._storage.state(rotated)
         if state is None:
+            self._stored = None
             return False
         if self.is_growing and state.size < position:
             _log.warning("%s is shorter than what was read of it: it is read anew", self.path)
             position = 0
         self._file = decompressed(self._storage.read(self._opened), self._compression)
         self._identity = state.identity
-        self._splitter = LineSplitter(position)
+        self._splitter = LineSplitter(position, state.identity)
+        self._stored_next = Block([], position, state.identity).last_offset()
         _skip(self._file, position, can_seek=self.is_growing)
+        self._stored = None
         return True
 
     def _rotated(self, identity: int) -> str | None:

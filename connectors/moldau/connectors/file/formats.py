@@ -102,6 +102,11 @@ def decode_text(line: bytes) -> tuple[Schema | None, Any]:
     return STRING, line.decode()
 
 
+def decode_texts(lines: Sequence[bytes]) -> list[str]:
+    """The texts of lines, none of which has a newline in it."""
+    return b"\n".join(lines).decode().split("\n")
+
+
 def decode_json(line: bytes) -> tuple[Schema | None, Any]:
     return None, orjson.loads(line)
 

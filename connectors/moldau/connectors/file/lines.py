@@ -2,37 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that follow one another. Nothing is done here for a single line before it is asked for:
+    most are only handed on.
+    """
+
+    raw: Sequence[bytes]
+    """Without the newlines that end them, but with a `\\r` before."""
+    start: int
+    """Where the first of them begins, in bytes."""
+    inode: int | None = None
+    is_ended: bool = True
+    """Whether the last one has a newline."""
+
+    def lines(self) -> list[bytes]:
+        """`\\r\\n` ends a line as `\\n` does."""
+        return [line.removesuffix(b"\r") for line in self.raw]
+
+    def offsets(self) -> list[dict[str, Any]]:
+        """A source offset for each line: where the next one begins, and in which file."""
+        ends = list(accumulate((len(line) + 1 for line in self.raw), initial=self.start))[1:]
+        if not self.is_ended:
+            ends[-1] -= 1
+        return [self._offset(end) for end in ends]
+
+    def last_offset(self) -> dict[str, Any]:
+        """That of the last line."""
+        return self._offset(self.end)
+
+    def _offset(self, position: int) -> dict[str, Any]:
+        if self.inode is None:
+            return {"position": position}
+        return {"position": position, "inode": self.inode}
+
+    @property
+    def end(self) -> int:
+        """Behind the last line."""
+        newlines = len(self.raw) if self.is_ended else len(self.raw) - 1
+        return self.start + sum(map(len, self.raw)) + newlines
+
+    def pieces(self, count: int) -> Iterator[Block]:
+        """The same lines in blocks of so many at most."""
+        start = self.start
+        for first in range(0, len(self.raw), count):
+            raw = self.raw[first : first + count]
+            is_ended = self.is_ended or first + count < len(self.raw)
+            piece = Block(raw, start, self.inode, is_ended)
+            yield piece
+            start = piece.end
 
 
 class LineSplitter:
     """Bytes in, lines out. `position` is the end of the last line given out, in bytes.
 
     A line without its newline waits: it may still be growing. `rest` gives it at the end of a file
-    that cannot grow. `\\r\\n` ends a line as `\\n` does.
+    that cannot grow.
     """
 
-    def __init__(self, position: int = 0) -> None:
+    def __init__(self, position: int = 0, inode: int | None = None) -> None:
         self.position = position
-        self.start = position
-        """Where the line began that was given out last."""
+        self._inode = inode
         self._tail = b""
 
-    def feed(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """The complete lines, each with the position behind it."""
-        *lines, self._tail = (self._tail + data).split(b"\n")
-        for line in lines:
-            self.start = self.position
-            self.position += len(line) + 1
-            yield line.removesuffix(b"\r"), self.position
+    def feed(self, data: bytes) -> Block:
+        """The complete lines."""
+        *raw, self._tail = (self._tail + data).split(b"\n")
+        return self._given(Block(raw, self.position, self._inode))
 
-    def rest(self) -> Iterator[tuple[bytes, int]]:
+    def rest(self) -> Block:
         """The last line of a complete file, if it has no newline."""
         tail, self._tail = self._tail, b""
-        if tail:
-            self.start = self.position
-            self.position += len(tail)
-            yield tail.removesuffix(b"\r"), self.position
+        return self._given(Block([tail] if tail else [], self.position, self._inode, not tail))
+
+    def _given(self, block: Block) -> Block:
+        self.position = block.end
+        return block
 
 
 class QuoteJoiner:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from moldau.connect.api import (
@@ -16,8 +15,10 @@ from moldau.connect.api import (
     SourceConnector,
     SourceRecord,
     SourceTask,
+    SourceValues,
     Task,
 )
+from moldau.connect.data import STRING
 from moldau.connectors.file.following import Follower
 from moldau.connectors.file.formats import (
     Decode,
@@ -27,8 +28,9 @@ from moldau.connectors.file.formats import (
     csv_fields,
     decode_json,
     decode_text,
+    decode_texts,
 )
-from moldau.connectors.file.lines import QuoteJoiner
+from moldau.connectors.file.lines import Block, QuoteJoiner
 from moldau.connectors.file.parquet import read_rows
 from moldau.connectors.file.settings import FileSourceConfig, OnBadLine
 from moldau.connectors.file.storage import storage_of
@@ -96,7 +98,7 @@ class FileStreamSourceTask(SourceTask):
         self._followers: dict[str, Follower] = {}
         self._joiners: dict[str, QuoteJoiner] = {}
         self._finished: set[str] = set()
-        self._records: Iterator[SourceRecord] = iter(())
+        self._batches: Iterator[Sequence[SourceRecord]] = iter(())
         self._due = 0.0
 
     def start(self, props: Mapping[str, str]) -> None:
@@ -111,7 +113,7 @@ class FileStreamSourceTask(SourceTask):
         for follower in self._followers.values():
             follower.close()
 
-    def poll(self) -> list[SourceRecord] | None:
+    def poll(self) -> Sequence[SourceRecord] | None:
         """The next records; at the end of all files None, after a wait."""
         wait = self._due - self._pace.monotonic()
         if wait > 0:
@@ -119,20 +121,22 @@ class FileStreamSourceTask(SourceTask):
             if wait > _IDLE_S:
                 return None
         try:
-            batch = list(islice(self._records, self._config.batch_size))
-            if not batch:
-                self._records = self._all()
-                batch = list(islice(self._records, self._config.batch_size))
+            batch = next(self._batches, None)
+            if batch is None:
+                self._batches = self._all()
+                batch = next(self._batches, None)
         except (OSError, EOFError) as error:
-            self._records = iter(())
+            self._batches = iter(())
             for follower in self._followers.values():
                 follower.reopen()
             raise RetriableError(f"cannot read {self._where}: {error}") from error
-        if not batch:
+        if batch is None:
             self._due = self._pace.monotonic() + self._config.poll_interval_ms / 1000
-        return batch or None
+        return batch
 
-    def _all(self) -> Iterator[SourceRecord]:
+    def _all(self) -> Iterator[Sequence[SourceRecord]]:
+        """In batches, none of them empty. Each is of one block of a file, so that an error of the
+        next one loses nothing of it."""
         for path in self._paths():
             if self._config.format is Format.PARQUET:
                 yield from self._parquet(path)
@@ -148,29 +152,49 @@ class FileStreamSourceTask(SourceTask):
     def _stored(self, path: str) -> dict[str, Any] | None:
         return self.context.offset_storage_reader.offset({"filename": path})
 
-    def _lines(self, path: str) -> Iterator[SourceRecord]:
+    def _lines(self, path: str) -> Iterator[Sequence[SourceRecord]]:
         follower = self._followers.get(path)
         if follower is None:
             compression = compression_of(path, self._config.compression)
             follower = Follower(self._storage, path, compression, self._stored(path))
             self._followers[path] = follower
             self._joiners[path] = QuoteJoiner()
-        partition = {"filename": path}
         decode: Decode | None = None
-        joiner = self._joiners[path]
-        for line, offset in follower.lines():
-            if self._config.format is Format.CSV:
-                if follower.is_first_line and not self._config.header:
-                    decode = None
-                    continue
-                whole = joiner.feed(line)
-                if whole is None:
-                    continue
-                line = whole
-            decode = decode or self._decoder(follower)
-            record = self._record(decode, line, partition, offset)
+        for block in follower.blocks():
+            if block.start == 0 or decode is None:
+                decode = self._decoder(follower)
+            for piece in block.pieces(self._config.batch_size):
+                batch = self._texts(path, piece) or self._decoded(path, decode, piece)
+                if batch:
+                    yield batch
+
+    def _texts(self, path: str, block: Block) -> SourceValues | None:
+        """Plain lines at once. None if they are not plain, or one of them is bad."""
+        if self._config.format is not Format.LINES:
+            return None
+        try:
+            texts = decode_texts(block.lines())
+        except UnicodeDecodeError:
+            return None
+        return SourceValues(
+            self._config.topic, {"filename": path}, STRING, texts, block.offsets,
+            block.last_offset(),
+        )  # fmt: skip
+
+    def _decoded(self, path: str, decode: Decode, block: Block) -> list[SourceRecord]:
+        """The records of lines that are read one by one."""
+        partition = {"filename": path}
+        is_csv, joiner = self._config.format is Format.CSV, self._joiners[path]
+        has_names = block.start == 0 and is_csv and not self._config.header
+        found = []
+        for index, (line, offset) in enumerate(zip(block.lines(), block.offsets(), strict=True)):
+            if has_names and index == 0:
+                continue
+            whole = joiner.feed(line) if is_csv else line
+            record = None if whole is None else self._record(decode, whole, partition, offset)
             if record is not None:
-                yield record
+                found.append(record)
+        return found
 
     def _decoder(self, follower: Follower) -> Decode:
         if self._config.format is Format.LINES:
@@ -198,7 +222,7 @@ class FileStreamSourceTask(SourceTask):
             ) from error
         return SourceRecord(partition, offset, self._config.topic, value_schema=schema, value=value)
 
-    def _parquet(self, path: str) -> Iterator[SourceRecord]:
+    def _parquet(self, path: str) -> Iterator[Sequence[SourceRecord]]:
         """A Parquet file is complete when it is there; its position counts rows."""
         if path in self._finished or self._storage.state(path) is None:
             return
@@ -206,13 +230,15 @@ class FileStreamSourceTask(SourceTask):
         position = int(stored["position"]) if stored else 0
         with self._storage.read(path) as file:
             for rows in read_rows(file, position, self._config.batch_size):
-                for value in rows:
-                    position += 1
-                    yield SourceRecord(
+                yield [
+                    SourceRecord(
                         {"filename": path},
-                        {"position": position},
+                        {"position": place},
                         self._config.topic,
                         value_schema=value.schema,
                         value=value,
                     )
+                    for place, value in enumerate(rows, position + 1)
+                ]
+                position += len(rows)
         self._finished.add(path)
