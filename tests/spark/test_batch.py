@@ -162,3 +162,7 @@ def test_a_wrong_option_is_named(
 
     with pytest.raises(Exception, match=words):
         reader(spark, moldau_broker, moldau_topic, **options).load().count()
+
+
+def test_a_batch_that_comes_to_the_driver_has_no_greatest_size(spark: Any) -> None:
+    assert spark.sparkContext.getConf().get("spark.driver.maxResultSize") == "0"

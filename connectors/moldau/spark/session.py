@@ -24,6 +24,9 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.python.daemon.module": "moldau.spark.daemon",
+    # A batch for Delta, Iceberg or a database comes to the driver; 1 GB of it would end the query
+    # each time it is tried.
+    "spark.driver.maxResultSize": "0",
 }
 _INSTALL: Final = "Spark is not installed: pip install 'moldau-connectors[spark]'"
 _INSTALL_CONNECT: Final = (

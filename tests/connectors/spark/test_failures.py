@@ -29,9 +29,21 @@ mean `amount`? SQLSTATE: 42703; line 1 pos 7;
 'Project ['amont]"""
 
 
+TOO_LARGE = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
+  File "sinks.py", line 111, in write
+    data = batch.toArrow()
+py4j.protocol.Py4JJavaError: An error occurred while calling o99.getResult.
+: org.apache.spark.SparkException: [EXCEPTION_THROWN] Exception thrown in awaitResult:
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Total size of \
+serialized results of 2 tasks (1100.3 MiB) is bigger than spark.driver.maxResultSize (1024.0 MiB)
+\tat org.apache.spark.Frame(Frame.scala:1)"""
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        (TOO_LARGE, "(1024.0 MiB) -> make batches smaller with max.offsets.per.trigger"),
+        (TOO_LARGE, "Total size of serialized results of 2 tasks"),
         (IN_WORKER, "records are gone: set failOnDataLoss=false (lost='orders-0')"),
         (UNRESOLVED, "A column `amont` cannot be resolved."),
         ("java.lang.RuntimeException\n\tat x\nCaused by: java.io.IOException: No space\n", "No sp"),

@@ -37,6 +37,11 @@ _DIED: Final = (
     "Spark's Java process has died -> look for the kernel's out-of-memory killer, and give it more "
     "with spark.conf.driver.memory; the query goes on from its checkpoint"
 )
+_TOO_LARGE: Final = re.compile(r"Total size of serialized results[^\n]*maxResultSize[^\n]*")
+_SMALLER: Final = (
+    " -> make batches smaller with max.offsets.per.trigger, or set spark.conf.driver.maxResultSize"
+    " to 0 for no limit"
+)
 _SERVER_GONE: Final = (
     "the Spark Connect server is gone -> start it; the query goes on from its checkpoint"
 )
@@ -59,6 +64,9 @@ def cause_of(error: BaseException) -> str:
         return _DIED
     if "StatusCode.UNAVAILABLE" in text:
         return _SERVER_GONE
+    too_large = _TOO_LARGE.search(text)
+    if too_large is not None:
+        return _short(too_large[0].rstrip(". ")) + _SMALLER
     found = _OURS.findall(text) or _TRACEBACK_END.findall(text)
     if found and "Traceback" in text:
         return _short(found[-1][1])
