@@ -52,6 +52,19 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
         ({"value.format": "avro", "value.schema": "infer"}, "infer is for value.format=json"),
         ({"value.format": "string", "value.registry": "http://r"}, "it is for value.format="),
         ({"watermark": "at"}, "a column and a delay"),
+        ({"watermark": "at, ten minutes"}, "a column and a delay"),
+        ({"transforms.python": "shop.orders"}, "write module:function"),
+        ({"starting.offsets": "soon"}, "use earliest, latest or JSON"),
+        ({"starting.offsets": '{"orders":3}'}, "use a number for each partition"),
+        ({"value.schema": "registry"}, r"in value\.registry"),
+        ({"key.format": "json"}, r"key\.format is not supported: .*_key"),
+        ({"spark.packages": "a:b:1"}, r"is not supported: use spark\.conf\.jars\.packages"),
+        ({"spark.reader": "jvm"}, r"spark\.reader is not supported"),
+        ({"exactly.once": "off"}, r"exactly\.once is not supported"),
+        ({"auto.evolve": "true"}, r"auto\.evolve is not supported"),
+        ({"target.file.rows": "5"}, "is not supported: use coalesce"),
+        ({"spark.task.per.topic": "true"}, "is not supported: make one connector"),
+        ({"checkpoint.cleanup": "true"}, "is not supported: checkpoints stay"),
         ({"output.mode": "complete"}, "can only be appended to"),
         ({"spark.deploy": "remote"}, "spark.deploy=remote needs it"),
         (
@@ -63,6 +76,21 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
 def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         config(**changed)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"watermark": "at,10 minutes"},
+        {"watermark": "at, INTERVAL 1 hour"},
+        {"watermark": "`made-at`, interval '5' minutes"},
+        {"transforms.python": "shop.rows:cleaned"},
+        {"starting.offsets": "latest"},
+        {"starting.offsets": '{"orders":{"0":23,"1":-2}}'},
+    ],
+)
+def test_what_spark_takes_is_good(changed: dict[str, str]) -> None:
+    assert config(**changed).originals.items() >= changed.items()
 
 
 def test_a_missing_checkpoint_is_named() -> None:

@@ -34,6 +34,8 @@ def given(**changed: str) -> dict[str, str]:
         ({"source.format": ""}, "give either source.format or query"),
         ({"query": "SELECT 1"}, "give either source.format or query"),
         ({"source.path": ""}, "source.format=json needs it"),
+        ({"partitioner": "x"}, "partitioner is not supported: give the column partition"),
+        ({"spark.reader": "jvm"}, r"spark\.reader is not supported"),
         ({"source.schema": ""}, "a stream of json files needs it"),
         ({"source.format": "delta"}, "Spark cannot follow delta"),
         ({"source.format": "", "query": "SELECT 1"}, "Spark cannot follow a query"),

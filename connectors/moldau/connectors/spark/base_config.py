@@ -16,10 +16,22 @@ _QUERY, _DATABASE, _SPARK = "Query", "Database", "Spark"
 _PROCESSING: Final = re.compile(r"processing\s+(\S.*)", re.IGNORECASE)
 
 
+_FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+")
+_UNSUPPORTED: Final = {
+    "checkpoint.cleanup": "checkpoints stay: delete the connector's folder yourself",
+    "exactly.once": "the sink decides what is promised: leave it out",
+    "spark.packages": "use spark.conf.jars.packages",
+    "spark.reader": "topics are read by the client of this package: leave it out",
+    "spark.task.per.topic": "make one connector for each topic",
+}
+
+
 class SparkConfig(ConfigModel):
     """What any connector that runs Spark is told."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = ("spark.conf.", "kafka.")
+    unsupported: ClassVar[dict[str, str]] = _UNSUPPORTED
+    """Settings that change nothing, with what to do in place of them."""
 
     transforms_sql: str | None = key(
         "transforms.sql", None,
@@ -91,11 +103,17 @@ class SparkConfig(ConfigModel):
         """What is promised when a process dies at any point."""
 
     def check(self) -> Iterable[Problem]:
+        for name, instead in self.unsupported.items():
+            if name in self.originals:
+                yield Problem(name, f"{name} is not supported: {instead}")
         if not self.wrong & {"trigger"} and not self.is_finite:
             try:
                 assert self.interval_ms >= 0
             except ConfigError:
                 yield Problem("trigger", f"use available-now, or processing 10 seconds, not "
                               f"{self.trigger!r}")  # fmt: skip
+        if self.transforms_python and not _FUNCTION.fullmatch(self.transforms_python):
+            yield Problem("transforms.python", f"write module:function, not "
+                          f"{self.transforms_python!r}")  # fmt: skip
         if self.deploy == "remote" and not self.remote:
             yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")

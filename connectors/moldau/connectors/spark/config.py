@@ -13,9 +13,10 @@ from typing import ClassVar, Final, Literal
 from moldau.connect.api import Problem, key
 from moldau.connectors.spark.base_config import FILES, SparkConfig
 from moldau.errors import ConfigError
-from moldau.spark.options import REGISTERED
+from moldau.spark.options import REGISTERED, parse_read
 
 _SOURCE, _QUERY, _SINK = "Source", "Query", "Sink"
+_WATERMARK: Final = re.compile(r"[^,]+,\s*(?:interval\s+)?'?\d.*", re.IGNORECASE)
 _DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
 
 
@@ -23,6 +24,12 @@ class SparkSinkConfig(SparkConfig):
     """Topics in, rows out."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = (*SparkConfig.open_prefixes, "sink.option.")
+    unsupported: ClassVar[dict[str, str]] = {
+        **SparkConfig.unsupported,
+        "auto.evolve": "add the columns to the table yourself",
+        "key.format": "keys are bytes: cast _key in transforms.sql",
+        "target.file.rows": "use coalesce, or max.offsets.per.trigger",
+    }
 
     value_format: Literal["json", "avro", "protobuf", "string", "binary"] = key(
         "value.format", "json", doc="What the values of the records are.",
@@ -143,8 +150,9 @@ class SparkSinkConfig(SparkConfig):
     def check(self) -> Iterable[Problem]:
         yield from super().check()
         yield from self._check_values()
-        if self.watermark is not None and "," not in self.watermark:
+        if self.watermark is not None and not _WATERMARK.fullmatch(self.watermark.strip()):
             yield Problem("watermark", "use a column and a delay, as in `at, 10 minutes`")
+        yield from self._check_offsets()
         if self.dead_letter_topic and (self.value_format != "json" or self.value_registry):
             yield Problem(
                 "errors.deadletterqueue.topic.name",
@@ -153,8 +161,23 @@ class SparkSinkConfig(SparkConfig):
             )
         yield from self._check_sink()
 
+    def _check_offsets(self) -> Iterable[Problem]:
+        """By the rules of the data source, which says what is wrong in its own words."""
+        given = {"kafka.bootstrap.servers": "-", "subscribe": "-"}
+        given["startingOffsets"] = self.starting_offsets
+        try:
+            parse_read(given, is_stream=True)
+        except ConfigError as error:
+            yield Problem("starting.offsets", f"use earliest, latest or JSON: {error}")
+
     def _check_values(self) -> Iterable[Problem]:
         kind = self.value_format
+        if (self.value_schema or "").strip().lower() == "registry":
+            yield Problem(
+                "value.schema",
+                "registry is not supported: give the address of the Schema Registry in "
+                "value.registry, and leave value.schema out",
+            )
         if self.value_registry:
             if kind not in REGISTERED:
                 yield Problem("value.registry", f"it is for value.format={', '.join(REGISTERED)}")

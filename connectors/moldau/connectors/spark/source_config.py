@@ -20,6 +20,10 @@ class SparkSourceConfig(SparkConfig):
     open_prefixes: ClassVar[tuple[str, ...]] = (
         *SparkConfig.open_prefixes, "source.option.", "topic.creation.", "producer.override.",
     )  # fmt: skip
+    unsupported: ClassVar[dict[str, str]] = {
+        **SparkConfig.unsupported,
+        "partitioner": "give the column partition with value.format=columns",
+    }
 
     mode: Literal["bulk", "incremental", "stream"] = key(
         "mode", "bulk",
