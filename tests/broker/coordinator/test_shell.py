@@ -168,6 +168,29 @@ async def test_answers_wait_until_all_before_them_is_committed(at: Serving) -> N
 
 
 @serving()
+async def test_what_another_leadership_commits_answers_no_request_of_this_one(at: Serving) -> None:
+    """1. a record waits to be committed, 2. the leadership is lost and won again within a turn of
+    the event loop, in which the record may have been truncated, 3. all of the log is committed."""
+    shop = Shop(at, flush__messages="1")
+    await shop.loaded()
+    shop.ask("one", written(1))
+    assert shop.heard == []
+
+    made, config = at.partition(TOPIC), topic_config(at.node.topic_settings(TOPIC))
+    epoch = made.leader_epoch
+    lost = Leadership(TOPIC, 0, made.topic_id, epoch + 1, (2,), (1, 2), leader=2)
+    at.replicas.follow(lost, config)
+    won = Leadership(TOPIC, 0, made.topic_id, epoch + 2, (1,), (1,))
+    at.replicas.lead(won, config)
+    assert at.partition(TOPIC) is made
+    assert made.is_leader
+
+    await at.pass_ms(1000)
+    assert made.high_watermark == made.log.log_end_offset
+    assert shop.heard == [("one", ErrorCode.NOT_COORDINATOR)]
+
+
+@serving()
 async def test_a_refused_append_changes_nothing(at: Serving) -> None:
     shop = Shop(at, min__insync__replicas="2")
     await shop.loaded()

@@ -26,8 +26,8 @@ from moldau.broker.coordinator.group.consumer.state import State as ConsumerStat
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.outcome import Outcome, Ticket
-from moldau.broker.coordinator.parked import give
 from moldau.broker.coordinator.shell import ShardShell
+from moldau.broker.decision.outcome import give
 from moldau.client import TopicPartition
 from moldau.client.consumer.assignment import Assignment
 from moldau.client.consumer.position import Asked, Position

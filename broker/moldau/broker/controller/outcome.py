@@ -1,18 +1,18 @@
-"""The result of a controller's decision: records to append, and a response once they are committed.
+"""The outcome of a controller's decision, and what a decision depends on besides the image.
 
-Invariant: an outcome changes nothing by itself. Its records change the image when they are
-replayed, and only then may the response be sent. The response of an outcome without records waits
-only until older records are committed.
+Invariant: the response of an outcome without records waits only until older records are committed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
+from moldau.broker.decision import outcome
+from moldau.broker.decision.outcome import REQUEST
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.declare import MetadataRecord, Response
 
 if TYPE_CHECKING:
     from random import Random
@@ -37,12 +37,22 @@ def check_record_count(records: Sized) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[R_co]):
-    """Records for the metadata log, in order, and the response."""
+class Outcome(outcome.Outcome[MetadataRecord], Generic[R_co]):
+    """Records for the metadata log, in order, and the response. The controller keeps no tickets:
+    the one answer is for the request that is decided."""
 
-    records: tuple[MetadataRecord, ...]
-    response: R_co
+    __slots__ = ()
+
+    def __new__(cls, records: tuple[MetadataRecord, ...], response: R_co) -> Self:
+        """The response to the request, once the records are committed."""
+        assert isinstance(response, Response)
+        return tuple.__new__(cls, (records, ((REQUEST, response),), None))
+
+    @property
+    def response(self) -> R_co:
+        """The response to the request."""
+        ((_, response),) = self.answers
+        return cast("R_co", response)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.controller.bootstrap import birth_records
 from moldau.broker.controller.controller import Controller
@@ -26,6 +26,8 @@ from moldau.broker.controller.metadata_batches import (
 )
 from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.quorum_description import QuorumView, describe_quorum
+from moldau.broker.decision.outcome import Answer
+from moldau.broker.decision.parked import Parked
 from moldau.broker.raft import voter_changes
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
@@ -76,15 +78,6 @@ def voter_answer(request: VoterChange, error: KafkaError | None) -> Response:
     return UpdateRaftVoterResponse(throttle_time_ms=0, error_code=code)
 
 
-class _Parked(NamedTuple):
-    """An answer that waits until everything below `end_offset` is committed."""
-
-    end_offset: int
-    records: tuple[MetadataRecord, ...]
-    response: Response | None
-    on_answer: OnAnswer | None
-
-
 @dataclass(frozen=True, slots=True)
 class Observer:
     """The callbacks of the controller.
@@ -115,7 +108,7 @@ class ActiveController:
         self._runtime = runtime
         self._quorum = quorum
         self._observer = observer
-        self._parked: deque[_Parked] = deque()
+        self._parked: deque[Parked[MetadataRecord]] = deque()
         self.controller = Controller(rules, Image())
         self.failure: Exception | None = None
         self.epoch = quorum.epoch
@@ -132,7 +125,7 @@ class ActiveController:
         records = tuple(birth_records(image, self.controller.rules, bootstrap))
         if records:
             self._append(records)
-            self._parked.append(_Parked(self._quorum.log_end_offset, records, None, None))
+            self._parked.append(self._waiting(records, ()))
         self.controller.take_over(self._monotonic_ms(), is_own_broker_up=is_own_broker_up)
 
     def request(self, request: Request, version: int, on_answer: OnAnswer) -> None:
@@ -149,12 +142,12 @@ class ActiveController:
             self._change_voters(request, on_answer)
             return
         try:
-            outcome = self.controller.on_request(request, version, self._moment(request))
+            outcome = self.controller.on_request(request, version, self._inputs(request))
             self._append(outcome.records)
         except KafkaError as error:
             on_answer(error)
             return
-        self._park(outcome.records, outcome.response, on_answer)
+        self._park(outcome.records, tuple((on_answer, answer) for _, answer in outcome.answers))
 
     def _change_voters(self, request: VoterChange, on_answer: OnAnswer) -> None:
         """Change the voters. They are part of the log itself and not of the image."""
@@ -182,20 +175,20 @@ class ActiveController:
         if isinstance(request, AddRaftVoterRequest) and not request.ack_when_committed:
             on_answer(answer)
             return
-        self._park((), answer, on_answer)
+        self._park((), ((on_answer, answer),))
 
     def tick(self) -> None:
         """Fence brokers that have been silent too long, and do periodic work.
         Call it about once a second."""
         while self.failure is None:
-            records = self.controller.on_tick(self._moment())
+            records = self.controller.on_tick(self._inputs())
             if not records:
                 return
             try:
                 self._append(records)
             except KafkaError:
                 return
-            self._park(records, None, None)
+            self._park(records, ())
 
     def on_broker_gone(self, broker_id: int, broker_epoch: int) -> None:
         """Fence a broker after the end of its process, before its session ends."""
@@ -233,7 +226,7 @@ class ActiveController:
             observers=dict(leader.observers),
         )
 
-    def _moment(self, request: Request | None = None) -> DecisionInputs:
+    def _inputs(self, request: Request | None = None) -> DecisionInputs:
         makes_logs = isinstance(request, _MAKING_LOGS)
         return DecisionInputs(
             self._monotonic_ms(),
@@ -262,23 +255,22 @@ class ActiveController:
         image.replay_all(records)
         self._observer.on_appended()
 
-    def _park(
-        self,
-        records: tuple[MetadataRecord, ...],
-        response: Response | None,
-        on_answer: OnAnswer | None,
-    ) -> None:
-        self._parked.append(_Parked(self._quorum.log_end_offset, records, response, on_answer))
+    def _waiting(
+        self, records: tuple[MetadataRecord, ...], answers: tuple[Answer, ...]
+    ) -> Parked[MetadataRecord]:
+        return Parked(self.epoch, self._quorum.log_end_offset, records, answers)
+
+    def _park(self, records: tuple[MetadataRecord, ...], answers: tuple[Answer, ...]) -> None:
+        self._parked.append(self._waiting(records, answers))
         self._answer_committed()
 
     def _answer_committed(self) -> None:
         high_watermark = self._quorum.high_watermark
-        while self._parked and self._parked[0].end_offset <= high_watermark:
+        while self._parked and self._parked[0].is_committed(self.epoch, high_watermark):
             parked = self._parked.popleft()
             if parked.records:
                 self._observer.on_committed(parked.records, parked.end_offset)
-            if parked.on_answer is not None and parked.response is not None:
-                parked.on_answer(parked.response)
+            parked.release()
 
     def _fail(self, error: Exception) -> None:
         if self.failure is None:
@@ -288,6 +280,4 @@ class ActiveController:
 
     def _refuse_parked(self) -> None:
         while self._parked:
-            parked = self._parked.popleft()
-            if parked.on_answer is not None:
-                parked.on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
+            self._parked.popleft().refuse(KafkaError(ErrorCode.NOT_CONTROLLER))

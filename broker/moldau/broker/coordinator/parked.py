@@ -13,7 +13,8 @@ from moldau.broker.replication.purgatory import Delayed
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.outcome import Answer, Ticket
+    from moldau.broker.coordinator.outcome import LogRecord
+    from moldau.broker.decision.parked import Parked
     from moldau.broker.replication.partition import Partition
     from moldau.protocol.declare import Response
 
@@ -39,48 +40,31 @@ def as_answer(error: KafkaError) -> KafkaError:
     return error if code is None else KafkaError(code)
 
 
-def give(ticket: Ticket, response: Response | KafkaError) -> None:
-    """Answer the request of a ticket. A ticket is the function that answers."""
-    assert callable(ticket)
-    ticket(response)
+class Waiting(Delayed):
+    """The answers of one outcome in the purgatory, while the partition's log is replicated."""
 
-
-class Parked(Delayed):
-    """The answers of one outcome."""
-
-    __slots__ = ("_answers", "_end_offset", "_on_committed", "_partition")
+    __slots__ = ("_on_committed", "_parked", "_partition")
 
     def __init__(
-        self,
-        partition: Partition,
-        end_offset: int,
-        answers: tuple[Answer, ...],
-        on_committed: Callable[[], None],
+        self, partition: Partition, parked: Parked[LogRecord], on_committed: Callable[[], None]
     ) -> None:
         """`on_committed` is called just before the answers are given."""
         self._partition = partition
-        self._end_offset = end_offset
-        self._answers = answers
+        self._parked = parked
         self._on_committed = on_committed
 
     def try_complete(self) -> bool:
         """Give the answers if everything is committed, or an error if this node is no longer the
-        leader. Returns whether they were given."""
-        if not self._partition.is_leader:
-            self._refuse(ErrorCode.NOT_COORDINATOR)
+        leader, or leads in another epoch. Returns whether they were given."""
+        partition, parked = self._partition, self._parked
+        if not partition.is_leader or partition.leader_epoch != parked.leader_epoch:
+            parked.refuse(KafkaError(ErrorCode.NOT_COORDINATOR))
             return True
-        if self._partition.high_watermark < self._end_offset:
+        if not parked.is_committed(partition.leader_epoch, partition.high_watermark):
             return False
         self._on_committed()
-        answers, self._answers = self._answers, ()
-        for ticket, response in answers:
-            give(ticket, response)
+        parked.release()
         return True
 
     def on_timeout(self) -> None:
-        self._refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    def _refuse(self, code: ErrorCode) -> None:
-        answers, self._answers = self._answers, ()
-        for ticket, _ in answers:
-            give(ticket, KafkaError(code))
+        self._parked.refuse(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))

@@ -33,8 +33,10 @@ from moldau.broker.coordinator.batches import (
     encode_batch,
 )
 from moldau.broker.coordinator.outcome import Outcome, answered
-from moldau.broker.coordinator.parked import OnAnswer, Parked, as_answer, give
+from moldau.broker.coordinator.parked import OnAnswer, Waiting, as_answer
 from moldau.broker.coordinator.shard import NO_PRODUCER, S
+from moldau.broker.decision.outcome import give
+from moldau.broker.decision.parked import Parked
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.failures import UnencodableMessage
@@ -282,9 +284,10 @@ class ShardShell(Generic[S]):
             for ticket, response in answers:
                 give(ticket, response)
             return
-        parked = Parked(partition, end_offset, answers, self._measured())
+        parked = Parked(partition.leader_epoch, end_offset, outcome.records, answers)
+        waiting = Waiting(partition, parked, self._measured())
         timeout_ms = self._ground.terms().commit_timeout_ms
-        self._ground.purgatory.watch(parked, (partition,), timeout_ms)
+        self._ground.purgatory.watch(waiting, (partition,), timeout_ms)
 
     def _refuse(self, outcome: Outcome, error: KafkaError, now_ms: int) -> None:
         # A failing disk closes the shard within the append. Then `on_failure` cannot decide again.

@@ -153,7 +153,9 @@ class Shard:
     def _apply(self, outcome: Outcome) -> None:
         if outcome.records and self.refusal is not None:
             error, self.refusal = KafkaError(self.refusal), None
-            failed = Outcome(answers=tuple((ticket, error) for ticket, _ in outcome.answers))
+            failed: Outcome = Outcome(
+                answers=tuple((ticket, error) for ticket, _ in outcome.answers)
+            )
             if outcome.on_failure is not None:
                 failed = outcome.on_failure(error, self.now_ms)
             outcome = failed

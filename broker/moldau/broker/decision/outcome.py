@@ -1,0 +1,50 @@
+"""The result of a decision: records to append, and the answers that depend on them.
+
+Invariants: an outcome changes nothing by itself. A shell appends its records as one batch, replays
+them, and gives the answers when this batch and everything appended before it are committed. A
+rejected append changes nothing: none of its records was replayed. `on_failure` then decides what
+the waiting requests are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from moldau.errors.codes import KafkaError
+from moldau.protocol.declare import Response
+
+Ticket: TypeAlias = object
+"""One waiting request, as the shell knows it.
+A core keeps the ticket and gives it back exactly once."""
+
+Answer: TypeAlias = "tuple[Ticket, Response | KafkaError]"
+
+REQUEST: Final[Ticket] = "request"
+"""The ticket of the request that is decided, for a core that keeps no tickets."""
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Outcome(NamedTuple, Generic[R_co]):
+    """What the shell must do, in this order: append `records`, replay them, give `answers` once
+    they are committed.
+
+    An answer that is a KafkaError becomes the response with this error. `on_failure` is called when
+    the append was rejected; its arguments are the error and the time. The outcome that it returns
+    replaces this one and has no records. Without `on_failure` all answers of this outcome become
+    that error.
+
+    It is a named tuple, because every request creates one, and a frozen dataclass costs twice as
+    much to create.
+    """
+
+    records: tuple[R_co, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    on_failure: Callable[[KafkaError, int], Outcome[R_co]] | None = None
+
+
+def give(ticket: Ticket, response: Response | KafkaError) -> None:
+    """Answer the request of a ticket. A ticket of a shell is the function that answers."""
+    assert callable(ticket)
+    ticket(response)

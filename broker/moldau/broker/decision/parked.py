@@ -1,0 +1,51 @@
+"""Answers that wait until everything below an offset is committed in the leadership that wrote it.
+
+Invariant: each answer is given once, by `release` or by `refuse`, whichever comes first. An answer
+is released only in the leader epoch in which its records were appended. Otherwise this could
+happen: 1. records are appended, 2. the leadership moves away and their offsets are truncated,
+3. it comes back and other records take the offsets, 4. those are committed, and the first request
+is told that its own are.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from moldau.broker.decision.outcome import Answer, give
+from moldau.errors.codes import KafkaError
+
+R = TypeVar("R")
+
+
+class Parked(Generic[R]):
+    """The answers of one outcome, and its records."""
+
+    __slots__ = ("answers", "end_offset", "leader_epoch", "records")
+
+    def __init__(
+        self,
+        leader_epoch: int,
+        end_offset: int,
+        records: tuple[R, ...],
+        answers: tuple[Answer, ...],
+    ) -> None:
+        self.leader_epoch = leader_epoch
+        self.end_offset = end_offset
+        self.records = records
+        self.answers = answers
+
+    def is_committed(self, leader_epoch: int, high_watermark: int) -> bool:
+        """Whether the records, and all before them, are committed in their leadership."""
+        return leader_epoch == self.leader_epoch and high_watermark >= self.end_offset
+
+    def release(self) -> None:
+        """Give the answers: everything is committed."""
+        answers, self.answers = self.answers, ()
+        for ticket, response in answers:
+            give(ticket, response)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Give the error in the place of every answer."""
+        answers, self.answers = self.answers, ()
+        for ticket, _ in answers:
+            give(ticket, error)
