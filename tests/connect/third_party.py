@@ -174,7 +174,7 @@ def install(directory: Path) -> Mapping[str, str]:
     """Lays the package into a directory; gives what the environment needs for it to be found."""
     (directory / "thirdparty_numbers.py").write_text(SOURCE)
     metadata = directory / "thirdparty_numbers-0.1.dist-info"
-    metadata.mkdir()
+    metadata.mkdir(exist_ok=True)
     (metadata / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: thirdparty-numbers\nVersion: 0.1\n"
     )

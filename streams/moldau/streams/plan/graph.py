@@ -52,7 +52,7 @@ class Graph:
         if known is None:
             self.claim_store(store.name, operator)
             known = self._shared[store.name] = store
-        if (known.facts, known.is_logged) != (store.facts, store.is_logged):
+        if _declared(known) != _declared(store):
             raise TopologyError(
                 f"app={self.app} {operator}: the store {store.name!r} was declared with other "
                 "types or another logged=...: declare it once and give it to both operators"
@@ -75,3 +75,7 @@ class Graph:
             raise TopologyError(f"app={self.app} {operator}: the name {name!r} is taken")
         self._stores.add(name)
         return name
+
+
+def _declared(store: StoreSpec) -> tuple[str, str, bool]:
+    return store.key.name, store.value.name, store.is_logged
