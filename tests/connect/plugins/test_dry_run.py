@@ -79,6 +79,13 @@ def test_a_plan_names_the_topics_of_a_source(url: str) -> None:
     assert forecast("a", lines, {})["writes"] == "t"
 
 
+def test_a_plan_names_each_task(url: str) -> None:
+    lines = {"connector.class": "FileStreamSource", "topic": "t", "file": "in"}
+    assert forecast("a", lines, {})["tasks"] == ["task 0"]
+    jdbc = {**SOURCE, "connection.url": url, "table.whitelist": "here"}
+    assert forecast("a", jdbc, {})["tasks"][0].startswith("task 0 with tables=")
+
+
 def test_a_plan_shows_no_secret_that_a_reference_gives(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

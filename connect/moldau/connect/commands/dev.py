@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BROKER: Final = 9092
 REST: Final = 8083
+FLUSH_INTERVAL_MS: Final = "5000"
+"""A worker commits offsets once a minute. Here, lag and offsets are looked at sooner."""
 
 
 class DevCommand:
@@ -61,7 +63,10 @@ async def _serve(
 
     directory = None if arguments.dir is None else absolute(arguments.dir)
     async with EmbeddedBroker(directory=directory, port=arguments.port) as broker:
-        settings = {"bootstrap.servers": broker.bootstrap_servers}
+        settings = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "offset.flush.interval.ms": FLUSH_INTERVAL_MS,
+        }
         loggers = make_loggers(runtime, arguments, context)
         worker = ConnectWorker(runtime, settings, Place(listen), loggers)
         try:

@@ -63,7 +63,8 @@ def _own(
 
 
 def _task(number: int, own: Mapping[str, str]) -> str:
-    return f"{number} " + ", ".join(f"{key}={value}" for key, value in own.items())
+    facts = ", ".join(f"{key}={value}" for key, value in own.items())
+    return f"task {number}" + (f" with {facts}" if facts else "")
 
 
 def _written(config: Mapping[str, str]) -> str:
