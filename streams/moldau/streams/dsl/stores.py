@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from moldau.streams.dsl.joins import same_app
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.table import Table
+from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
 from moldau.streams.plan.joins import Resolve
@@ -19,12 +21,88 @@ _READABLE = op.TableSource | op.ToTable | op.Aggregate | op.TableAggregate | Res
 
 
 class StateStore:
-    """A key-value store: its rows survive as a changelog topic, unless `logged` is False."""
+    """A store of an operator: its rows survive as a changelog topic, unless `logged` is False.
+
+    `StateStore(...)` has a value for each key. The others keep values by time, for `retention`.
+    """
 
     def __init__(self, name: str, *, key: Any = Any, value: Any = Any, logged: bool = True) -> None:
         self.spec = StoreSpec(
             name, StoreKind.KEY_VALUE, key_codec(key), stored_codec(value), is_logged=logged
         )
+
+    @classmethod
+    def windows(
+        cls,
+        name: str,
+        *,
+        size: Duration,
+        retention: Duration,
+        key: Any = Any,
+        value: Any = Any,
+        logged: bool = True,
+    ) -> StateStore:
+        """Values by key and window: `put(key, value, start)`, `fetch(key, first, last)`."""
+        size_ms = _positive(size, name, "size")
+        retention_ms = _positive(retention, name, "retention")
+        if retention_ms < size_ms:
+            raise TopologyError(
+                f"store {name}: retention={retention!r} must cover a window of size={size!r}"
+            )
+        found = cls._kept(name, StoreKind.WINDOW, retention_ms, (key, value), logged=logged)
+        found.spec = replace(found.spec, window_ms=size_ms, windows=f"of {size_ms} ms")
+        return found
+
+    @classmethod
+    def sessions(
+        cls,
+        name: str,
+        *,
+        retention: Duration,
+        key: Any = Any,
+        value: Any = Any,
+        logged: bool = True,
+    ) -> StateStore:
+        """Values by key and session: `put(key, start, end, value)`, `find(key, first, last)`."""
+        retention_ms = _positive(retention, name, "retention")
+        found = cls._kept(name, StoreKind.SESSION, retention_ms, (key, value), logged=logged)
+        found.spec = replace(found.spec, slice_ms=retention_ms)
+        return found
+
+    @classmethod
+    def versions(
+        cls,
+        name: str,
+        *,
+        retention: Duration,
+        key: Any = Any,
+        value: Any = Any,
+        logged: bool = True,
+    ) -> StateStore:
+        """The values of each key over time: `put(key, value, time)`, `as_of(key, time)`."""
+        retention_ms = _positive(retention, name, "retention")
+        return cls._kept(name, StoreKind.VERSIONED, retention_ms, (key, value), logged=logged)
+
+    @classmethod
+    def _kept(
+        cls,
+        name: str,
+        kind: StoreKind,
+        retention_ms: int,
+        types: tuple[Any, Any],
+        *,
+        logged: bool,
+    ) -> StateStore:
+        found = cls(name, key=types[0], value=types[1], logged=logged)
+        found.spec = replace(found.spec, kind=kind, retention_ms=retention_ms)
+        return found
+
+
+def _positive(duration: Duration, name: str, option: str) -> int:
+    found = milliseconds(duration, f"store {name} {option}")
+    if found <= 0:
+        raise TopologyError(f"store {name}: {option}={duration!r} must be above 0")
+    return found
 
 
 def readable_tables(reader: Node, tables: Iterable[object]) -> dict[str, StoreSpec]:

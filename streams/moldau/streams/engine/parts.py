@@ -12,13 +12,14 @@ from moldau.streams.engine.folds import Folds
 from moldau.streams.engine.operators.counted import CountTable
 from moldau.streams.engine.operators.deferred import AsyncPart, MapBatchPart
 from moldau.streams.engine.operators.foreign_key import ReferencesPart, ResolvePart, SubscribePart
-from moldau.streams.engine.operators.process import ProcessPart, TableRows, UserStore
+from moldau.streams.engine.operators.process import ProcessPart, Stores
 from moldau.streams.engine.operators.regrouped import RegroupPart, TableAggregatePart
 from moldau.streams.engine.operators.sessions import SessionTable
 from moldau.streams.engine.operators.sliding import SlidingTable
 from moldau.streams.engine.operators.stream_join import StreamJoinPart
 from moldau.streams.engine.operators.suppress import SuppressPart
 from moldau.streams.engine.operators.table_join import TableJoinPart
+from moldau.streams.engine.operators.user_stores import TableRows, user_store
 from moldau.streams.engine.operators.versioned import AsOf, DelayedLookupPart, VersionedTable
 from moldau.streams.engine.part import Getter, Part
 from moldau.streams.plan import operations as op
@@ -161,8 +162,8 @@ def _process(around: Surroundings, step: Step) -> Part:
     operation = step.operation
     assert isinstance(operation, op.Process)
     clock = around.clock(step)
-    stores: dict[str, UserStore | TableRows] = {
-        spec.name: UserStore(around.store(spec, KeyValueStore), clock) for spec in operation.stores
+    stores: Stores = {
+        spec.name: user_store(around.store(spec, object), clock) for spec in operation.stores
     }
     for spec, table in zip(operation.tables, step.lookups, strict=True):
         rows = around.store(spec, KeyValueStore)

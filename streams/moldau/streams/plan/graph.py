@@ -55,7 +55,7 @@ class Graph:
         if _declared(known) != _declared(store):
             raise TopologyError(
                 f"app={self.app} {operator}: the store {store.name!r} was declared with other "
-                "types or another logged=...: declare it once and give it to both operators"
+                "types, times or another logged=...: declare it once and give it to both operators"
             )
         return known
 
@@ -77,5 +77,6 @@ class Graph:
         return name
 
 
-def _declared(store: StoreSpec) -> tuple[str, str, bool]:
-    return store.key.name, store.value.name, store.is_logged
+def _declared(store: StoreSpec) -> tuple[object, ...]:
+    types = store.key.name, store.value.name
+    return store.kind, *types, store.is_logged, store.retention_ms, store.window_ms

@@ -96,7 +96,7 @@ class SessionStore:
     ) -> list[tuple[Span, Any]]:
         """The sessions that end at `first_end` or later and start at `last_start` or earlier.
         `keep`: what has to be read stays in memory."""
-        first_end = max(first_end, self.clock - self._retention_ms + 1, 0)
+        first_end = max(first_end, self.first_end)
         found = []
         for at in range(first_end // self._slice_ms, self.clock // self._slice_ms + 1):
             sessions = self._sessions(at, name, keep=keep)
@@ -109,6 +109,11 @@ class SessionStore:
         if len(found) > 1:
             found.sort(key=lambda each: each[0])
         return found
+
+    @property
+    def first_end(self) -> int:
+        """Sessions that end there or later are found."""
+        return max(self.clock - self._retention_ms + 1, 0)
 
     def put(self, name: Any, span: Span, value: Any) -> None:
         at = span[0] // self._slice_ms

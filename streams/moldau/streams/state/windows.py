@@ -47,6 +47,8 @@ class WindowStore:
         self.spec = spec
         self.keys = KeyCoding(spec.key)
         self.open: dict[int, OpenWindow] = {}
+        self.clock = -1
+        """The highest time that operators of users have seen, who may share a store."""
         self._backing = backing
         self._row_bytes = 64.0
         self._trim_at = 0

@@ -6,7 +6,7 @@ forwards and calls it at times: by stream time (as records move it) or by the wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import iscoroutinefunction
 from typing import Any, Literal
@@ -15,10 +15,10 @@ from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import NEVER, Clock
 from moldau.streams.engine.current import Current
-from moldau.streams.engine.part import Getter, Part
+from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStores
+from moldau.streams.engine.part import Part
 from moldau.streams.plan.operations import Process
 from moldau.streams.problems import StreamsError
-from moldau.streams.state.keyvalue import KeyValueStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,86 +35,6 @@ class Record:
         return replace(self, **parts)
 
 
-class UserStore:
-    """A key-value store in the hands of a user's operator."""
-
-    def __init__(self, store: KeyValueStore, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        entry = self._store.get(key)
-        return default if entry is None else entry[0]
-
-    def put(self, key: Any, value: Any) -> None:
-        """Set the value of a key. Change a value by putting another, not in place."""
-        self._store.put(key, value, max(self._clock.time, 0))
-
-    def delete(self, key: Any) -> Any:
-        """Remove a key; returns what it had."""
-        entry = self._store.put(key, None, max(self._clock.time, 0))
-        return None if entry is None else entry[0]
-
-    def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
-        """Rows with keys from `first` to `last`, both included, in the order of their bytes."""
-        for key, entry in list(self._store.items(first, last)):
-            yield key, entry[0]
-
-    def __contains__(self, key: Any) -> bool:
-        return self._store.get(key) is not None
-
-    def __getitem__(self, key: Any) -> Any:
-        entry = self._store.get(key)
-        if entry is None:
-            raise KeyError(key)
-        return entry[0]
-
-    __setitem__ = put
-
-
-class TableRows:
-    """The rows of a table in the hands of a user's operator, which reads them."""
-
-    def __init__(self, name: str, store: KeyValueStore, find: Getter) -> None:
-        self._name = name
-        self._store = store
-        self._find = find
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        row = self._find(key)
-        return default if row is None else row[0]
-
-    def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
-        """Rows with keys from `first` to `last`, both included, in the order of their bytes."""
-        for key, _ in list(self._store.items(first, last)):
-            yield key, self.get(key)
-
-    def __contains__(self, key: Any) -> bool:
-        return self._find(key) is not None
-
-    def __getitem__(self, key: Any) -> Any:
-        row = self._find(key)
-        if row is None:
-            raise KeyError(key)
-        return row[0]
-
-    def put(self, key: Any, value: Any) -> None:
-        """StreamsError: a table is written by what it is made of."""
-        raise self._refused()
-
-    __setitem__ = put
-
-    def delete(self, key: Any) -> Any:
-        """StreamsError, as `put`."""
-        raise self._refused()
-
-    def _refused(self) -> StreamsError:
-        return StreamsError(
-            f"store={self._name}: it is a table's, which an operator only reads: forward a record "
-            "to what the table is made of, or keep a StateStore of your own"
-        )
-
-
 @dataclass(slots=True)
 class Timer:
     """A call that repeats. `cancel()` ends it."""
@@ -127,7 +47,7 @@ class Timer:
         self.due = NEVER
 
 
-Stores = dict[str, UserStore | TableRows]
+Stores = dict[str, UserStores | TableRows]
 Around = tuple[Stores, Current]
 
 
@@ -177,7 +97,7 @@ class Context:
         return self._part.clock.time
 
     def store(self, name: str) -> Any:
-        """A store that the operator was given: a UserStore, or the TableRows of a table."""
+        """A store that the operator was given: what its StateStore says, or a table's rows."""
         if name not in self._stores:
             known = ", ".join(self._stores) or "none"
             raise StreamsError(
@@ -214,6 +134,7 @@ class ProcessPart(Part):
         self.record: Record | None = None
         self._timers: dict[str, list[Timer]] = {"stream": [], "wall": []}
         self._context = Context(self, around, name)
+        self._aged = [each for each in around[0].values() if isinstance(each, Aged)]
         self._make = operation.make
         self._process: Callable[[Record], object] | None = None
         self._close: Callable[[], object] | None = None
@@ -230,6 +151,10 @@ class ProcessPart(Part):
             )
         self._process = made.process
         self._close = getattr(made, "close", None)
+
+    def expire(self) -> None:
+        for store in self._aged:
+            store.expire()
 
     def end(self) -> None:
         self.record = None

@@ -1,0 +1,273 @@
+"""Stores in the hands of a user's operator.
+
+A key-value store, windows, sessions and versions can be written. The rows of a table can only be
+read. What a user holds hides the entries, slices and encoded keys of the stores below.
+
+Invariant: windows, sessions and versions are kept for their retention, by the highest time that the
+store has seen. A `put` of something older changes nothing and returns False.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.part import Getter
+from moldau.streams.problems import StreamsError
+from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.sessions import SessionStore
+from moldau.streams.state.versioned import VersionedStore
+from moldau.streams.state.windows import WindowStore
+
+_FOREVER = 2**63 - 1
+
+
+class UserStore:
+    """A key-value store in the hands of a user's operator."""
+
+    def __init__(self, store: KeyValueStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        entry = self._store.get(key)
+        return default if entry is None else entry[0]
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key. Change a value by putting another, not in place."""
+        self._store.put(key, value, max(self._clock.time, 0))
+
+    def delete(self, key: Any) -> Any:
+        """Remove a key; returns what it had."""
+        entry = self._store.put(key, None, max(self._clock.time, 0))
+        return None if entry is None else entry[0]
+
+    def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Rows with keys from `first` to `last`, both included, in the order of their bytes."""
+        for key, entry in list(self._store.items(first, last)):
+            yield key, entry[0]
+
+    def __contains__(self, key: Any) -> bool:
+        return self._store.get(key) is not None
+
+    def __getitem__(self, key: Any) -> Any:
+        entry = self._store.get(key)
+        if entry is None:
+            raise KeyError(key)
+        return entry[0]
+
+    __setitem__ = put
+
+
+class TableRows:
+    """The rows of a table in the hands of a user's operator, which reads them."""
+
+    def __init__(self, name: str, store: KeyValueStore, find: Getter) -> None:
+        self._name = name
+        self._store = store
+        self._find = find
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        row = self._find(key)
+        return default if row is None else row[0]
+
+    def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Rows with keys from `first` to `last`, both included, in the order of their bytes."""
+        for key, _ in list(self._store.items(first, last)):
+            yield key, self.get(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return self._find(key) is not None
+
+    def __getitem__(self, key: Any) -> Any:
+        row = self._find(key)
+        if row is None:
+            raise KeyError(key)
+        return row[0]
+
+    def put(self, key: Any, value: Any) -> None:
+        """StreamsError: a table is written by what it is made of."""
+        raise self._refused()
+
+    __setitem__ = put
+
+    def delete(self, key: Any) -> Any:
+        """StreamsError, as `put`."""
+        raise self._refused()
+
+    def _refused(self) -> StreamsError:
+        return StreamsError(
+            f"store={self._name}: it is a table's, which an operator only reads: forward a record "
+            "to what the table is made of, or keep a StateStore of your own"
+        )
+
+
+class UserWindows:
+    """Windows of one size, by key and start. Change a value by putting another, not in place."""
+
+    def __init__(self, store: WindowStore, clock: Clock) -> None:
+        assert store.spec.retention_ms is not None
+        self._store = store
+        self._clock = clock
+        self._retention_ms = store.spec.retention_ms
+
+    def get(self, key: Any, start: int, default: Any = None) -> Any:
+        """The value of a key in the window that starts at `start`."""
+        entry = None if start < self._first() else self._store.fetch(key, start)
+        return default if entry is None else entry[0]
+
+    def put(self, key: Any, value: Any, start: int) -> bool:
+        """Set the value of a key in a window; None deletes it. False: the window is too old."""
+        if start < self._first(start):
+            return False
+        self._store.put(key, start, None if value is None else (value, max(start, 0)))
+        return True
+
+    def delete(self, key: Any, start: int) -> Any:
+        """Remove a key from a window; returns what it had."""
+        old = self.get(key, start)
+        if old is not None:
+            self._store.put(key, start, None)
+        return old
+
+    def fetch(self, key: Any, first: int = 0, last: int = _FOREVER) -> list[tuple[int, Any]]:
+        """(start, value) of a key's windows that start from `first` to `last`, both included."""
+        starts = self._store.starts(max(first, self._first()), last)
+        found = ((start, self._store.fetch(key, start)) for start in starts)
+        return [(start, entry[0]) for start, entry in found if entry is not None]
+
+    def items(self) -> Iterator[tuple[Any, int, Any]]:
+        """(key, start, value) of all windows, by start, then by the bytes of the key."""
+        first = self._first()
+        for key, start, entry in list(self._store.items()):
+            if start >= first:
+                yield key, start, entry[0]
+
+    def expire(self) -> None:
+        """Drop the windows that are out of retention. Nothing may be dirty."""
+        self._store.expire(self._first())
+
+    def _first(self, start: int = -1) -> int:
+        """The first start that is kept. Operators that share a store share its highest time."""
+        store = self._store
+        store.clock = max(store.clock, self._clock.time, start)
+        return max(store.clock - self._retention_ms + 1, 0)
+
+
+class Session(NamedTuple):
+    """A session of a key."""
+
+    key: Any
+    start: int
+    end: int
+    value: Any
+
+
+class UserSessions:
+    """Sessions, by key, start and end. To let a session grow, delete it and put the longer one."""
+
+    def __init__(self, store: SessionStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def find(self, key: Any, first: int = 0, last: int = _FOREVER) -> list[Session]:
+        """The sessions of a key that overlap the time from `first` to `last`, both included."""
+        self._move()
+        found = self._store.find(self._store.keys.name(key), first, last)
+        return [Session(key, start, end, value) for (end, start), value in found]
+
+    def put(self, key: Any, start: int, end: int, value: Any) -> bool:
+        """Set the value of a session. False: it ended before the retention."""
+        if end < start:
+            raise StreamsError(
+                f"store={self._store.spec.name}: a session from {start} to {end} ends before it "
+                "starts: give put(key, start, end, value)"
+            )
+        self._move()
+        if end < self._store.first_end:
+            return False
+        self._store.put(self._store.keys.name(key), (end, start), value)
+        return True
+
+    def delete(self, key: Any, start: int, end: int) -> Any:
+        """Remove a session; returns what it had."""
+        self._move()
+        name = self._store.keys.name(key)
+        old = self._store.value(name, (end, start))
+        self._store.remove(name, (end, start))
+        return old
+
+    def items(self) -> Iterator[Session]:
+        """All sessions, by end, start and the bytes of the key."""
+        self._move()
+        for key, (end, start), value in list(self._store.items()):
+            yield Session(key, start, end, value)
+
+    def expire(self) -> None:
+        """Drop the sessions that are out of retention. Nothing may be dirty."""
+        self._store.expire()
+
+    def _move(self) -> None:
+        self._store.load()
+        self._store.clock = max(self._store.clock, self._clock.time)
+
+
+class UserVersions:
+    """The values of each key over time (KIP-889)."""
+
+    def __init__(self, store: VersionedStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The newest value of a key."""
+        entry = self._store.get(key)
+        return default if entry is None else entry[0]
+
+    def as_of(self, key: Any, time: int, default: Any = None) -> Any:
+        """The value of a key that was valid at a time."""
+        entry = self._store.as_of(key, time)
+        return default if entry is None else entry[0]
+
+    def put(self, key: Any, value: Any, time: int | None = None) -> bool:
+        """Set the value from `time` on; without it, from the time of the records so far. None
+        deletes the key from then on. False: the time is before the retention."""
+        return self._store.put(key, value, max(self._clock.time, 0) if time is None else time)
+
+    def delete(self, key: Any, time: int | None = None) -> bool:
+        """As `put` of None."""
+        return self.put(key, None, time)
+
+    def versions(self, key: Any, first: int = 0, last: int = _FOREVER) -> list[tuple[int, Any]]:
+        """(time, value) of a key's versions from `first` to `last`; None is a deletion."""
+        return self._store.versions(key, first, last)
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """The newest value of each key, in the order of the keys' bytes."""
+        for key, entry in list(self._store.items()):
+            yield key, entry[0]
+
+    def __contains__(self, key: Any) -> bool:
+        return self._store.get(key) is not None
+
+    def expire(self) -> None:
+        """Forget what stopped being valid before the retention. Nothing may be dirty."""
+        self._store.expire()
+
+
+Aged = UserWindows | UserSessions | UserVersions
+UserStores = UserStore | Aged
+
+
+def user_store(store: object, clock: Clock) -> UserStores:
+    """What a user's operator is given for a store."""
+    if isinstance(store, WindowStore):
+        return UserWindows(store, clock)
+    if isinstance(store, SessionStore):
+        return UserSessions(store, clock)
+    if isinstance(store, VersionedStore):
+        store.load()
+        return UserVersions(store, clock)
+    assert isinstance(store, KeyValueStore)
+    return UserStore(store, clock)
