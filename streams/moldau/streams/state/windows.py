@@ -48,7 +48,7 @@ class WindowStore:
         self.keys = KeyCoding(spec.key)
         self.open: dict[int, OpenWindow] = {}
         self.clock = -1
-        """The highest time that operators of users have seen, who may share a store."""
+        """The highest time that the operators of users which share this store have seen."""
         self._backing = backing
         self._row_bytes = 64.0
         self._trim_at = 0
