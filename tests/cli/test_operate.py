@@ -113,6 +113,16 @@ def test_a_broker_is_drained(three: Cluster) -> None:
     assert all(3 not in each for each in replicas_of(shell, "leaving"))
 
 
+@pytest.mark.parametrize("action", ["drain", "decommission"])
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_broker_that_does_not_exist_is_refused(
+    three: Cluster, action: str, options: tuple[str, ...]
+) -> None:
+    refused = Shell(three.bootstrap_servers)("broker", action, "9", *options)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "moldau: there is no broker 9; there are 1, 2, 3\n"
+
+
 def test_brokers_are_watched(three: Cluster) -> None:
     shell = Shell(three.bootstrap_servers)
     shell.good("topic", "create", "watched", "--partitions", "3", "--replicas", "3")

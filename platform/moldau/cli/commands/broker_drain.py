@@ -58,6 +58,7 @@ def add_drain_arguments(parser: ArgumentParser) -> None:
 def drain(arguments: Namespace, context: Context) -> int:
     """Its replicas go to other brokers; it stays in the cluster."""
     with opened_admin(arguments, context) as admin:
+        _check_known(arguments.broker, admin)
         return _drain(arguments, context, admin)
 
 
@@ -65,6 +66,7 @@ def decommission(arguments: Namespace, context: Context) -> int:
     """Drains it, waits until it has been stopped, and lets the cluster forget it."""
     leaving = arguments.broker
     with opened_admin(arguments, context) as admin:
+        _check_known(leaving, admin)
         code = _drain(arguments, context, admin)
         if code != Exit.DONE or arguments.dry_run:
             return code
@@ -78,6 +80,33 @@ def decommission(arguments: Namespace, context: Context) -> int:
         admin.run(lambda client: client.unregister_broker(leaving))
     write_lines(context.out, [f"broker {leaving} is forgotten"])
     return Exit.DONE
+
+
+def _check_known(leaving: int, admin: Opened[Admin]) -> None:
+    """UsageError at once if the cluster has no such broker: none that lives, none that is
+    registered and dead, and none that a partition names as a replica."""
+    registered = admin.run(_registered)
+    if leaving in registered:
+        return
+    topics = admin.run(lambda client: client.list_topics(internal=True))
+    if any(leaving in each.replicas for topic in topics for each in topic.partitions):
+        return
+    ids = ", ".join(map(str, sorted(registered)))
+    raise UsageError(f"there is no broker {leaving}; there are {ids}")
+
+
+async def _registered(client: Admin) -> set[int]:
+    """The brokers that live, and those that are dead and registered if the cluster tells them
+    (since Kafka 4.0)."""
+    from moldau.errors.codes import ErrorCode, KafkaError
+
+    try:
+        cluster = await client.describe_cluster(include_fenced=True)
+    except KafkaError as error:
+        if error.code != ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        cluster = await client.describe_cluster()
+    return {each.node_id for each in (*cluster.brokers, *cluster.fenced)}
 
 
 def _drain(arguments: Namespace, context: Context, admin: Opened[Admin]) -> int:
