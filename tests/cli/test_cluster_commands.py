@@ -255,6 +255,7 @@ def test_the_cluster_is_described(shell: Shell, kafka_broker: KafkaBroker) -> No
     cluster = shell.good("cluster", "describe", "--json").json
     assert cluster["id"] == kafka_broker.cluster_id
     assert cluster["brokers"][0]["port"] == kafka_broker.port
+    assert (cluster["controller"], cluster["controller_is"]) == (1, "leader of the metadata quorum")
     assert kafka_broker.cluster_id in shell.good("cluster", "describe").out
     assert shell.good("cluster", "quorum", "--json").json["leader"] == 1
     assert "voter" in shell.good("cluster", "quorum").out

@@ -103,6 +103,8 @@ def test_controllers_of_their_own_keep_the_metadata_of_brokers(tmp_path: Path) -
         assert roles == {1: "observer", 2: "observer", **dict.fromkeys((101, 102, 103), "voter")}
         described = shell.good("cluster", "describe", "--json").json
         assert [each["id"] for each in described["brokers"]] == [1, 2]
+        leads = (described["controller"], described["controller_is"])
+        assert leads == (quorum["leader"], "leader of the metadata quorum")
         cluster.kill(quorum["leader"])
         create = ("topic", "create", "after", "--partitions", "1", "--replicas", "2")
         describe = ("topic", "describe", "after")
@@ -114,3 +116,17 @@ def test_controllers_of_their_own_keep_the_metadata_of_brokers(tmp_path: Path) -
         log = Path(cluster.log_path_of(1)).read_text(encoding="utf-8")
         assert "broker is closed" in log
         assert " ERROR " not in log
+
+
+def test_a_cluster_whose_controllers_are_silent_is_still_described() -> None:
+    with Cluster(brokers=1, controllers=1) as cluster:
+        shell = Shell(cluster.bootstrap_servers)
+        eventually(lambda: shell.good("cluster", "describe", "--json").json["brokers"])
+        cluster.pause(101)
+        told = shell.good("cluster", "describe").out.splitlines()
+        assert told[1] == (
+            "controller unknown: the quorum tells no leader; broker 1 passes requests on to it"
+        )
+        facts = shell.good("cluster", "describe", "--json").json
+        kind = "a broker that passes requests on to the controller"
+        assert (facts["controller"], facts["controller_is"]) == (1, kind)

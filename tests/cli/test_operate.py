@@ -123,6 +123,20 @@ def test_a_broker_that_does_not_exist_is_refused(
     assert refused.err == "moldau: there is no broker 9; there are 1, 2, 3\n"
 
 
+def test_the_controller_is_the_leader_of_the_quorum(three: Cluster) -> None:
+    leader = Shell(three.bootstrap_servers).good("quorum", "status", "--json").json["leader"]
+    for broker in three.broker_ids:  # each names itself in DescribeCluster
+        shell = Shell(three.address_of(broker))
+        assert shell.good("cluster", "describe", "--json").json["controller"] == leader
+        told = shell.good("cluster", "describe").out.splitlines()
+        assert told[1] == f"controller {leader}, the leader of the metadata quorum"
+        assert [line.split()[0] for line in told if line.endswith("yes")] == [str(leader)]
+        (found,) = map(
+            json.loads, shell.good("cluster", "top", "--times", "1", "--json").out.splitlines()
+        )
+        assert [each["broker"] for each in found if each["is_controller"]] == [leader]
+
+
 def test_brokers_are_watched(three: Cluster) -> None:
     shell = Shell(three.bootstrap_servers)
     shell.good("topic", "create", "watched", "--partitions", "3", "--replicas", "3")
@@ -139,5 +153,5 @@ def test_brokers_are_watched(three: Cluster) -> None:
     (found,) = map(
         json.loads, shell.good("cluster", "top", "--times", "1", "--json").out.splitlines()
     )
-    assert sum(each["is_controller"] for each in found) <= 1
+    assert sum(each["is_controller"] for each in found) == 1
     assert all(each["replicas"] >= 3 for each in found)

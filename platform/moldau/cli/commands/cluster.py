@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_controller import leading_controller
 from moldau.cli.commands.cluster_top import add_top, top
 from moldau.cli.commands.cluster_up import add_up, run_up
 from moldau.cli.numbers import whole
-from moldau.cli.output import write_json, write_table
+from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
     from moldau.client import LogDir
+
+_LEADS: Final = "leader of the metadata quorum"
+_PASSES_ON: Final = "a broker that passes requests on to the controller"
 
 
 def _nothing(parser: ArgumentParser) -> None:
@@ -29,6 +33,7 @@ def _describe(arguments: Namespace, context: Context) -> int:
     with opened_admin(arguments, context) as admin:
         cluster = admin.run(lambda client: client.describe_cluster())
         features = admin.run(lambda client: client.describe_features())
+        leader = admin.run(leading_controller)
     if arguments.json:
         brokers = [
             {
@@ -39,16 +44,23 @@ def _describe(arguments: Namespace, context: Context) -> int:
             }
             for each in cluster.brokers
         ]
-        facts = {"id": cluster.cluster_id, "controller": cluster.controller_id}
+        facts = {
+            "id": cluster.cluster_id,
+            "controller": cluster.controller_id if leader is None else leader,
+            "controller_is": _PASSES_ON if leader is None else _LEADS,
+        }
         write_json(context.out, {**facts, "brokers": brokers, "features": features})
         return Exit.DONE
-    context.out.write(f"cluster {cluster.cluster_id}\n")
+    write_lines(
+        context.out,
+        [f"cluster {cluster.cluster_id}", _controller_line(leader, cluster.controller_id)],
+    )
     rows = [
         (
             str(each.node_id),
             str(each.address),
             each.rack or "-",
-            "yes" if each.node_id == cluster.controller_id else "",
+            "yes" if each.node_id == leader else "",
         )
         for each in cluster.brokers
     ]
@@ -57,6 +69,13 @@ def _describe(arguments: Namespace, context: Context) -> int:
         levels = [(name, str(level)) for name, level in sorted(features.items())]
         write_table(context.out, ("FEATURE", "LEVEL"), levels)
     return Exit.DONE
+
+
+def _controller_line(leader: int | None, passes_on: int) -> str:
+    if leader is not None:
+        return f"controller {leader}, the leader of the metadata quorum"
+    unknown = "controller unknown: the quorum tells no leader"
+    return f"{unknown}; broker {passes_on} passes requests on to it" if passes_on >= 0 else unknown
 
 
 def show_quorum(arguments: Namespace, context: Context) -> int:
@@ -191,7 +210,7 @@ command = ActionCommand(
             add_top,
             top,
             "Looks every two seconds until Ctrl-C. BEHIND are replicas that are not in sync; the "
-            "controller has a star.",
+            "broker that leads the metadata quorum has a star.",
         ),
         Action("log-dirs", "disks, what is on them and what is wrong", _add_broker, _log_dirs),
         Action("versions", "which versions of each API a broker serves", _add_broker, _versions),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_controller import leading_controller
 from moldau.cli.numbers import whole
 from moldau.cli.output import shown, write_lines
 
@@ -67,6 +68,7 @@ def add_top(parser: ArgumentParser) -> None:
 async def look(client: Admin) -> list[Row]:
     """All brokers that live, by number."""
     cluster = await client.describe_cluster()
+    controller = await leading_controller(client)
     topics = await client.list_topics(internal=True)
     partitions = [each for topic in topics for each in topic.partitions]
     sizes: dict[int, int] = {}
@@ -78,7 +80,7 @@ async def look(client: Admin) -> list[Row]:
             each.node_id,
             str(each.address),
             each.rack,
-            each.node_id == cluster.controller_id,
+            each.node_id == controller,
             leads=sum(one.leader == each.node_id for one in partitions),
             replicas=sum(each.node_id in one.replicas for one in partitions),
             behind=sum(
