@@ -118,6 +118,7 @@ def test_controllers_of_their_own_keep_the_metadata_of_brokers(tmp_path: Path) -
         assert " ERROR " not in log
 
 
+@pytest.mark.deep
 def test_a_cluster_whose_controllers_are_silent_is_still_described() -> None:
     with Cluster(brokers=1, controllers=1) as cluster:
         shell = Shell(cluster.bootstrap_servers)

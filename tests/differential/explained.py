@@ -746,10 +746,10 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _NOT_YET,
     ),
     OnPurpose(
-        "The listeners of `controller.listener.names` do not answer DescribeCluster, which Kafka's "
-        "tools ask first with `--bootstrap-controller`. Give them `--bootstrap-server`.",
-        "Brokers pass on what is for controllers. The listeners of controllers serve the quorum, "
-        "brokers and DescribeQuorum.",
+        "The listeners of `controller.listener.names` serve DescribeCluster, DescribeQuorum, and "
+        "changes of voters and registrations. Settings, features and reassignments with "
+        "`--bootstrap-controller` are not served: give those tools `--bootstrap-server`.",
+        "Brokers pass on what is for controllers.",
         _NOT_YET,
     ),
     OnPurpose(

@@ -1,7 +1,12 @@
-"""DescribeCluster: the brokers, the controller, and the cluster's id (KIP-700)."""
+"""DescribeCluster: the brokers, the controller, and the cluster's id (KIP-700).
+
+A broker's listener tells of brokers, a controller's listener of controllers (KIP-919). On a broker
+the controller is a broker that passes requests on; on a controller it is the quorum's leader.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER
@@ -17,9 +22,12 @@ from moldau.protocol.messages.describe_cluster import (
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
+    from moldau.broker.controller.image import Image
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
+_CONTROLLERS_REGISTER_SINCE: Final = 15
+"""The metadata.version 3.7-IV0: before it the log has no addresses of controllers."""
 
 
 def serve(node: Node, request: ApiRequest) -> None:
@@ -32,7 +40,7 @@ def answer(view: ListenerView, request: DescribeClusterRequest) -> DescribeClust
     """The response with the live brokers, on request with fenced ones too. A client that asks for
     controllers (KIP-919) must use a controller's listener."""
     if request.endpoint_type != BROKERS:
-        return refusal(_wrong_endpoint(request.endpoint_type))
+        return refusal(_wrong_endpoint(request.endpoint_type, here="broker"))
     return DescribeClusterResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -69,11 +77,59 @@ def refusal(error: KafkaError) -> DescribeClusterResponse:
     )
 
 
-def _wrong_endpoint(endpoint_type: int) -> KafkaError:
-    if endpoint_type == CONTROLLERS:
+def _wrong_endpoint(endpoint_type: int, here: str) -> KafkaError:
+    if endpoint_type in (BROKERS, CONTROLLERS):
         return KafkaError(
-            ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener, no controller's"
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE, f"this is the listener of a {here}, and of no other"
         )
     return KafkaError(
         ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there are no endpoints of type {endpoint_type}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """The controllers as one of them sees them."""
+
+    image: Image
+    cluster_id: str
+    leader_id: int
+    """The leader of the quorum; NOBODY while there is none."""
+    listener: str
+    """The name of the listener that the client uses."""
+
+
+def answer_of_controllers(
+    view: Controllers, request: DescribeClusterRequest, version: int
+) -> DescribeClusterResponse:
+    """The registered controllers with their addresses of that listener. A leader without one is not
+    named, because the client could not reach it."""
+    if view.image.features.metadata_version < _CONTROLLERS_REGISTER_SINCE:
+        reason = "the metadata.version is too low for requests of clients to controllers"
+        return refusal(KafkaError(ErrorCode.UNSUPPORTED_VERSION, reason))
+    if request.endpoint_type != CONTROLLERS:
+        error = _wrong_endpoint(request.endpoint_type, here="controller")
+        if version == 0:  # it has no endpoint type, and does not know these codes
+            error = KafkaError(ErrorCode.INVALID_REQUEST, error.reason)
+        return refusal(error)
+    found = [
+        DescribeClusterBroker(
+            broker_id=each.controller_id, host=at.host, port=at.port, rack=None, is_fenced=False
+        )
+        for each in view.image.brokers.controllers.values()
+        for at in each.endpoints
+        if at.name == view.listener
+    ]
+    ids = {each.broker_id for each in found}
+    return DescribeClusterResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        endpoint_type=CONTROLLERS,
+        cluster_id=view.cluster_id,
+        controller_id=view.leader_id if view.leader_id in ids else NOBODY,
+        brokers=sorted(found, key=lambda each: each.broker_id),
+        cluster_authorized_operations=(
+            ALL_OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
     )

@@ -101,6 +101,10 @@ class LocalController:
         self._clean_due_ms = 0
 
     @property
+    def cluster_id(self) -> str:
+        return self._controller_config.terms.cluster_id
+
+    @property
     def quorum(self) -> Quorum:
         """The metadata log. It is replaced when the controller is reopened."""
         return self.raft.quorum

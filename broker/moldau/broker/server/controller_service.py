@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.api_versions import finalized
+from moldau.broker.api.cluster import Controllers, answer_of_controllers
 from moldau.broker.api.error_response import error_response
 from moldau.broker.raft import wire
 from moldau.errors import MalformedMessage
@@ -24,6 +25,7 @@ from moldau.protocol.declare import Request as Message
 from moldau.protocol.declare import Response
 from moldau.protocol.messages import API
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest
@@ -42,6 +44,7 @@ _API_VERSIONS: Final = 18
 _RAFT: Final = (52, 53, 54)
 _FETCH_SNAPSHOT: Final = 59
 _ENVELOPE: Final = 58
+_DESCRIBE_CLUSTER: Final = 60
 _DECIDED: Final = (55, 56, 62, 63, 64, 67, 70, 73, 80, 81, 82)
 """Requests of brokers that the active controller decides."""
 _FORWARDED: Final = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 74, 80, 81)
@@ -59,7 +62,8 @@ class ControllerService:
         log: Logger,
     ) -> None:
         """`image` returns the metadata published to this node."""
-        keys = {_FETCH, _API_VERSIONS, *_RAFT, _FETCH_SNAPSHOT, _ENVELOPE, *_DECIDED}
+        asked = (_API_VERSIONS, _DESCRIBE_CLUSTER)
+        keys = {_FETCH, *asked, *_RAFT, _FETCH_SNAPSHOT, _ENVELOPE, *_DECIDED}
         supported = supported_versions("controller")
         self.served: Mapping[int, Versions] = {
             key: versions for key, versions in supported.items() if key in keys
@@ -101,6 +105,8 @@ class ControllerService:
                 raft.serve_snapshot(cast(FetchSnapshotRequest, request.decode()), request.answer)
             elif key == _API_VERSIONS:
                 self._serve_versions(request)
+            elif key == _DESCRIBE_CLUSTER:
+                self._serve_cluster(request)
             elif key == _ENVELOPE:
                 request.keep()
                 self._serve_envelope(request)
@@ -117,6 +123,17 @@ class ControllerService:
         message = cast(ApiVersionsRequest, request.decode())
         state = finalized(self._image(), self._controller.quorum.high_watermark, 0)
         request.answer(self._welcome.answer(message, request.arrival.version, state))
+
+    def _serve_cluster(self, request: ApiRequest) -> None:
+        message = cast(DescribeClusterRequest, request.decode())
+        controller = self._controller
+        view = Controllers(
+            self._image(),
+            controller.cluster_id,
+            controller.raft.core.leader_id,
+            request.connection.listener,
+        )
+        request.answer(answer_of_controllers(view, message, request.arrival.version))
 
     def _decide(self, request: ApiRequest) -> None:
         key, version = request.arrival.key, request.arrival.version
