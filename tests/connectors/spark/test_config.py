@@ -129,3 +129,9 @@ def test_each_sink_says_what_it_promises(kind: str, words: str) -> None:
     more = {"sink.format": kind, "sink.table": "t", "jdbc.url": "sqlite://", "sink.topic": "t"}
 
     assert config(**more).guarantee.startswith(words)
+
+
+def test_a_batch_that_the_runner_writes_has_a_limit() -> None:
+    assert config().batch_limit is None
+    assert config(**{"sink.format": "delta"}).batch_limit == 1_000_000
+    assert config(**{"sink.format": "delta", "max.offsets.per.trigger": "5"}).batch_limit == 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from moldau.connectors.spark.batches import Place
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.database import BATCHES, DatabaseSink, database_url
 from moldau.errors import ConfigError
@@ -20,15 +21,16 @@ pa = pytest.importorskip("pyarrow")
 AT = datetime(2026, 11, 23, tzinfo=UTC)
 
 
-class Batch:
-    """A data frame, as far as the sink looks at it."""
+@pytest.fixture
+def batch(spark: Any) -> Callable[..., Any]:
+    """Makes a data frame of orders."""
+    kinds = [("id", pa.int64()), ("amount", pa.float64()), ("at", pa.timestamp("us", "UTC"))]
 
-    def __init__(self, *rows: tuple[int, float]) -> None:
-        self._rows = [{"id": number, "amount": amount, "at": AT} for number, amount in rows]
+    def make(*rows: tuple[int, float]) -> Any:
+        found = [{"id": number, "amount": amount, "at": AT} for number, amount in rows]
+        return spark.createDataFrame(pa.Table.from_pylist(found, pa.schema(kinds)))
 
-    def toArrow(self) -> Any:
-        kinds = [("id", pa.int64()), ("amount", pa.float64()), ("at", pa.timestamp("us", "UTC"))]
-        return pa.Table.from_pylist(self._rows, pa.schema(kinds))
+    return make
 
 
 @pytest.fixture
@@ -51,67 +53,66 @@ def rows(url: str) -> Iterator[Any]:
 
 def sink(url: str, **more: str) -> DatabaseSink:
     given = {"sink.format": "jdbc", "sink.table": "orders", "jdbc.url": url}
-    return DatabaseSink(SparkSinkConfig.of({**ORDERS_LAKE, **given, **more}), "lake")
+    folder = url.removeprefix("jdbc:sqlite:///").rpartition("/")[0]
+    place = Place("lake", f"{folder}/gen-0/rows")
+    return DatabaseSink(SparkSinkConfig.of({**ORDERS_LAKE, **given, **more}), place)
 
 
-def test_a_batch_that_is_repeated_is_written_once(url: str, rows: Any) -> None:
+def test_a_batch_that_is_repeated_is_written_once(batch: Any, url: str, rows: Any) -> None:
     first = sink(url)
-    first.write(Batch((1, 1.5), (2, 2.5)), 0)
-    first.write(Batch((3, 3.5)), 1)
+    first.write(batch((1, 1.5), (2, 2.5)), 0)
+    first.write(batch((3, 3.5)), 1)
     first.close()
     again = sink(url)
-    again.write(Batch((3, 3.5)), 1)
+    again.write(batch((3, 3.5)), 1)
     again.close()
 
     assert rows() == [(1, 1.5), (2, 2.5), (3, 3.5)]
     assert rows(BATCHES) == [("lake", 1)]
 
 
-def test_a_table_may_be_named_with_its_schema(url: str, rows: Any) -> None:
+def test_a_table_may_be_named_with_its_schema(batch: Any, url: str, rows: Any) -> None:
     first = sink(url, **{"sink.table": "main.orders"})
-    first.write(Batch((1, 1.5)), 0)
+    first.write(batch((1, 1.5)), 0)
     first.close()
     again = sink(url, **{"sink.table": "main.orders"})
-    again.write(Batch((2, 2.5)), 1)
+    again.write(batch((2, 2.5)), 1)
     again.close()
     assert rows() == [(1, 1.5), (2, 2.5)]
 
     nowhere = sink(url, **{"sink.table": "shop.orders"})
     with pytest.raises(ConfigError, match=r"no such schema.*shop"):
-        nowhere.write(Batch((1, 1.5)), 2)
+        nowhere.write(batch((1, 1.5)), 2)
     nowhere.close()
 
 
-def test_a_batch_that_fails_leaves_neither_rows_nor_its_number(url: str, rows: Any) -> None:
+def test_a_batch_that_fails_leaves_neither_rows_nor_its_number(
+    spark: Any, batch: Any, url: str, rows: Any
+) -> None:
     target = sink(url, **{"sink.mode": "append"})
-    target.write(Batch((1, 1.0)), 0)
+    target.write(batch((1, 1.0)), 0)
     with pytest.raises(ConfigError, match="the table lacks columns"):
-        target.write(_Other(), 1)
+        target.write(spark.sql("SELECT 1L AS id, 'red' AS colour"), 1)
     target.close()
 
     assert rows() == [(1, 1.0)]
     assert rows(BATCHES) == [("lake", 0)]
 
 
-class _Other(Batch):
-    def toArrow(self) -> Any:
-        return pa.table({"id": [1], "colour": ["red"]})
-
-
-def test_upsert_replaces_the_row_with_the_same_key(url: str, rows: Any) -> None:
+def test_upsert_replaces_the_row_with_the_same_key(batch: Any, url: str, rows: Any) -> None:
     target = sink(url, **{"sink.mode": "upsert", "sink.keys": "id"})
-    target.write(Batch((1, 1.0), (2, 2.0)), 0)
-    target.write(Batch((2, 20.0)), 1)
+    target.write(batch((1, 1.0), (2, 2.0)), 0)
+    target.write(batch((2, 20.0)), 1)
     target.close()
 
     assert rows() == [(1, 1.0), (2, 20.0)]
 
 
-def test_a_missing_table_is_an_error_if_it_may_not_be_made(url: str) -> None:
+def test_a_missing_table_is_an_error_if_it_may_not_be_made(batch: Any, url: str) -> None:
     target = sink(url, **{"auto.create": "false"})
 
     with pytest.raises(ConfigError, match="no such table"):
-        target.write(Batch((1, 1.0)), 0)
+        target.write(batch((1, 1.0)), 0)
     target.close()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moldau.connectors.spark.batches import Place
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.iceberg import iceberg_batch
 from moldau.errors import ConfigError
@@ -16,14 +17,12 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyiceberg", reason="pyiceberg is not installed")
 
 
-class Batch:
-    """A data frame, as far as the sink looks at it."""
+def batch(spark: Any, *ids: int) -> Any:
+    return spark.createDataFrame(pa.table({"id": pa.array(ids, pa.int64())}))
 
-    def __init__(self, *ids: int) -> None:
-        self._ids = list(ids)
 
-    def toArrow(self) -> Any:
-        return pa.table({"id": pa.array(self._ids, pa.int64())})
+def at(folder: Path, query: str = "lake") -> Place:
+    return Place(query, str(folder / "gen-0" / "rows"))
 
 
 def config(folder: Path, **more: str) -> SparkSinkConfig:
@@ -48,29 +47,41 @@ def ids_in(given: SparkSinkConfig) -> list[int]:
     return sorted(found)
 
 
-def test_a_batch_that_is_repeated_is_written_once(tmp_path: Path) -> None:
+def test_a_batch_that_is_repeated_is_written_once(spark: Any, tmp_path: Path) -> None:
     given = config(tmp_path)
-    write = iceberg_batch(given, "lake")
-    write(Batch(1, 2), 0)
-    write(Batch(3), 1)
-    iceberg_batch(given, "lake")(Batch(3), 1)
-    iceberg_batch(given, "another")(Batch(4), 1)
+    write = iceberg_batch(given, at(tmp_path))
+    write(batch(spark, 1, 2), 0)
+    write(batch(spark, 3), 1)
+    iceberg_batch(given, at(tmp_path))(batch(spark, 3), 1)
+    iceberg_batch(given, at(tmp_path, "another"))(batch(spark, 4), 1)
 
     assert ids_in(given) == [1, 2, 3, 4]
 
 
-def test_a_missing_table_is_an_error_if_it_may_not_be_made(tmp_path: Path) -> None:
-    write = iceberg_batch(config(tmp_path, **{"auto.create": "false"}), "lake")
+def test_a_batch_of_several_pieces_is_one_commit(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.connectors.spark.pieces.PIECE_BYTES", 80_000)
+    given = config(tmp_path)
+    write = iceberg_batch(given, at(tmp_path))
+    write(spark.range(0, 50_000, numPartitions=2), 0)
+    write(spark.range(0, 50_000, numPartitions=2), 0)
+
+    assert ids_in(given) == list(range(50_000))
+
+
+def test_a_missing_table_is_an_error_if_it_may_not_be_made(spark: Any, tmp_path: Path) -> None:
+    write = iceberg_batch(config(tmp_path, **{"auto.create": "false"}), at(tmp_path))
 
     with pytest.raises(ConfigError, match="no such table"):
-        write(Batch(1), 0)
+        write(batch(spark, 1), 0)
 
 
-def test_a_table_is_partitioned_by_its_columns(tmp_path: Path) -> None:
+def test_a_table_is_partitioned_by_its_columns(spark: Any, tmp_path: Path) -> None:
     from pyiceberg.catalog import load_catalog
 
     given = config(tmp_path, **{"partition.by": "id"})
-    iceberg_batch(given, "lake")(Batch(1, 2), 0)
+    iceberg_batch(given, at(tmp_path))(batch(spark, 1, 2), 0)
 
     assert ids_in(given) == [1, 2]
     catalog = load_catalog("moldau", **given.with_prefix("sink.option."))

@@ -6,7 +6,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from moldau.connectors.spark.sinks import last_of_keys  # noqa: E402
+from moldau.connectors.spark.delta import last_of_keys  # noqa: E402
 from moldau.errors import ConfigError  # noqa: E402
 
 

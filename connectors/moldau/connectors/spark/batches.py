@@ -9,6 +9,8 @@ directory of files goes on with the numbers of that directory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
@@ -22,7 +24,23 @@ from moldau.connectors.spark.checkpoints import (
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.errors import ConfigError
 
+WriteBatch = Callable[[Any, int], None]
+"""Gets a DataFrame and the number of the batch."""
 _LOG: Final = "_spark_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A query's name and checkpoint. Invariant: `is_fresh` only if the checkpoint has no batch."""
+
+    query: str
+    checkpoint: str
+    is_fresh: bool = False
+
+    @property
+    def spool(self) -> str:
+        """Where the rows of a batch may lie until they are written: beside the checkpoint."""
+        return f"{self.checkpoint.rpartition('/')[0]}/spool"
 
 
 def is_repeated(last: int | None, number: int, *, is_fresh: bool) -> bool:

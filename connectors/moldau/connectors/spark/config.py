@@ -16,6 +16,7 @@ from moldau.errors import ConfigError
 from moldau.spark.options import REGISTERED, parse_read
 
 _SOURCE, _QUERY, _SINK = "Source", "Query", "Sink"
+_BATCH_RECORDS: Final = 1_000_000
 _WATERMARK: Final = re.compile(r"[^,]+,\s*(?:interval\s+)?'?\d.*", re.IGNORECASE)
 _DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
 
@@ -52,8 +53,10 @@ class SparkSinkConfig(SparkConfig):
         group=_SOURCE,
     )  # fmt: skip
     max_offsets: int | None = key(
-        "max.offsets.per.trigger", None, doc="The largest batch, in records.", ge=1, group=_SOURCE
-    )
+        "max.offsets.per.trigger", None,
+        doc="The largest batch, in records. For delta, iceberg and jdbc the default is 1000000.",
+        ge=1, group=_SOURCE,
+    )  # fmt: skip
     min_partitions: int | None = key(
         "min.partitions", None, doc="Read with at least about so many Spark tasks.", ge=1,
         group=_SOURCE,
@@ -100,6 +103,14 @@ class SparkSinkConfig(SparkConfig):
         "coalesce", None, doc="Write each batch with at most so many files.", ge=1, group=_SINK
     )
     auto_create: bool = key("auto.create", True, doc="Make a table that is missing.", group=_SINK)
+
+    @property
+    def batch_limit(self) -> int | None:
+        """The largest batch. Batches that this process writes have a limit in any case: they lie
+        beside the checkpoint until they are written, and a merge holds one of them in memory."""
+        if self.max_offsets is None and self.sink_format in ("delta", "iceberg", "jdbc"):
+            return _BATCH_RECORDS
+        return self.max_offsets
 
     @property
     def infers(self) -> bool:

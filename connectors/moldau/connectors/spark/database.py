@@ -14,8 +14,9 @@ import sqlalchemy as sa
 
 from moldau.connectors.jdbc.address import AddressError, parse_address
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.batches import is_repeated
+from moldau.connectors.spark.batches import Place, WriteBatch, is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.pieces import Pieces, pieces_of
 from moldau.errors import ConfigError
 
 BATCHES: Final = "moldau_spark_batches"
@@ -23,21 +24,17 @@ _ROWS: Final = 5_000
 _UPSERTS: Final = ("postgresql", "sqlite")
 
 
-def database_batch(
-    config: SparkSinkConfig, query: str, *, is_fresh: bool
-) -> Callable[[Any, int], None]:
+def database_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
     """What writes one batch; the engine is made with the first one."""
-    target = DatabaseSink(config, query, is_fresh=is_fresh)
-    return target.write
+    return DatabaseSink(config, place).write
 
 
 class DatabaseSink:
     """One table of one database."""
 
-    def __init__(self, config: SparkSinkConfig, query: str, *, is_fresh: bool = False) -> None:
+    def __init__(self, config: SparkSinkConfig, place: Place) -> None:
         self._config = config
-        self._query = query
-        self._is_fresh = is_fresh
+        self._place = place
         self._engine: sa.Engine | None = None
         self._metadata = sa.MetaData()
         self._batches = sa.Table(
@@ -48,20 +45,19 @@ class DatabaseSink:
         )
 
     def write(self, batch: Any, number: int) -> None:
-        """A Spark DataFrame; its rows come to the driver in Arrow."""
-        data = batch.toArrow()
+        """A Spark DataFrame; its rows come to this process in pieces."""
         engine = self._opened()
-        with engine.begin() as connection:
+        with pieces_of(batch, self._place.spool) as pieces, engine.begin() as connection:
             last = connection.scalar(
                 sa.select(self._batches.c.batch)
-                .where(self._batches.c.query == self._query)
+                .where(self._batches.c.query == self._place.query)
                 .with_for_update()
             )
-            if is_repeated(last, number, is_fresh=self._is_fresh):
+            if is_repeated(last, number, is_fresh=self._place.is_fresh):
                 return
-            table = self._table(connection, data.schema)
+            table = self._table(connection, pieces.schema)
             statement = self._statement(table)
-            for rows in _chunks(data):
+            for rows in _chunks(pieces):
                 connection.execute(statement, rows)
             self._note(connection, number, is_first=last is None)
 
@@ -137,9 +133,9 @@ class DatabaseSink:
 
     def _note(self, connection: sa.Connection, number: int, *, is_first: bool) -> None:
         if is_first:
-            statement: Any = sa.insert(self._batches).values(query=self._query, batch=number)
+            statement: Any = sa.insert(self._batches).values(query=self._place.query, batch=number)
         else:
-            mine = self._batches.c.query == self._query
+            mine = self._batches.c.query == self._place.query
             statement = sa.update(self._batches).where(mine).values(batch=number)
         connection.execute(statement)
 
@@ -154,10 +150,10 @@ def database_url(config: SparkConfig) -> sa.URL:
     return address.with_login(config.jdbc_user, config.jdbc_password).url
 
 
-def _chunks(data: Any) -> Iterator[list[dict[str, Any]]]:
-    for batch in data.to_batches(max_chunksize=_ROWS):
-        if batch.num_rows:
-            yield batch.to_pylist()
+def _chunks(pieces: Pieces) -> Iterator[list[dict[str, Any]]]:
+    for batch in pieces.batches():
+        for start in range(0, batch.num_rows, _ROWS):
+            yield batch.slice(start, _ROWS).to_pylist()
 
 
 def _type_of(kind: Any) -> Any:

@@ -7,21 +7,19 @@ outlives the expiry of snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from moldau.connectors.spark.batches import is_repeated
+from moldau.connectors.spark.batches import Place, WriteBatch, is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.pieces import pieces_of
 from moldau.errors import ConfigError
 
 _CATALOG: Final = "moldau"
 _LAST: Final = "moldau.batch."
 
 
-def iceberg_batch(
-    config: SparkSinkConfig, query: str, *, is_fresh: bool = False
-) -> Callable[[Any, int], None]:
+def iceberg_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
     """What appends one batch."""
     try:
         catalogs = import_module("pyiceberg.catalog")
@@ -34,31 +32,35 @@ def iceberg_batch(
     name = config.sink_table
     assert name is not None
     catalog = catalogs.load_catalog(_CATALOG, **config.with_prefix("sink.option."))
-    last = f"{_LAST}{query}"
+    last = f"{_LAST}{place.query}"
 
-    def table_for(schema: Any) -> Any:
+    def loaded() -> Any:
         try:
             return catalog.load_table(name)
         except missing:
-            if not config.auto_create:
-                raise ConfigError(
-                    "there is no such table, and auto.create=false", table=name
-                ) from None
-            catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
-            table = catalog.create_table(name, schema=schema)
-            with table.update_spec() as spec:
-                for column, _ in config.partition_columns():
-                    spec.add_identity(column)
-            return table
+            return None
+
+    def made(schema: Any) -> Any:
+        if not config.auto_create:
+            raise ConfigError("there is no such table, and auto.create=false", table=name)
+        catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+        table = catalog.create_table(name, schema=schema)
+        with table.update_spec() as spec:
+            for column, _ in config.partition_columns():
+                spec.add_identity(column)
+        return table
 
     def write(batch: Any, number: int) -> None:
-        data = batch.toArrow()
-        table = table_for(data.schema)
-        written = table.properties.get(last)
-        if is_repeated(None if written is None else int(written), number, is_fresh=is_fresh):
+        table = loaded()
+        written = None if table is None else table.properties.get(last)
+        before = None if written is None else int(written)
+        if is_repeated(before, number, is_fresh=place.is_fresh):
             return
-        with table.transaction() as transaction:
-            transaction.append(data)
-            transaction.set_properties({last: str(number)})
+        with pieces_of(batch, place.spool) as pieces:
+            table = made(pieces.schema) if table is None else table
+            with table.transaction() as transaction:
+                for rows in pieces.tables():
+                    transaction.append(rows)
+                transaction.set_properties({last: str(number)})
 
     return write

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.batches import prepare_files
+from moldau.connectors.spark.batches import Place, prepare_files
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.inference import SAMPLE, inferred
@@ -18,7 +18,7 @@ from moldau.connectors.spark.queries import Queries, Tell
 from moldau.connectors.spark.query import Rows
 from moldau.connectors.spark.reads import Reads
 from moldau.connectors.spark.records import Layout
-from moldau.connectors.spark.sinks import Place, start_dead_letters, start_sink, triggered
+from moldau.connectors.spark.sinks import start_dead_letters, start_sink, triggered
 from moldau.connectors.spark.source_config import SparkSourceConfig
 
 

@@ -46,8 +46,8 @@ class Rows:
         }
         if group is not None:
             options["kafka.group.id"] = group
-        if config.max_offsets is not None:
-            options["maxOffsetsPerTrigger"] = str(config.max_offsets)
+        if config.batch_limit is not None:
+            options["maxOffsetsPerTrigger"] = str(config.batch_limit)
         if config.min_partitions is not None:
             options["minPartitions"] = str(config.min_partitions)
         if config.is_typed:
