@@ -24,7 +24,7 @@ LAYERS = (
 )
 """The topmost first. Packages of one layer do not import each other."""
 NOT_COUNTED = ("sync", "serdes", "registry")
-LINES_MAX = 21_095
+LINES_MAX = 20_725
 """To be brought below 12,000; lower it with every step."""
 SLACK = 400
 """So far below the limit the limit is to be lowered."""
@@ -32,7 +32,7 @@ MEDIAN_MAX = 145
 INTERFACES = {"ABC", "Protocol", "NamedTuple", "TypedDict", "Enum", "Exception"}
 MAY_BE_BASES = {
     # Keywords of clients, as TypedDicts.
-    *("ConnectionOptions", "RecordOptions", "RegistryOptions"),
+    *("ClientOptions", "RecordOptions"),
     # Bases for classes of users, or one base of several such classes.
     *("RebalanceListener", "ProducerInterceptor", "ConsumerInterceptor", "Forgetful"),
     *("Remade", "SchemaSerializer", "SchemaDeserializer"),

@@ -8,12 +8,11 @@ from moldau.client.settings import producer as producer_settings
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.every_client import (
-    METRICS_ROWS,
+    RECORD_ROWS,
     WITHOUT_MEANING,
     WITHOUT_MEANING_PREFIXES,
     WITHOUT_MEANING_TO_ADMINS,
     WITHOUT_MEANING_TO_CONSUMERS,
-    interceptor_classes,
 )
 from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import SettingTable, render_reference
@@ -21,7 +20,6 @@ from moldau.link.settings import CONNECTION_ROWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "client-settings.md"
 
-SHARED = (interceptor_classes, *METRICS_ROWS)
 _HEAD = """\
 # Settings of the clients
 
@@ -44,7 +42,7 @@ def render() -> str:
         "Producer": _own(rows.PRODUCER_SETTINGS),
         "Consumer": _own(rows.CONSUMER_SETTINGS),
         "GroupMember": SettingTable([rows.rebalance_timeout_ms]),
-        "Producer and Consumer": SettingTable(SHARED),
+        "Producer and Consumer": SettingTable(RECORD_ROWS),
         "Serializers and the Schema Registry": SettingTable(serdes),
     }
     parts = [_HEAD]
@@ -77,7 +75,7 @@ def _without_meaning() -> str:
 
 
 def _own(table: SettingTable) -> SettingTable:
-    elsewhere = (*CONNECTION_ROWS, *SHARED, *SERDE_ROWS, *SERIALIZER_ROWS, *DESERIALIZER_ROWS)
+    elsewhere = (*CONNECTION_ROWS, *RECORD_ROWS, *SERDE_ROWS, *SERIALIZER_ROWS, *DESERIALIZER_ROWS)
     return SettingTable(row for row in table if row not in elsewhere)
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     )
     from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
     from moldau.client.admin.groups import OffsetsNotStored
-    from moldau.client.admin.options import AdminOptions
     from moldau.client.admin.partitions import Election, EligibleReplicas, Reassignment
     from moldau.client.admin.progress import GroupProgress, PartitionProgress
     from moldau.client.admin.topics import CreatedTopic, NewTopic
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from moldau.client.settings.arguments import OffsetAndMetadata
     from moldau.client.settings.file import load_settings
     from moldau.client.settings.opening import ClientNotStarted
+    from moldau.client.settings.options import AdminOptions
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
@@ -78,7 +78,7 @@ _MODULES = {
     ),
     "admin.configs": "ConfigEntry ConfigSource Resource ResourceType",
     "admin.groups": "OffsetsNotStored",
-    "admin.options": "AdminOptions",
+    "settings.options": "AdminOptions",
     "admin.partitions": "Election EligibleReplicas Reassignment",
     "admin.progress": "GroupProgress PartitionProgress",
     "admin.topics": "CreatedTopic NewTopic",

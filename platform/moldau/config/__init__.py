@@ -67,6 +67,7 @@ from moldau.config.setting import (
     Importance,
     Setting,
     UpdateMode,
+    rows_in,
 )
 from moldau.config.settings import Described, Settings, Synonym
 from moldau.config.table import Rule, SettingTable
@@ -127,6 +128,7 @@ __all__ = [
     "overrides",
     "render_reference",
     "resolve_references",
+    "rows_in",
     "sendable",
     "setting_name",
     "variable_name",

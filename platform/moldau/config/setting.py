@@ -7,7 +7,7 @@ pages, DescribeConfigs. A row is typed by its value, so `settings[replica_lag_ti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -170,3 +170,8 @@ class Setting(Generic[T_co]):
 
     def __repr__(self) -> str:
         return f"Setting({self.name})"
+
+
+def rows_in(module: Mapping[str, object]) -> tuple[Setting[Any], ...]:
+    """The rows that a module has defined so far, in their order: `rows_in(globals())`."""
+    return tuple(each for each in module.values() if isinstance(each, Setting))

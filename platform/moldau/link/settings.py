@@ -19,6 +19,7 @@ from moldau.config import (
     at_least,
     list_of,
     one_of_ignoring_case,
+    rows_in,
     sendable,
 )
 from moldau.errors import ConfigError
@@ -122,21 +123,7 @@ config_providers = Setting(
     "Where references in values are looked up. A client looks up none: refused.",
 )
 
-CONNECTION_ROWS: Final = (
-    bootstrap_servers,
-    client_id,
-    request_timeout_ms,
-    default_api_timeout_ms,
-    start_timeout_ms,
-    retry_backoff_ms,
-    retry_backoff_max_ms,
-    reconnect_backoff_ms,
-    reconnect_backoff_max_ms,
-    connection_setup_timeout_ms,
-    metadata_max_age_ms,
-    security_protocol,
-    config_providers,
-)
+CONNECTION_ROWS: Final = rows_in(globals())
 OPEN_PREFIXES: Final = ("config.providers.",)
 
 

@@ -12,8 +12,8 @@ import pytest
 from moldau.client import Admin, ErrorCode, NewTopic, OffsetsNotStored, TopicPartition
 from moldau.client.consumer.absence import NotThere
 from moldau.client.consumer.offsets import EARLIEST, LATEST
-from moldau.client.settings import rows
 from moldau.errors.codes import KafkaError
+from moldau.link.settings import bootstrap_servers
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker
@@ -195,7 +195,7 @@ def test_ends_of_a_topic_that_there_is_not_are_told_at_once() -> None:
 def test_so_is_one_that_was_deleted_since_it_was_seen() -> None:
     async def main(admin: Admin, runtime: Runtime) -> None:
         assert set(await admin.list_offsets({A0: LATEST})) == {A0}
-        bootstrap = ",".join(map(str, admin.settings[rows.bootstrap_servers]))
+        bootstrap = ",".join(map(str, admin.settings[bootstrap_servers]))
         async with Admin(bootstrap_servers=bootstrap, runtime=runtime) as other:
             await other.delete_topic("a")
         begun = runtime.clock.monotonic()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from moldau.client import Admin, Consumer, Producer, load_settings, sync
-from moldau.client.settings import rows
+from moldau.client.settings import consumer as rows
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
+from moldau.link.settings import client_id
 from moldau.runtime import Runtime
 from tests.client.world import BOOTSTRAP, ClientWorld
 from tests.runtime.pipes import filled_pipe
@@ -40,7 +41,7 @@ def test_a_java_clients_file_is_a_mapping_for_ours(tmp_path: Path) -> None:
     assert settings["group.id"] == "g"
     consumer = Consumer(settings, client_id="mine")
     assert consumer.settings[rows.max_poll_records] == 100
-    assert consumer.settings[rows.client_id] == "mine"
+    assert consumer.settings[client_id] == "mine"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_an_admin_passes_over_what_other_clients_have_and_says_so_once(
     async def main(runtime: Runtime) -> str:
         settings = load_settings(written(tmp_path, "consumer.properties", text))
         async with Admin(settings, runtime=runtime) as admin:
-            return admin.settings[rows.client_id]
+            return admin.settings[client_id]
 
     with ClientWorld() as world, caplog.at_level(logging.WARNING, "moldau.client"):
         assert world.run_client(main) == "app"

@@ -41,8 +41,8 @@ NULL_HERE: Final = frozenset(
 def test_mappings_and_keywords_mean_the_same_and_keywords_win() -> None:
     given = {"bootstrap.servers": "a:1,b:2", "batch.size": "10"}
     settings = rows.resolve(rows.PRODUCER_SETTINGS, given, {"batch_size": 20, "linger_ms": 0})
-    assert settings[rows.batch_size] == 20
-    assert settings[rows.linger_ms] == 0
+    assert settings[producer_rows.batch_size] == 20
+    assert settings[producer_rows.linger_ms] == 0
     assert addresses(settings) == (Address("a", 1), Address("b", 2))
     listed = rows.resolve(rows.ADMIN_SETTINGS, {}, {"bootstrap_servers": ["a:1", "b:2"]})
     assert addresses(listed) == (Address("a", 1), Address("b", 2))
@@ -123,7 +123,7 @@ def test_idempotence_is_on_unless_something_rules_it_out(
     options: dict[str, object], expected: bool
 ) -> None:
     given = {"bootstrap_servers": "a:1", **options}
-    assert rows.idempotent(rows.resolve(rows.PRODUCER_SETTINGS, {}, given)) is expected
+    assert producer_rows.idempotent(rows.resolve(rows.PRODUCER_SETTINGS, {}, given)) is expected
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ class ProduceCommand:
 def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) -> Producer:
     """UsageError where records of that size cannot be: better than to make them up first."""
     from moldau.client.producer.producer import Producer
-    from moldau.client.settings.rows import max_request_size
+    from moldau.client.settings.producer import max_request_size
 
     client = Producer(settings, runtime=runtime)
     bound = client.settings[max_request_size]
@@ -178,7 +178,7 @@ class _Out(AbstractContextManager["_Out"]):
     @property
     def flushed(self) -> str:
         """The word for records after a flush: with acks=0 they were sent, not acknowledged."""
-        from moldau.client.settings.rows import acks
+        from moldau.client.settings.producer import acks
 
         return "sent" if self._producer.client.settings[acks] == "0" else "acknowledged"
 

@@ -28,7 +28,7 @@ class Trouble:
     def miss(self, topic: str, seconds: float) -> None:
         """So long nothing has been known of the topic. Where no broker answers, it is not the topic
         that is to blame."""
-        from moldau.client.settings import rows
+        from moldau.client.settings import producer as rows
 
         blind_for = self._client.blind_for
         if (blind_for is None) in self._missed:
@@ -43,7 +43,7 @@ class Trouble:
 
     def tell(self, seconds: float) -> None:
         """So long it has taken already."""
-        from moldau.client.settings import rows
+        from moldau.client.settings import producer as rows
 
         troubles = self._client.troubles()
         news = [

@@ -36,7 +36,6 @@ from moldau.client.admin.configs import (
     ResourceType,
 )
 from moldau.client.admin.groups import Groups
-from moldau.client.admin.options import AdminOptions
 from moldau.client.admin.partitions import (
     Election,
     EligibleReplicas,
@@ -53,6 +52,7 @@ from moldau.client.settings import rows
 from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
 from moldau.client.settings.every_client import WITHOUT_MEANING_TO_ADMINS, Given
 from moldau.client.settings.opening import Life, comes_with_start, reach
+from moldau.client.settings.options import AdminOptions
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
 from moldau.link.cluster import Cluster

@@ -8,11 +8,11 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from moldau.client.consumer.absence import maybe_final
-from moldau.client.settings import rows
 from moldau.client.settings.opening import Life, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
 from moldau.link.metadata import TopicPartition
+from moldau.link.settings import request_timeout_ms
 from moldau.protocol.declare import Request, Response
 
 K = TypeVar("K")
@@ -31,7 +31,7 @@ class Requests:
     @property
     def timeout_ms(self) -> int:
         """How long a broker may take for a change."""
-        return self.cluster.settings[rows.request_timeout_ms]
+        return self.cluster.settings[request_timeout_ms]
 
     async def ask(self, request: Request, response: type[R], node_id: int = ANY_BROKER) -> R:
         """One answer, from any broker or from that one; asked for again when it is lost."""

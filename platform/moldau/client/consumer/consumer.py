@@ -44,6 +44,7 @@ from moldau.client.group.member import GroupMetadata
 from moldau.client.group.missing import MissingTopics
 from moldau.client.group.subscription import Interest, Pattern, interest
 from moldau.client.serdes.contract import DeserializerTo
+from moldau.client.settings import consumer as own_rows
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.arguments import (
@@ -82,6 +83,7 @@ from moldau.link.arguments import seconds, seconds_at_most, str_of, text_of
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
 from moldau.link.metadata import Metadata, Topic, TopicPartition
+from moldau.link.settings import metadata_max_age_ms
 from moldau.metrics import Registry
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.records import ConsumerRecord, K, V
@@ -196,16 +198,16 @@ class Consumer(Generic[K, V]):
         self._cluster = Cluster(
             runtime,
             settings,
-            creates_topics=settings[rows.allow_auto_create_topics],
-            answer_bytes_max=settings[rows.fetch_max_bytes],
+            creates_topics=settings[own_rows.allow_auto_create_topics],
+            answer_bytes_max=settings[own_rows.fetch_max_bytes],
         )
         bounds = Bounds(
-            max(1, settings[rows.max_partition_fetch_bytes]),
-            settings[rows.buffer_memory_of_consumer],
-            settings[rows.metadata_max_age_ms] / 1000,
-            check_crcs=settings[rows.check_crcs],
+            max(1, settings[own_rows.max_partition_fetch_bytes]),
+            settings[own_rows.buffer_memory],
+            settings[metadata_max_age_ms] / 1000,
+            check_crcs=settings[own_rows.check_crcs],
         )
-        reset = parse_reset(settings[rows.auto_offset_reset])
+        reset = parse_reset(settings[own_rows.auto_offset_reset])
         positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
         self._out.is_paused = positions.assignment.is_paused
         positions.assignment.consumed = self._out.consumed
@@ -214,7 +216,7 @@ class Consumer(Generic[K, V]):
         metrics_of = partial(
             ConsumerMetrics, runtime.clock, window_s, settings[metrics_num_samples]
         )
-        missing = MissingTopics(may_be_made=settings[rows.allow_auto_create_topics])
+        missing = MissingTopics(may_be_made=settings[own_rows.allow_auto_create_topics])
         reading = self._reading = Reading(
             self._cluster, positions, self._out, fetcher, metrics_of, missing
         )
@@ -566,7 +568,7 @@ class Consumer(Generic[K, V]):
         KafkaError for one that is not assigned, or whose topic the group does not subscribe to.
         """
         if max_records is None:
-            max_records = self.settings[rows.max_poll_records]
+            max_records = self.settings[own_rows.max_poll_records]
         elif max_records.__class__ is not int or max_records < 1:
             max_records = positive(max_records, "max_records")
         if timeout_s.__class__ is not float or not timeout_s >= 0:
@@ -625,14 +627,16 @@ class Consumer(Generic[K, V]):
         a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
         chosen = None if partitions is None else _chosen_in(partitions)
         if max_records is None:
-            return PartStream(self._polling, self.settings[rows.max_poll_records], chosen=chosen)
+            return PartStream(
+                self._polling, self.settings[own_rows.max_poll_records], chosen=chosen
+            )
         positive(max_records, "max_records")
         return PartStream(self._polling, max_records, part_max=max_records, chosen=chosen)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
-        return RecordStream(self._polling, self.settings[rows.max_poll_records])
+        return RecordStream(self._polling, self.settings[own_rows.max_poll_records])
 
     # Offsets
 

@@ -25,7 +25,7 @@ from moldau.client.consumer.position import Asked, Position, State
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.requests import Told, fetch_request, settle_fetch
 from moldau.client.consumer.session import FetchSession
-from moldau.client.settings import rows
+from moldau.client.settings import consumer as rows
 from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.client.settings.notices import tell as tell_notices
 from moldau.config import Settings
@@ -78,7 +78,7 @@ class Fetcher:
         """Whether there is something to fetch since the last look at that."""
         self._is_closed = False
         self._room = FetchRoom(
-            settings[rows.buffer_memory_of_consumer],
+            settings[rows.buffer_memory],
             settings[rows.fetch_max_bytes],
             settings[rows.max_partition_fetch_bytes],
         )

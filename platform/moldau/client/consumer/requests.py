@@ -13,7 +13,7 @@ from typing import Final
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.session import SESSION_ERRORS, FetchSession, Wish
-from moldau.client.settings import rows
+from moldau.client.settings import consumer as rows
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid

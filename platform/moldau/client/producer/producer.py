@@ -156,10 +156,10 @@ class Producer(Generic[K, V]):
     def _tell(self) -> None:
         """What of the settings is not as it looks."""
         self._given.tell("producer", self.settings)
-        raised = rows.raised_delivery(self.settings)
+        raised = own_rows.raised_delivery(self.settings)
         if raised is not None:
             LOG.warning("producer: %s", raised)
-        ruled_out = rows.idempotence_ruled_out(self.settings)
+        ruled_out = own_rows.idempotence_ruled_out(self.settings)
         if ruled_out is not None:
             LOG.info("producer: %s", ruled_out)
 
@@ -564,27 +564,22 @@ class Producer(Generic[K, V]):
 
 
 def _accumulator_options(settings: Settings) -> Options:
-    codec = Codec[settings[rows.compression_type].upper()]
+    codec = Codec[settings[own_rows.compression_type].upper()]
     levels: dict[Codec, Any] = {
-        Codec.GZIP: rows.compression_gzip_level,
-        Codec.LZ4: rows.compression_lz4_level,
-        Codec.ZSTD: rows.compression_zstd_level,
+        Codec.GZIP: own_rows.compression_gzip_level,
+        Codec.LZ4: own_rows.compression_lz4_level,
+        Codec.ZSTD: own_rows.compression_zstd_level,
     }
     return Options(
-        batch_bytes=settings[rows.batch_size],
-        request_bytes=settings[rows.max_request_size],
-        memory_bytes=settings[rows.buffer_memory],
-        linger_s=own_rows.linger_s(settings[rows.linger_ms]),
-        delivery_timeout_s=rows.longest_delivery_ms(settings) / 1000,
-        in_flight_max=settings[rows.max_in_flight],
-        is_idempotent=rows.idempotent(settings),
+        batch_bytes=settings[own_rows.batch_size],
+        request_bytes=settings[own_rows.max_request_size],
+        memory_bytes=settings[own_rows.buffer_memory],
+        linger_s=own_rows.linger_s(settings[own_rows.linger_ms]),
+        delivery_timeout_s=own_rows.longest_delivery_ms(settings) / 1000,
+        in_flight_max=settings[own_rows.max_in_flight],
+        is_idempotent=own_rows.idempotent(settings),
         codec=codec,
         level=settings[levels[codec]] if codec in levels else None,
         retries_max=settings[own_rows.retries],
-        grown_bytes=own_rows.grown_bytes(
-            settings,
-            rows.batch_size,
-            may_be_refused=rows.idempotent(settings)
-            or (settings[rows.max_in_flight] == 1 and settings[rows.acks] != "0"),
-        ),
+        grown_bytes=own_rows.grown_bytes(settings),
     )

@@ -18,7 +18,7 @@ from moldau.client.producer.memory import Room
 from moldau.client.producer.metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.requests import names_in, produce_request, settle_response
-from moldau.client.settings import rows
+from moldau.client.settings import producer as own_rows
 from moldau.client.settings.user_code import LOG
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -29,6 +29,7 @@ from moldau.link.cluster import Cluster
 from moldau.link.connection import Connection
 from moldau.link.lifetime import closed
 from moldau.link.metadata import TopicPartition
+from moldau.link.settings import request_timeout_ms
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.protocol.messages.produce import ProduceResponse
@@ -67,9 +68,9 @@ class Sender:
         self._cluster = cluster
         self._accumulator = accumulator
         self._metrics = metrics
-        self._acks = {"all": -1, "-1": -1, "1": 1, "0": 0}[settings[rows.acks]]
-        self._request_timeout_ms = settings[rows.request_timeout_ms]
-        self._max_block_s = settings[rows.max_block_ms] / 1000
+        self._acks = {"all": -1, "-1": -1, "1": 1, "0": 0}[settings[own_rows.acks]]
+        self._request_timeout_ms = settings[request_timeout_ms]
+        self._max_block_s = settings[own_rows.max_block_ms] / 1000
         self._loop = asyncio.get_running_loop()
         self.is_closing = False
         self.is_closed = False
@@ -171,7 +172,7 @@ class Sender:
         context: dict[str, object] = {
             "topic": where.topic,
             "partition": where.partition,
-            "setting": rows.buffer_memory.name,
+            "setting": own_rows.buffer_memory.name,
             "buffer_memory": self._accumulator.options.memory_bytes,
             "used_bytes": self._buffer.used_bytes,
         }

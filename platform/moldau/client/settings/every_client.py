@@ -54,6 +54,7 @@ interceptor_classes = Setting(
 )
 
 METRICS_ROWS: Final = (metrics_sample_window_ms, metrics_num_samples)
+RECORD_ROWS: Final = (interceptor_classes, *METRICS_ROWS)
 
 _SECURITY: Final = "security.protocol is PLAINTEXT"
 WITHOUT_MEANING: Final[Mapping[str, str]] = reasons(UNUSED_BY_ALL)

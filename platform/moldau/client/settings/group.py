@@ -16,6 +16,7 @@ from moldau.config import (
     list_of,
     not_empty,
     one_of_ignoring_case,
+    rows_in,
     sendable,
 )
 
@@ -83,14 +84,6 @@ max_poll_interval_ms = Setting(
     "Handlers of what one poll gives must be done before.",
     check=at_least(1),
 )
-rebalance_timeout_ms = Setting(
-    "rebalance.timeout.ms",
-    INT,
-    60_000,
-    "How long the group waits for a member to join again when it rebalances: a member that takes "
-    "longer is removed. For GroupMember; a consumer has max.poll.interval.ms instead.",
-    check=at_least(1),
-)
 enable_auto_commit = Setting(
     "enable.auto.commit",
     BOOLEAN,
@@ -114,18 +107,15 @@ exclude_internal_topics = Setting(
     "matches (a text, with group.protocol=consumer) finds them all the same.",
 )
 
-GROUP_ROWS: Final = (
-    group_id,
-    group_protocol,
-    group_instance_id,
-    group_remote_assignor,
-    partition_assignment_strategy,
-    session_timeout_ms,
-    heartbeat_interval_ms,
-    max_poll_interval_ms,
-    enable_auto_commit,
-    auto_commit_interval_ms,
-    exclude_internal_topics,
+GROUP_ROWS: Final = rows_in(globals())
+
+rebalance_timeout_ms = Setting(
+    "rebalance.timeout.ms",
+    INT,
+    60_000,
+    "How long the group waits for a member to join again when it rebalances: a member that takes "
+    "longer is removed. For GroupMember; a consumer has max.poll.interval.ms instead.",
+    check=at_least(1),
 )
 
 

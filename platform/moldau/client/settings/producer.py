@@ -1,5 +1,4 @@
-"""What a producer can be given besides plain numbers and texts: partitioners and serializers, by
-name or as objects; and what belongs to transactions, which is refused."""
+"""The settings of a producer, by Kafka's names, and the rules that join them."""
 
 from __future__ import annotations
 
@@ -8,20 +7,113 @@ from typing import Final
 
 from moldau.client.settings.every_client import WITHOUT_CONTROLLERS
 from moldau.client.settings.unused import UNUSED_BY_PRODUCERS, reasons
-from moldau.config import BOOLEAN, INT, LONG, STRING, Setting, Settings, at_least, not_empty
+from moldau.config import (
+    BOOLEAN,
+    INT,
+    LONG,
+    STRING,
+    Setting,
+    Settings,
+    at_least,
+    between,
+    either,
+    exactly,
+    not_empty,
+    one_of,
+    rows_in,
+)
+from moldau.link import settings as link_rows
 
 _INT_MAX: Final = 2**31 - 1
 _LATE_MS: Final = 1.75
 """The loop's timers end at whole milliseconds, up to one late, and what they begin takes a while to
 reach the network."""
 
-retries = Setting(
-    "retries",
+acks = Setting(
+    "acks",
+    STRING,
+    "all",
+    "Replicas that must have a record before it counts as sent: 0 none, 1 the leader, "
+    "all (or -1) every replica in sync.",
+    check=one_of("all", "-1", "0", "1"),
+)
+enable_idempotence = Setting(
+    "enable.idempotence",
+    BOOLEAN,
+    None,
+    "Whether retries can neither duplicate nor reorder records. On unless acks, retries or "
+    "max.in.flight.requests.per.connection rule it out.",
+)
+compression_type = Setting(
+    "compression.type",
+    STRING,
+    "none",
+    "How batches are compressed.",
+    check=one_of("none", "gzip", "snappy", "lz4", "zstd"),
+)
+compression_gzip_level = Setting(
+    "compression.gzip.level",
     INT,
-    _INT_MAX,
-    "How often a batch is sent again after an error that may pass; delivery.timeout.ms ends it "
-    "sooner as a rule.",
+    -1,
+    "The level for gzip; -1 is the library's default.",
+    check=either(exactly(-1), between(1, 9)),
+)
+compression_lz4_level = Setting(
+    "compression.lz4.level", INT, 9, "The level for lz4; above 12 it is 12.", check=between(1, 17)
+)
+compression_zstd_level = Setting(
+    "compression.zstd.level", INT, 3, "The level for zstd.", check=between(-131_072, 22)
+)
+batch_size = Setting(
+    "batch.size",
+    INT,
+    16_384,
+    "How many bytes of records, before compression, a batch of a partition holds at most; see "
+    "batch.waiting.size for those that have to wait.",
     check=at_least(0),
+)
+linger_ms = Setting(
+    "linger.ms",
+    LONG,
+    5,
+    "How long a batch that is not full waits for more records, at most.",
+    check=at_least(0),
+)
+buffer_memory = Setting(
+    "buffer.memory",
+    LONG,
+    33_554_432,
+    "How many bytes of records may wait to be sent; beyond that, sending waits.",
+    check=at_least(1),
+)
+max_block_ms = Setting(
+    "max.block.ms",
+    LONG,
+    60_000,
+    "How long sending may wait for memory or for metadata.",
+    check=at_least(0),
+)
+max_request_size = Setting(
+    "max.request.size",
+    INT,
+    1_048_576,
+    "How large a record, or a request with several batches, may be.",
+    check=at_least(1),
+)
+max_in_flight = Setting(
+    "max.in.flight.requests.per.connection",
+    INT,
+    5,
+    "How many requests without an answer a broker may have at a time; at most 5 with idempotence.",
+    check=at_least(1),
+)
+delivery_timeout_ms = Setting(
+    "delivery.timeout.ms",
+    INT,
+    120_000,
+    "After this long, retries included, a record that was not acknowledged has failed. At least "
+    "linger.ms + request.timeout.ms: if it is not given and they are more, it is as long as these.",
+    check=at_least(1),
 )
 batch_waiting_size = Setting(
     "batch.waiting.size",
@@ -32,6 +124,14 @@ batch_waiting_size = Setting(
     "If it is not given, only an idempotent producer does so, or one with a single request in "
     "flight that hears of refusals (acks is not 0), and neither if batch.size is given: a batch "
     "that a topic refuses for its size may come after those behind it.",
+    check=at_least(0),
+)
+retries = Setting(
+    "retries",
+    INT,
+    _INT_MAX,
+    "How often a batch is sent again after an error that may pass; delivery.timeout.ms ends it "
+    "sooner as a rule.",
     check=at_least(0),
 )
 partitioner_class = Setting(
@@ -87,28 +187,22 @@ two_phase_commit = Setting(
     "is refused.",
 )
 
-OWN_ROWS: Final = (
-    batch_waiting_size,
-    retries,
-    partitioner_class,
-    partitioner_ignore_keys,
-    partitioner_adaptive,
-    partitioner_availability_timeout_ms,
-    metadata_max_idle_ms,
-    transactional_id,
-    two_phase_commit,
-)
+PRODUCER_ROWS: Final = rows_in(globals())
+_IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
+"""A broker remembers the last five batches of a producer, and knows no earlier one again."""
 WITHOUT_MEANING: Final[Mapping[str, str]] = {**WITHOUT_CONTROLLERS, **reasons(UNUSED_BY_PRODUCERS)}
 """What is known and changes nothing, besides what all clients have of that kind."""
 OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "interceptor.classes")
 """Settings whose values may be objects."""
 
 
-def grown_bytes(settings: Settings, batch_size: Setting[int], *, may_be_refused: bool) -> int:
-    """How large a batch that waits may become. With `batch.size` alone it is just that, and so
-    it is if it `may_be_refused` only at the cost of order, or without an error."""
-    is_asked_for = settings.is_given(batch_waiting_size)
-    if not is_asked_for and (settings.is_given(batch_size) or not may_be_refused):
+def grown_bytes(settings: Settings) -> int:
+    """How large a batch that waits may become. With `batch.size` alone it is just that, and so it
+    is where a batch that is refused costs the order, or is not heard of."""
+    if settings.is_given(batch_waiting_size):
+        return settings[batch_waiting_size]
+    keeps_order = settings[max_in_flight] == 1 and settings[acks] != "0"
+    if settings.is_given(batch_size) or not (idempotent(settings) or keeps_order):
         return 0
     return settings[batch_waiting_size]
 
@@ -130,3 +224,63 @@ def partitioner_is_one(settings: Settings) -> str | None:
     if settings[partitioner_ignore_keys] and settings[partitioner_class] is not None:
         return "partitioner.ignore.keys has no effect with a partitioner.class: give one of them"
     return None
+
+
+def idempotent(settings: Settings) -> bool:
+    """Whether the producer is idempotent: as told, else whenever the other settings allow it."""
+    told = settings[enable_idempotence]
+    return told if told is not None else _against_idempotence(settings) is None
+
+
+def idempotence_ruled_out(settings: Settings) -> str | None:
+    """What a user should hear of it, where other settings have turned it off."""
+    against = _against_idempotence(settings)
+    if against is None or settings[enable_idempotence] is not None:
+        return None
+    needed, given = against
+    return f"enable.idempotence is off: it needs {needed}, not {given}"
+
+
+def idempotence_is_possible(settings: Settings) -> str | None:
+    against = _against_idempotence(settings)
+    if against is None or not settings[enable_idempotence]:
+        return None
+    needed, given = against
+    return f"enable.idempotence needs {needed}, not {given}"
+
+
+def _against_idempotence(settings: Settings) -> tuple[str, str] | None:
+    """What it needs, and what is given instead."""
+    if settings[acks] not in ("all", "-1"):
+        return "acks=all", f"acks={settings[acks]}"
+    if settings[retries] == 0:
+        return "retries of 1 or more", "retries=0"
+    name, count = max_in_flight.name, settings[max_in_flight]
+    if count > _IDEMPOTENT_IN_FLIGHT_MAX:
+        return f"{name} of {_IDEMPOTENT_IN_FLIGHT_MAX} or less", f"{name}={count}"
+    return None
+
+
+def longest_delivery_ms(settings: Settings) -> int:
+    """`delivery.timeout.ms`; as in Kafka it is raised to what one request takes after the linger,
+    if it was not given."""
+    return max(settings[delivery_timeout_ms], _one_request_ms(settings))
+
+
+def raised_delivery(settings: Settings) -> str | None:
+    """What a user should hear of it, where it was raised."""
+    ms = longest_delivery_ms(settings)
+    if ms == settings[delivery_timeout_ms]:
+        return None
+    return f"delivery.timeout.ms is raised to linger.ms + request.timeout.ms, which is {ms}"
+
+
+def _one_request_ms(settings: Settings) -> int:
+    return min(settings[linger_ms] + settings[link_rows.request_timeout_ms], _INT_MAX)
+
+
+def delivery_outlasts_a_request(settings: Settings) -> str | None:
+    least = _one_request_ms(settings)
+    if settings[delivery_timeout_ms] >= least or not settings.is_given(delivery_timeout_ms):
+        return None
+    return f"delivery.timeout.ms must be linger.ms + request.timeout.ms ({least}) or more"

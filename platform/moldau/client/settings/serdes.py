@@ -25,6 +25,7 @@ from moldau.config import (
     list_of,
     one_of,
     one_of_ignoring_case,
+    rows_in,
 )
 
 _FORMATS: Final = (
@@ -54,36 +55,6 @@ def _encoding(name: str, what: str) -> Setting[str | None]:
     both = name.partition(".")[2]
     doc = f"How the string {what}; as {both} says, if it is not given."
     return Setting(name, STRING, None, doc)
-
-
-key_serializer = _format("key.serializer", "makes bytes of keys")
-value_serializer = _format("value.serializer", "makes bytes of values")
-key_deserializer = _format("key.deserializer", "is made of keys")
-value_deserializer = _format("value.deserializer", "is made of values")
-serializer_encoding = Setting(
-    "serializer.encoding", STRING, "UTF-8", "How the string serializer writes text."
-)
-deserializer_encoding = Setting(
-    "deserializer.encoding", STRING, "UTF-8", "How the string deserializer reads text."
-)
-key_serializer_encoding = _encoding("key.serializer.encoding", "serializer writes keys")
-value_serializer_encoding = _encoding("value.serializer.encoding", "serializer writes values")
-key_deserializer_encoding = _encoding("key.deserializer.encoding", "deserializer reads keys")
-value_deserializer_encoding = _encoding("value.deserializer.encoding", "deserializer reads values")
-
-
-def encoding_of(settings: Settings, *, is_key: bool, is_serializer: bool) -> tuple[str, str]:
-    """How text is written, or read, and the setting that says so: the side's own, else that of
-    both sides."""
-    if is_serializer:
-        own = key_serializer_encoding if is_key else value_serializer_encoding
-    else:
-        own = key_deserializer_encoding if is_key else value_deserializer_encoding
-    encoding = settings[own]
-    if encoding is not None:
-        return encoding, own.name
-    both = serializer_encoding if is_serializer else deserializer_encoding
-    return settings[both], both.name
 
 
 registry_url = Setting(
@@ -205,6 +176,7 @@ latest_cache_ttl_s = Setting(
     "How many seconds the latest version of a subject is remembered; -1 for as long as it is used.",
     check=at_least(-1),
 )
+REGISTRY_ROWS: Final = rows_in(globals())
 
 auto_register = Setting(
     "auto.register.schemas",
@@ -240,6 +212,40 @@ fails_invalid = Setting(
     True,
     "Whether values are held against their JSON Schema when they are written and read.",
 )
+SERDE_ROWS: Final = rows_in(globals())
+
+key_serializer = _format("key.serializer", "makes bytes of keys")
+value_serializer = _format("value.serializer", "makes bytes of values")
+key_deserializer = _format("key.deserializer", "is made of keys")
+value_deserializer = _format("value.deserializer", "is made of values")
+serializer_encoding = Setting(
+    "serializer.encoding", STRING, "UTF-8", "How the string serializer writes text."
+)
+deserializer_encoding = Setting(
+    "deserializer.encoding", STRING, "UTF-8", "How the string deserializer reads text."
+)
+key_serializer_encoding = _encoding("key.serializer.encoding", "serializer writes keys")
+value_serializer_encoding = _encoding("value.serializer.encoding", "serializer writes values")
+key_deserializer_encoding = _encoding("key.deserializer.encoding", "deserializer reads keys")
+value_deserializer_encoding = _encoding("value.deserializer.encoding", "deserializer reads values")
+DESERIALIZER_ROWS: Final = tuple(row for row in rows_in(globals()) if "deserializer" in row.name)
+SERIALIZER_ROWS: Final = tuple(
+    row for row in rows_in(globals()) if row not in (*SERDE_ROWS, *DESERIALIZER_ROWS)
+)
+
+
+def encoding_of(settings: Settings, *, is_key: bool, is_serializer: bool) -> tuple[str, str]:
+    """How text is written, or read, and the setting that says so: the side's own, else that of
+    both sides."""
+    if is_serializer:
+        own = key_serializer_encoding if is_key else value_serializer_encoding
+    else:
+        own = key_deserializer_encoding if is_key else value_deserializer_encoding
+    encoding = settings[own]
+    if encoding is not None:
+        return encoding, own.name
+    both = serializer_encoding if is_serializer else deserializer_encoding
+    return settings[both], both.name
 
 
 _TYPED: Final = "give the deserializer a type in code, or take plain values"
@@ -256,35 +262,6 @@ WITHOUT_MEANING: Final[Mapping[str, str]] = {
     ),
 }
 """Settings of Java's serializers that its files often have, and that change nothing here."""
-REGISTRY_ROWS: Final = (
-    registry_url,
-    basic_auth_source,
-    basic_auth_user_info,
-    bearer_auth_source,
-    bearer_auth_token,
-    tls_truststore,
-    tls_truststore_type,
-    tls_keystore,
-    tls_keystore_type,
-    tls_key_password,
-    tls_identification,
-    connect_timeout_ms,
-    read_timeout_ms,
-    retries_max,
-    retries_wait_ms,
-    retries_wait_max_ms,
-    cache_size,
-    latest_cache_ttl_s,
-)
-SCHEMA_ROWS: Final = (
-    auto_register,
-    normalize_schemas,
-    use_latest_version,
-    use_schema_id,
-    key_subject_strategy,
-    value_subject_strategy,
-    fails_invalid,
-)
 
 
 def credentials_are_whole(settings: Settings) -> str | None:
@@ -303,19 +280,4 @@ def credentials_are_whole(settings: Settings) -> str | None:
     return None
 
 
-SERDE_ROWS: Final = (*REGISTRY_ROWS, *SCHEMA_ROWS)
-SERIALIZER_ROWS: Final = (
-    key_serializer,
-    value_serializer,
-    serializer_encoding,
-    key_serializer_encoding,
-    value_serializer_encoding,
-)
-DESERIALIZER_ROWS: Final = (
-    key_deserializer,
-    value_deserializer,
-    deserializer_encoding,
-    key_deserializer_encoding,
-    value_deserializer_encoding,
-)
 REGISTRY_SETTINGS: Final = SettingTable(SERDE_ROWS, rules=(credentials_are_whole,))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Unpack
 
 from moldau.client.admin.admin import Admin as AsyncAdmin
-from moldau.client.admin.options import AdminOptions
+from moldau.client.settings.options import AdminOptions
 from moldau.client.sync.admin_calls import AdminCalls
 from moldau.runtime import Runtime
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
-from moldau.client.settings.registry_options import RegistryOptions
+from moldau.client.settings.options import RegistryOptions
 from moldau.client.sync.client import State
 from moldau.client.sync.schema_registry_calls import SchemaRegistryCalls
 from moldau.config import Settings

@@ -1,15 +1,15 @@
 """The typed keywords of the clients, made of the rows of their settings.
 
-    python -m tests.client.settings.options    # writes all modules of `MODULES` anew
+    python -m tests.client.settings.options    # writes all modules of `KEYWORDS` anew
 
 A row becomes a keyword of the name with underscores, typed as what its parser takes: Python's value
-or Kafka's text. What else a keyword may be (objects instead of names) is told here; a test holds
+or Kafka's text. What else a keyword may be (objects instead of names) is told here. What a
+setting does stands in its row and in docs/client-settings.md, not beside the keyword. A test holds
 the rows, the committed modules and what the clients take together.
 """
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,6 @@ from moldau.config import (
     Setting,
     SettingTable,
 )
-from moldau.config.setting import Absent
 from moldau.link.settings import CONNECTION_ROWS
 from tests.client.sync.twins import tidy
 
@@ -60,12 +59,12 @@ HOMES: Final = {
 
 
 @dataclass(frozen=True)
-class Module:
-    """One module with one TypedDict: the keywords of a client, or what two clients share."""
+class Keywords:
+    """One TypedDict: the keywords of a client, or what two clients share."""
 
     name: str
     home: str
-    """The Python module that has it, below `moldau.client`."""
+    """The module that has it, below `moldau.client`."""
     of: str
     base: str
     table: SettingTable
@@ -79,10 +78,6 @@ class Module:
     @property
     def class_name(self) -> str:
         return f"{self.name.capitalize()}Options"
-
-    @property
-    def path(self) -> Path:
-        return PLATFORM.joinpath("moldau", "client", *self.home.split(".")).with_suffix(".py")
 
     @property
     def rows(self) -> list[Setting[Any]]:
@@ -100,45 +95,37 @@ def _interceptors(kind: str) -> str:
 _CONNECTION: Final = SettingTable(CONNECTION_ROWS)
 _REGISTRY: Final = SettingTable(SERDE_ROWS)
 _RECORDS: Final = SettingTable((*CONNECTION_ROWS, *METRICS_ROWS, *SERDE_ROWS))
-MODULES: Final = (
-    Module(
-        "connection",
-        "settings.connection_options",
-        "those of every client",
-        "TypedDict",
-        _CONNECTION,
-    ),
-    Module(
-        "registry", "settings.registry_options", "those of `SchemaRegistry`", "TypedDict", _REGISTRY
-    ),
-    Module(
+KEYWORDS: Final = (
+    Keywords("client", "settings.options", "every client", "TypedDict", _CONNECTION),
+    Keywords("registry", "settings.options", "`SchemaRegistry`", "TypedDict", _REGISTRY),
+    Keywords(
         "record",
-        "settings.record_options",
-        "those of readers and writers",
-        "ConnectionOptions, RegistryOptions",
+        "settings.options",
+        "readers and writers",
+        "ClientOptions, RegistryOptions",
         _RECORDS,
         shared=_names(_CONNECTION) | _names(_REGISTRY),
     ),
-    Module(
+    Keywords(
         "admin",
-        "admin.options",
-        "those of `Admin`",
-        "ConnectionOptions",
+        "settings.options",
+        "`Admin`",
+        "ClientOptions",
         rows.ADMIN_SETTINGS,
         shared=_names(_CONNECTION),
     ),
-    Module(
+    Keywords(
         "member",
         "group.options",
-        "those of `GroupMember`",
-        "ConnectionOptions",
+        "`GroupMember`",
+        "ClientOptions",
         rows.GROUP_MEMBER_SETTINGS,
         shared=_names(_CONNECTION),
     ),
-    Module(
+    Keywords(
         "producer",
         "producer.options",
-        "those of `Producer`",
+        "`Producer`",
         "RecordOptions",
         rows.PRODUCER_SETTINGS,
         shared=_names(_RECORDS),
@@ -149,10 +136,10 @@ MODULES: Final = (
             "partitioner.class": "str | RecordPartitioner | type[RecordPartitioner] | None",
         },
     ),
-    Module(
+    Keywords(
         "consumer",
         "consumer.options",
-        "those of `Consumer`",
+        "`Consumer`",
         "RecordOptions",
         rows.CONSUMER_SETTINGS,
         shared=_names(_RECORDS),
@@ -163,64 +150,63 @@ MODULES: Final = (
         },
     ),
 )
+HOMES_OF_KEYWORDS: Final = tuple(dict.fromkeys(each.home for each in KEYWORDS))
 
 
-def render(module: Module) -> str:
+def path_of(home: str) -> Path:
+    return PLATFORM.joinpath("moldau", "client", *home.split(".")).with_suffix(".py")
+
+
+def render(home: str) -> str:
     """The whole module."""
-    keys = [
-        f"    {name.replace('.', '_')}: {_type(module, row)}\n{_doc(row, name)}"
-        for row in module.rows
-        for name in (row.name, *row.aliases)
-    ]
-    body = "\n".join(keys)
-    text = f'''"""Typed keywords of the clients: {module.of}. Made of the settings' rows.
+    chosen = [each for each in KEYWORDS if each.home == home]
+    classes = "\n\n".join(map(_class, chosen))
+    text = f'''"""Typed keywords of the clients; docs/client-settings.md says what each one does.
 
-`python -m tests.client.settings.options` makes this module anew.
+`python -m tests.client.settings.options` makes this module of the settings' rows.
 """
 
-{_imports(module, body)}
+{_imports(chosen, classes)}
 
 
-class {module.class_name}({module.base}, total=False):
-    """Kafka's settings with underscores for dots."""
-
-{body}'''
+{classes}'''
     return tidy(text)
 
 
-def _imports(module: Module, body: str) -> str:
+def _class(keywords: Keywords) -> str:
+    body = "\n".join(
+        f"    {name.replace('.', '_')}: {_type(keywords, row)}"
+        for row in keywords.rows
+        for name in (row.name, *row.aliases)
+    )
+    head = f"class {keywords.class_name}({keywords.base}, total=False):"
+    return f'{head}\n    """Those of {keywords.of}."""\n\n{body}\n'
+
+
+def _imports(chosen: list[Keywords], text: str) -> str:
     """No `from __future__ import annotations`: types are looked at by other programs, too."""
-    if module.base == "TypedDict":
-        lines = ["from typing import TypedDict"]
-    else:
-        homes = {each.class_name: each.home for each in MODULES}
-        bases = module.base.split(", ")
-        lines = [f"from moldau.client.{homes[base]} import {base}" for base in bases]
+    here = {each.class_name for each in chosen}
+    homes = {each.class_name: each.home for each in KEYWORDS}
+    bases = {base for each in chosen for base in each.base.split(", ")} - here - {"TypedDict"}
+    lines = [f"from moldau.client.{homes[base]} import {base}" for base in sorted(bases)]
+    if "TypedDict" in text:
+        lines.append("from typing import TypedDict")
     return "\n".join(
-        [*lines, *(f"from {home} import {name}" for name, home in HOMES.items() if name in body)]
+        [*lines, *(f"from {home} import {name}" for name, home in HOMES.items() if name in text)]
     )
 
 
-def _type(module: Module, row: Setting[Any]) -> str:
-    known = module.types.get(row.name)
+def _type(keywords: Keywords, row: Setting[Any]) -> str:
+    known = keywords.types.get(row.name)
     if known is not None:
         return known
     return OF_KIND[row.kind] + (" | None" if row.default is None else "")
 
 
-def _doc(row: Setting[Any], name: str) -> str:
-    told = row.doc if name == row.name else f"The same as {row.name}."
-    default = None if isinstance(row.default, Absent) else row.write(row.default)
-    if default and name == row.name:
-        told += f" Default: {default}."
-    lines = textwrap.wrap(f'"""{told}"""', 96, break_long_words=False, break_on_hyphens=False)
-    return textwrap.indent("\n".join(lines), "    ") + "\n"
-
-
 def write() -> None:
     """Makes all of them anew."""
-    for module in MODULES:
-        module.path.write_text(render(module), encoding="utf-8")
+    for home in HOMES_OF_KEYWORDS:
+        path_of(home).write_text(render(home), encoding="utf-8")
 
 
 if __name__ == "__main__":

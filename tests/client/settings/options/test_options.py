@@ -20,7 +20,7 @@ from moldau.client.settings import rows
 from moldau.client.settings.serdes import REGISTRY_SETTINGS, basic_auth_user_info
 from moldau.config import Secret, SettingTable
 from moldau.config.setting import Absent
-from tests.client.settings.options.__main__ import MODULES, Module, render
+from tests.client.settings.options.__main__ import HOMES_OF_KEYWORDS, path_of, render
 
 ROOT: Final = Path(__file__).parents[4]
 CLIENTS: Final = {
@@ -31,9 +31,9 @@ CLIENTS: Final = {
 }
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
-def test_the_modules_are_those_that_the_rows_make(module: Module) -> None:
-    assert module.path.read_text(encoding="utf-8") == render(module), (
+@pytest.mark.parametrize("home", HOMES_OF_KEYWORDS)
+def test_the_modules_are_those_that_the_rows_make(home: str) -> None:
+    assert path_of(home).read_text(encoding="utf-8") == render(home), (
         "a row has changed: python -m tests.client.settings.options"
     )
 

@@ -22,7 +22,7 @@ from moldau.client.serdes.registry.schemas import (
     RegistryError,
     Schema,
 )
-from moldau.client.settings.registry_options import RegistryOptions
+from moldau.client.settings.options import RegistryOptions
 
 __all__ = [
     "Compatibility",

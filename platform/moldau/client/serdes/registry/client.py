@@ -46,7 +46,7 @@ from moldau.client.serdes.registry.schemas import (
 )
 from moldau.client.serdes.registry.shell import Registry, Waits, closed
 from moldau.client.settings import serdes as rows
-from moldau.client.settings.registry_options import RegistryOptions
+from moldau.client.settings.options import RegistryOptions
 from moldau.client.settings.user_code import LOG
 from moldau.config import BadSettings, Problem, Settings
 from moldau.errors import ConfigError
