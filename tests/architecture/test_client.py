@@ -37,7 +37,7 @@ MAY_BE_BASES = {
     *("RebalanceListener", "ProducerInterceptor", "ConsumerInterceptor", "Forgetful"),
     *("Remade", "SchemaSerializer", "SchemaDeserializer"),
     # The two protocols of a group have the same changes, errors and waits.
-    "Membership",
+    "Member",
     # The blocking clients are generated from the asyncio clients.
     *("BlockingClient", "AdminCalls", "ConsumerCalls", "GroupMemberCalls", "ProducerCalls"),
     "SchemaRegistryCalls",

@@ -35,9 +35,9 @@ from moldau.broker.settings import broker_settings
 from moldau.client import Admin, NewTopic, Producer, TopicPartition
 from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.reading import Reading as WhatIsRead
-from moldau.client.group.classic import ClassicMember
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import NOBODY, Identity, Membership
+from moldau.client.group.member import NOBODY, Identity, Member
 from moldau.config import overrides
 from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID
@@ -377,8 +377,8 @@ class Game:
         with ExitStack() as stack:
             for owner, name in (
                 (ShardShell, "_append"),
-                (Membership, "end_change"),
-                (ClassicMember, "on_answer"),
+                (Member, "end_change"),
+                (ClassicConsumer, "on_answer"),
                 (ConsumerMember, "on_answer"),
             ):
                 stack.enter_context(patch.object(owner, name, then(getattr(owner, name))))

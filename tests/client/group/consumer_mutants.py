@@ -15,7 +15,7 @@ from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.polling import Polling
 from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.taken import RecordsOut
-from moldau.client.group.classic import ClassicMember
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.session import GroupSession
 from moldau.records import ConsumerRecord
@@ -61,7 +61,7 @@ def who_closes_does_not_leave() -> Iterator[None]:
             member._depart() if isinstance(member, ConsumerMember) else member._depart("")
 
     with (
-        patch.object(ClassicMember, "leave", forget),
+        patch.object(ClassicConsumer, "leave", forget),
         patch.object(ConsumerMember, "leave", forget),
     ):
         yield
@@ -69,7 +69,7 @@ def who_closes_does_not_leave() -> Iterator[None]:
 
 def nobody_gives_up_before_he_joins() -> Mutation:
     """As if every group were cooperative."""
-    return patch.object(ClassicMember, "_prepares", lambda _: False)
+    return patch.object(ClassicConsumer, "_prepares", lambda _: False)
 
 
 # What is committed.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from moldau.client.group.assignors import load_assignors
-from moldau.client.group.classic import ClassicMember
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Ask, Kind, Member, Terms, Wanted
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -69,7 +69,7 @@ class Game:
         """One more."""
         member: Member
         if self.protocol == "classic":
-            member = ClassicMember(TERMS, load_assignors([self.assignor]), self.random)
+            member = ClassicConsumer(TERMS, load_assignors([self.assignor]), self.random)
         else:
             member = ConsumerMember(TERMS, f"m{len(self.players)}", self.random)
         player = Player(member)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.group.classic import ClassicMember, State
+from moldau.client.group.classic import State
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.member import Kind, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode
@@ -30,7 +31,7 @@ from tests.client.group.test_members import (
 NEVER_HIS = TopicPartition("t", 7)
 
 
-def hears_of_a_rebalance(member: ClassicMember, now: float = 1.5) -> None:
+def hears_of_a_rebalance(member: ClassicConsumer, now: float = 1.5) -> None:
     """Its next sign of life is answered so."""
     member.on_poll(now)
     asked(member, now)

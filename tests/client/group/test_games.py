@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.client.group.assignors import load_assignors
-from moldau.client.group.classic import ClassicMember
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, Wanted
 from moldau.errors.codes import ErrorCode
@@ -57,7 +57,7 @@ class LongGame(Game):
         name = f"m{len(self.players)}"
         if self.protocol == "classic":
             terms = replace(TERMS, instance_id=name if self.is_static else None)
-            member = ClassicMember(terms, load_assignors([self.assignor]), self.random)
+            member = ClassicConsumer(terms, load_assignors([self.assignor]), self.random)
         else:
             member = ConsumerMember(TERMS, name, self.random)
         user = User(member)

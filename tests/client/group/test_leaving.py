@@ -10,7 +10,8 @@ import pytest
 
 from moldau.client.group.assignors import Assignment, Subscription, Topics
 from moldau.client.group.assignors.sticky import CooperativeStickyAssignor
-from moldau.client.group.classic import ClassicMember, State
+from moldau.client.group.classic import State
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import State as ConsumerState
 from moldau.client.group.member import NOBODY, Change, Kind, Member, Terms, Wanted
@@ -40,14 +41,14 @@ from tests.client.group.test_members import (
 REFUSED = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, assignment=b"")
 
 
-def one(terms: Terms = TERMS) -> ClassicMember:
+def one(terms: Terms = TERMS) -> ClassicConsumer:
     """It owns t-0 and t-1 since generation 1."""
     member = classic(terms, "cooperative-sticky")
     settle(member, protocol="cooperative-sticky")
     return member
 
 
-def joins(member: ClassicMember, generation: int = 2) -> None:
+def joins(member: ClassicConsumer, generation: int = 2) -> None:
     """Into the next generation, as its leader: it is to share partitions out."""
     hears_of_a_rebalance(member)
     asked(member, 1.5)
@@ -55,7 +56,7 @@ def joins(member: ClassicMember, generation: int = 2) -> None:
     assert member.state is State.ASSIGNING
 
 
-def shares(member: ClassicMember, answer: SyncGroupResponse | None = None) -> None:
+def shares(member: ClassicConsumer, answer: SyncGroupResponse | None = None) -> None:
     member.on_topics({"t": [frozenset()] * 2}, 1.5)
     assert isinstance(asked(member, 1.5), SyncGroupRequest)
     share = SyncGroupResponse(error_code=0, assignment=encode_assignment([T0]))
@@ -337,7 +338,7 @@ def test_but_not_while_something_comes_which_they_would_leave_out() -> None:
 def test_a_user_who_never_comes_back_keeps_no_member(kind: str, has_begun: bool) -> None:
     """He gave up to unsubscribe: what he was about to commit is not waited for any longer than for
     a poll."""
-    member: ClassicMember | ConsumerMember = one() if kind == "classic" else modern()
+    member: ClassicConsumer | ConsumerMember = one() if kind == "classic" else modern()
     member.subscribe(Wanted())
     if has_begun:
         begun(member)
@@ -354,7 +355,7 @@ def test_a_user_who_never_comes_back_keeps_no_member(kind: str, has_begun: bool)
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
 def test_nor_does_one_who_has_waited_that_long_and_comes_back(kind: str) -> None:
     """What he gives up the next time is waited for again."""
-    member: ClassicMember | ConsumerMember = one() if kind == "classic" else modern()
+    member: ClassicConsumer | ConsumerMember = one() if kind == "classic" else modern()
     member.subscribe(Wanted())
     assert is_parting(member, 60.0)
     member.on_answer(KafkaError(ErrorCode.NETWORK_EXCEPTION), 60.0)
@@ -362,7 +363,7 @@ def test_nor_does_one_who_has_waited_that_long_and_comes_back(kind: str) -> None
     member.subscribe(Wanted(frozenset(["t"])))
     member.on_poll(61.0)
     assert isinstance(asked(member, 61.0), JoinGroupRequest | ConsumerGroupHeartbeatRequest)
-    if isinstance(member, ClassicMember):
+    if isinstance(member, ClassicConsumer):
         member.on_answer(joined(5, protocol="cooperative-sticky"), 61.0)
         shares(member)
     else:
@@ -375,7 +376,7 @@ def test_nor_does_one_who_has_waited_that_long_and_comes_back(kind: str) -> None
     assert not is_parting(member, 62.0)
 
 
-def is_parting(member: ClassicMember | ConsumerMember, now: float) -> bool:
+def is_parting(member: ClassicConsumer | ConsumerMember, now: float) -> bool:
     """Whether it leaves now; a heartbeat is answered."""
     ask = member.ready(now).ask
     if ask is None:

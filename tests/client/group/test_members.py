@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from moldau.client.group.assignors import Subscription, load_assignors
-from moldau.client.group.classic import ClassicMember
 from moldau.client.group.classic import State as ClassicState
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import State as ConsumerState
 from moldau.client.group.member import NOBODY, Kind, Member, Terms, Wanted
@@ -67,8 +67,8 @@ def change(member: Member, now: float) -> tuple[Kind, tuple[TopicPartition, ...]
 # Classic.
 
 
-def classic(terms: Terms = TERMS, assignor: str = "range") -> ClassicMember:
-    member = ClassicMember(terms, load_assignors([assignor]), random.Random(1))
+def classic(terms: Terms = TERMS, assignor: str = "range") -> ClassicConsumer:
+    member = ClassicConsumer(terms, load_assignors([assignor]), random.Random(1))
     member.subscribe(Wanted(frozenset(["t"])))
     member.on_poll(0.0)
     return member
@@ -96,7 +96,11 @@ def joined(
 
 
 def settle(
-    member: ClassicMember, *, there: int = 2, has: tuple[TopicPartition, ...] = (T0, T1), **how: Any
+    member: ClassicConsumer,
+    *,
+    there: int = 2,
+    has: tuple[TopicPartition, ...] = (T0, T1),
+    **how: Any,
 ) -> None:
     """Joins as the leader, and is given something."""
     asked(member, 0.0)
@@ -201,7 +205,7 @@ def test_before_it_has_its_share_a_member_commits_as_in_the_generation_before() 
 
 
 def shared_again(
-    member: ClassicMember,
+    member: ClassicConsumer,
     generation: int,
     now: float = 1.5,
     *,
@@ -221,7 +225,7 @@ def shared_again(
     return decode_subscription(bytes(request.protocols[0].metadata))
 
 
-def cooperative() -> ClassicMember:
+def cooperative() -> ClassicConsumer:
     """Owns t-0 and t-1 since generation 1."""
     member = classic(STATIC, "cooperative-sticky")
     settle(member, protocol="cooperative-sticky")

@@ -33,9 +33,9 @@ from moldau.client.consumer.assignment import Assignment
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.reading import Reading
-from moldau.client.group.classic import ClassicMember
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import Change, Kind, Membership
+from moldau.client.group.member import Change, Kind, Member
 from moldau.client.group.session import GroupSession
 from moldau.client.producer.batch import Batch, Trace
 from moldau.client.producer.queue import PartitionQueue
@@ -130,7 +130,7 @@ def reads_on_in_a_new_topic() -> Mutation:
 
 def keeps_what_is_lost() -> Mutation:
     """Who is fenced joins again and thinks that it still has everything."""
-    return patch.object(Membership, "_lose_everything", lambda self: self._plan())
+    return patch.object(Member, "_lose_everything", lambda self: self._plan())
 
 
 @contextmanager
@@ -154,22 +154,23 @@ def says_that_it_has_given_up() -> Iterator[None]:
 @contextmanager
 def joins_before_it_has_given_up() -> Iterator[None]:
     """An eager member, while the user still works on what it had."""
-    with patch.object(ClassicMember, "_prepares", lambda self: False):
+    with patch.object(ClassicConsumer, "_prepares", lambda self: False):
         yield
 
 
 @contextmanager
 def watches_no_topics_when_it_is_back() -> Iterator[None]:
     """A static leader (KIP-814)."""
-    original = ClassicMember._joined
+    original = ClassicConsumer.on_joined
 
-    def joined(self: ClassicMember, answer: JoinGroupResponse) -> None:
-        original(self, answer)
+    def joined(self: ClassicConsumer, answer: JoinGroupResponse, *, has_missed: bool) -> bool:
+        assigns = original(self, answer, has_missed=has_missed)
         if answer.skip_assignment:
             self._must_compare = False
             self._watched = frozenset()
+        return assigns
 
-    with patch.object(ClassicMember, "_joined", joined):
+    with patch.object(ClassicConsumer, "on_joined", joined):
         yield
 
 

@@ -27,9 +27,9 @@ from moldau.broker.coordinator.shard import NO_PRODUCER
 from moldau.broker.coordinator.shell import ShardShell
 from moldau.broker.server import Broker
 from moldau.client import TopicPartition
-from moldau.client.group.classic import ClassicMember
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import NOBODY, Identity, Member, Membership
+from moldau.client.group.member import NOBODY, Identity, Member
 from moldau.client.group.offsets import GroupOffsets
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -105,8 +105,8 @@ class Watch:
                 (ShardShell, "_replay", self._on_replay),
                 (ClassicGroup, "on_sync_group", self._on_sync),
                 (ConsumerGroup, "on_sync_group", self._on_sync),
-                (Membership, "end_change", self._on_member),
-                (ClassicMember, "on_answer", self._on_member),
+                (Member, "end_change", self._on_member),
+                (ClassicConsumer, "on_answer", self._on_member),
                 (ConsumerMember, "on_answer", self._on_member),
                 (GroupOffsets, "_commit_once", self._on_commit),
             ):
@@ -127,7 +127,7 @@ class Watch:
     # Members.
 
     def _on_member(self, original: Callable[..., None]) -> Callable[..., None]:
-        def seen(core: Membership, *arguments: Any) -> None:
+        def seen(core: Member, *arguments: Any) -> None:
             original(core, *arguments)
             with self.looking():
                 self.check_owners(core.terms.group_id)

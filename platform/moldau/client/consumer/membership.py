@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 
 from moldau.client.consumer.reading import Reading
 from moldau.client.group.assignors import AssignorGiven, load_assignors
-from moldau.client.group.classic import ClassicMember
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.listener import RebalanceListener
@@ -624,7 +624,7 @@ def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGi
     )
     if coordinator_decides(settings):
         return ConsumerMember(terms, format_uuid(new_uuid(runtime.random)), runtime.random)
-    return ClassicMember(terms, load_assignors(assignors), runtime.random)
+    return ClassicConsumer(terms, load_assignors(assignors), runtime.random)
 
 
 def _tell_uncommitted(offsets: Iterable[TopicPartition]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moldau.client.group.member import LATE_ANSWER_S, Ask, Identity, Terms
-from moldau.client.group.subscription_bytes import PROTOCOL_TYPE
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import (
@@ -28,9 +27,9 @@ from moldau.protocol.messages.sync_group import (
 def join(
     terms: Terms,
     member_id: str,
+    protocol_type: str,
     protocols: Mapping[str, bytes],
     reason: str,
-    protocol_type: str = PROTOCOL_TYPE,
 ) -> Ask:
     """Joins, or joins again; answered when all members have, or the rebalance takes too long."""
     request = JoinGroupRequest(
@@ -52,9 +51,9 @@ def join(
 def sync(
     terms: Terms,
     member: Identity,
+    protocol_type: str,
     protocol: str,
     shares: Mapping[str, bytes],
-    protocol_type: str = PROTOCOL_TYPE,
 ) -> Ask:
     """Asks for the member's share; the leader brings everybody's."""
     request = SyncGroupRequest(

@@ -26,7 +26,6 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.group.assignors import Topics
 from moldau.client.group.member import (
     FENCED,
     NOBODY,
@@ -34,10 +33,12 @@ from moldau.client.group.member import (
     Change,
     Identity,
     Kind,
-    Membership,
+    Member,
     Ready,
+    Retries,
     Terms,
     Wanted,
+    in_words,
     reassigned,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -85,12 +86,14 @@ TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
 }
 
 
-class ConsumerMember(Membership):
+class ConsumerMember(Member):
     """One member of a consumer group."""
 
     def __init__(self, terms: Terms, member_id: str, random: Random) -> None:
         """`member_id` is a random UUID's text."""
-        super().__init__(terms, random)
+        super().__init__(terms)
+        self._retries = Retries(terms.backoff, random)
+        self._asked: Ask | None = None
         self.state = State.OUT
         self.member_id = member_id
         self.epoch = JOIN_EPOCH
@@ -130,11 +133,6 @@ class ConsumerMember(Membership):
     def is_rebalancing(self) -> bool:
         """Whether it is on its way to a share of the partitions."""
         return self.state in (State.JOINING, State.RECONCILING, State.ACKNOWLEDGING)
-
-    @property
-    def topics_of_interest(self) -> frozenset[str]:
-        """None: the coordinator watches over topics itself."""
-        return frozenset()
 
     def _go(self, state: State) -> None:
         assert state is self.state or state in TRANSITIONS[self.state], (self.state, state)
@@ -190,8 +188,8 @@ class ConsumerMember(Membership):
         if now >= self._poll_deadline():
             self._expire()
             return self.ready(now)
-        if now < self._not_before:
-            return Ready(wake=self._not_before)
+        if now < self._retries.not_before:
+            return Ready(wake=self._retries.not_before)
         if self.state is State.FENCED:
             return Ready(wake=self._poll_deadline())
         if now >= self._next_heartbeat:
@@ -279,7 +277,7 @@ class ConsumerMember(Membership):
                 self._leaves_on(answer)
         elif isinstance(answer, KafkaError):
             self._told = {}
-            self._put_off(now) if answer.retriable else self._fail(answer)
+            self._retries.put_off(now) if answer.retriable else self._fail(answer)
         else:
             assert isinstance(answer, ConsumerGroupHeartbeatResponse)
             if answer.error_code:
@@ -297,7 +295,7 @@ class ConsumerMember(Membership):
             self._go(State.OUT)
 
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
-        self._worked()
+        self._retries.worked()
         if self._told or "topic_partitions" in self._telling:
             self._told = self._telling  # else all is still owed: a full request gets a full answer
         self._interval_s = answer.heartbeat_interval_ms / 1000
@@ -320,13 +318,7 @@ class ConsumerMember(Membership):
             self._unknown -= names.keys()
             self._reconcile()
         elif self._unknown:
-            self._put_off(now)
-
-    def on_topics(self, topics: Topics, now: float) -> None:
-        """The coordinator shares partitions out."""
-
-    def on_metadata(self, topics: Topics) -> None:
-        """The coordinator watches over topics."""
+            self._retries.put_off(now)
 
     # Getting there
 
@@ -392,7 +384,7 @@ class ConsumerMember(Membership):
         if code in _FENCED or (code is ErrorCode.GROUP_ID_NOT_FOUND and self.epoch > JOIN_EPOCH):
             self._fence()
         elif code.retriable:
-            self._put_off(now)
+            self._retries.put_off(now)
         else:
             self._fail(KafkaError(code, message))
 
@@ -424,8 +416,7 @@ class ConsumerMember(Membership):
         return self._may_commit and identity.member_id == self.member_id and self._has(where)
 
     def _fail(self, error: KafkaError) -> None:
-        hint = _HINTS.get(error.code, "")
-        self._error = self._in_words(error, hint)
+        self._error = in_words(error, self.terms, _HINTS)
         if self._owned_soon():
             self.notices.append(self._error)
         self._lose_everything()

@@ -157,12 +157,12 @@ class GroupMember:
     @property
     def member_id(self) -> str:
         """Empty while the member is not in its group."""
-        return self._core.member_id
+        return self._core.identity.member_id
 
     @property
     def generation(self) -> int:
         """-1 while the member is not in its group."""
-        return self._core.generation
+        return self._core.identity.epoch
 
     @property
     def is_leader(self) -> bool:
@@ -176,10 +176,8 @@ class GroupMember:
 
     def group_metadata(self) -> GroupMetadata:
         """The member as a transactional producer wants to know it."""
-        core = self._core
-        return GroupMetadata(
-            self.group_id, core.generation, core.identity.member_id, core.terms.instance_id
-        )
+        identity, instance_id = self._core.identity, self._core.terms.instance_id
+        return GroupMetadata(self.group_id, identity.epoch, identity.member_id, instance_id)
 
     # What its user does
 
@@ -265,13 +263,12 @@ class GroupMember:
     # Its life
 
     async def _live(self) -> None:
-        while not (self._is_closing and self._core.is_idle):
+        while not (self._is_closing and self._core.is_out):
             self._happened.clear()
             ready = self._core.ready(self._clock.monotonic())
             self._note_error()
-            if ready.call is not None:
-                self._call(ready.call)
-            elif ready.ask is not None:
+            self._call()
+            if ready.ask is not None:
                 await self._ask(ready.ask)
             else:
                 await self._sleep_until(ready.wake)
@@ -299,7 +296,10 @@ class GroupMember:
             self._asking = None
         self._core.on_answer(answer, self._clock.monotonic())
 
-    def _call(self, call: Call) -> None:
+    def _call(self) -> None:
+        call = self._core.begin_call()
+        if call is None:
+            return
         self._calling = self._cluster.runtime.spawn(
             self._answer_of(call), name=f"{call.step.value} of {self.group_id}", reported=False
         )

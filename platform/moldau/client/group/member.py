@@ -21,11 +21,12 @@ Invariants:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.group.assignors import Topics
 from moldau.errors import BadData, MoldauError
@@ -138,89 +139,40 @@ class Terms:
     backoff: Backoff = field(default_factory=lambda: Backoff(100, 1000))
 
 
-class Member(Protocol):
-    """A core, of either protocol."""
+class Retries:
+    """When the next request may be sent after those that failed."""
 
-    terms: Terms
-    wanted: Wanted
-    owned: tuple[TopicPartition, ...]
-    notices: list[MoldauError]
-    left_for: str | None
+    def __init__(self, backoff: Backoff, random: Random) -> None:
+        self.not_before = 0.0
+        self._backoff = backoff
+        self._random = random
+        self._failures = 0
 
-    @property
-    def identity(self) -> Identity: ...
+    def put_off(self, now: float) -> None:
+        """One more has failed."""
+        self._failures += 1
+        self.not_before = now + self._backoff.wait_s(self._failures, self._random)
 
-    @property
-    def is_out(self) -> bool: ...
-
-    @property
-    def is_rebalancing(self) -> bool: ...
-
-    def subscribe(self, wanted: Wanted) -> None: ...
-
-    def on_poll(self, now: float) -> None: ...
-
-    def is_there(self, now: float) -> None: ...
-
-    def ready(self, now: float) -> Ready: ...
-
-    def on_answer(self, answer: Response | KafkaError, now: float) -> None: ...
-
-    def on_topics(self, topics: Topics, now: float) -> None: ...
-
-    def on_metadata(self, topics: Topics) -> None: ...
-
-    def on_names(self, names: Mapping[Uuid, str], now: float) -> None: ...
-
-    @property
-    def topics_of_interest(self) -> frozenset[str]: ...
-
-    def has_change(self) -> bool: ...
-
-    def begin_change(self) -> Change | None: ...
-
-    def end_change(self, now: float) -> None: ...
-
-    def take_error(self) -> KafkaError | BadData | None: ...
-
-    @property
-    def kept_out_by(self) -> KafkaError | None: ...
-
-    def forgive(self) -> None: ...
-
-    def leave(self, *, is_closing: bool) -> None: ...
-
-    def hold(self) -> None: ...
-
-    def enforce_rebalance(self, reason: str) -> bool: ...
-
-    def is_late(self, now: float) -> bool: ...
-
-    def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None: ...
-
-    def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool: ...
-
-    def tenure(self, where: TopicPartition) -> int | None: ...
+    def worked(self) -> None:
+        """The last one was answered."""
+        self._failures = 0
+        self.not_before = 0.0
 
 
-class Membership:
-    """The part of a core that does not depend on the protocol."""
+class Member(ABC):
+    """The core of a consumer's member: what both protocols have in common."""
 
-    def __init__(self, terms: Terms, random: Random) -> None:
+    def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.owned: tuple[TopicPartition, ...] = ()
         self.wanted = Wanted()
-        self._random = random
         self._changes: deque[Change] = deque()
         self._running: Change | None = None
-        self._asked: Ask | None = None
         self._is_closing = False
         self._is_held = False
         self._waits_no_more = False
         """Whether its user did not poll in the time in which to commit what is revoked."""
         self._last_poll: float | None = None
-        self._failures = 0
-        self._not_before = 0.0
         self._error: KafkaError | BadData | None = None
         self._tenures: dict[TopicPartition, int] = {}
         self._tenures_begun = 0
@@ -228,6 +180,65 @@ class Membership:
         """What the shell shall log, and forget then."""
         self.left_for: str | None = None
         """The setting that made it lose its partitions last."""
+
+    # What each protocol does in its own way
+
+    @property
+    @abstractmethod
+    def identity(self) -> Identity:
+        """The member that commits; `NOBODY` while none may."""
+
+    @property
+    @abstractmethod
+    def is_out(self) -> bool:
+        """Whether it is in no group, and on its way to none."""
+
+    @property
+    @abstractmethod
+    def is_rebalancing(self) -> bool:
+        """Whether it is on its way to a share of the partitions."""
+
+    @property
+    def topics_of_interest(self) -> frozenset[str]:
+        """Those of which it must hear when their partitions change."""
+        return frozenset()
+
+    @abstractmethod
+    def subscribe(self, wanted: Wanted) -> None:
+        """These topics, or what matches the pattern, from now on; none: leave."""
+
+    @abstractmethod
+    def leave(self, *, is_closing: bool) -> None:
+        """Leaves. What is owned then is the shell's business when it closes, else it is revoked."""
+
+    @abstractmethod
+    def ready(self, now: float) -> Ready:
+        """What is to be done now."""
+
+    @abstractmethod
+    def on_answer(self, answer: Response | KafkaError, now: float) -> None:
+        """To the request that `ready` gave out; also when it could not be sent."""
+
+    def on_topics(self, topics: Topics, now: float) -> None:
+        """What there is of the topics that `ready` wanted to know about."""
+        return
+
+    def on_metadata(self, topics: Topics) -> None:
+        """What there is now of the topics of interest."""
+        return
+
+    def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
+        """Names of topics; may be more or fewer than were asked for."""
+        return
+
+    @abstractmethod
+    def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
+        """A commit was told that the member is none any more."""
+
+    @abstractmethod
+    def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool:
+        """Whether a commit that was refused under that identity may be sent again, under the one
+        that the member has then: the partition is still its own."""
 
     # Changes
 
@@ -261,8 +272,9 @@ class Membership:
         another one when it went away and came back, None while the user does not have it."""
         return self._tenures.get(where)
 
+    @abstractmethod
     def _changed(self, now: float) -> None:
-        """What follows from it."""
+        """What follows when a change was run."""
 
     def _plan(self, *changes: Change) -> None:
         """These are to be run, and nothing else that has not begun."""
@@ -379,19 +391,15 @@ class Membership:
         """The user has unsubscribed: forget the error, so that a new subscription begins anew."""
         self._error = None
 
-    def _put_off(self, now: float) -> None:
-        self._failures += 1
-        self._not_before = now + self.terms.backoff.wait_s(self._failures, self._random)
 
-    def _worked(self) -> None:
-        self._failures = 0
-        self._not_before = 0.0
-
-    def _in_words(self, error: KafkaError, hint: str = "") -> KafkaError:
-        facts = {**error.context, "group": self.terms.group_id}
-        if error.code in _OF_INSTANCE:
-            facts["instance"] = self.terms.instance_id
-        return KafkaError(error.code, hint or error.reason, **facts)
+def in_words(
+    error: KafkaError, terms: Terms, hints: Mapping[ErrorCode, str], **facts: object
+) -> KafkaError:
+    """The same with what helps, if anything is known to, and with the member that it concerns."""
+    facts = {**error.context, "group": terms.group_id, **facts}
+    if error.code in _OF_INSTANCE:
+        facts["instance"] = terms.instance_id
+    return KafkaError(error.code, hints.get(error.code) or error.reason, **facts)
 
 
 def reassigned(
