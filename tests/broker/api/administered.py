@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from moldau.broker.api.handlers import HANDLERS
 from moldau.broker.api.node import Node, OnAnswer
 from moldau.broker.controller.levels import SUPPORTED
+from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings import broker_settings
 from moldau.config import Settings
 from moldau.config.given import Given, Source, SourceKind
@@ -88,6 +89,7 @@ class Asked:
         self.connection: Any = SimpleNamespace(
             listener=listener, address="127.0.0.1", peer_port=1, session=None
         )
+        self.context = RequestContext("test", "/127.0.0.1", version, listener)
         self.is_gone = False
         self.answers: list[Response] = []
         self._body = _body(request.encode_parts(version))

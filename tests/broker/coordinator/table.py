@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moldau.broker.coordinator.group.commits import commit
-from moldau.broker.coordinator.group.contract import Caller
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.outcome import LogRecord, Outcome
 from moldau.broker.coordinator.shard import NO_PRODUCER
+from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings import ResourceSettings, group_settings
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -61,8 +61,8 @@ class Table:
         offsets = Offsets()
         return Groups(OffsetWorld(self.named, offsets), Kinds(), offsets)
 
-    def caller(self, version: int = 9) -> Caller:
-        return Caller("client", "/127.0.0.1", version, "PLAINTEXT")
+    def context(self, version: int = 9) -> RequestContext:
+        return RequestContext("client", "/127.0.0.1", version, "PLAINTEXT")
 
     def ask(self, ticket: str, decide: Callable[[], Outcome]) -> Any:
         """Decide, do it, and what the ticket heard; None while it is parked."""
@@ -152,7 +152,7 @@ class Table:
         )
         return self.ask(
             ticket,
-            lambda: self.groups.on_join_group(request, self.caller(version), ticket, self.now_ms),
+            lambda: self.groups.on_join_group(request, self.context(version), ticket, self.now_ms),
         )
 
     def sync(self, ticket: str, group: str, member: str, generation: int) -> Any:
@@ -176,10 +176,10 @@ class Table:
             subscribed_topic_names=list(topics) if epoch == 0 else None,
             topic_partitions=[] if epoch == 0 else None,
         )
-        caller = self.caller(1)
+        context = self.context(1)
         return self.ask(
             ticket,
-            lambda: self.groups.on_consumer_group_heartbeat(request, caller, ticket, self.now_ms),
+            lambda: self.groups.on_consumer_group_heartbeat(request, context, ticket, self.now_ms),
         )
 
 

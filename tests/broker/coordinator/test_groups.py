@@ -81,7 +81,7 @@ def test_who_would_be_called_by_more_than_an_answer_holds_founds_nothing() -> No
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    heard = at.ask("j", lambda: at.groups.on_join_group(request, at.caller(9), "j", at.now_ms))
+    heard = at.ask("j", lambda: at.groups.on_join_group(request, at.context(9), "j", at.now_ms))
     assert code(heard) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert at.log == []
     at.pass_ms(60_000)

@@ -1,14 +1,12 @@
-"""The node and its callers, as the group coordinator sees them."""
+"""The node, as the group coordinator sees it."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moldau.broker.controller.configs import Resource, ResourceType
-from moldau.broker.coordinator.group.contract import Caller, TopicFacts
+from moldau.broker.coordinator.group.contract import TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
 
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from moldau.broker.api.node import Node
-    from moldau.broker.api.request import ApiRequest
     from moldau.broker.controller.topics import Topic
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
@@ -24,33 +21,6 @@ if TYPE_CHECKING:
     from moldau.logging import Logger
     from moldau.metrics import Registry
     from moldau.runtime import Clock
-
-_HOSTS_KEPT: Final = 4096
-
-
-def caller_of(request: ApiRequest) -> Caller:
-    """The caller of a request."""
-    arrival, connection = request.arrival, request.connection
-    return Caller(
-        arrival.client_id or "",
-        shown_host(connection.address),
-        arrival.version,
-        connection.listener,
-    )
-
-
-@lru_cache(_HOSTS_KEPT)
-def shown_host(address: str) -> str:
-    """The address as the JVM shows one that it has not resolved, which is what Kafka stores."""
-    try:
-        known = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return f"/{address}"
-    if isinstance(known, ipaddress.IPv4Address):
-        return f"/{known}"
-    if known.ipv4_mapped is not None:
-        return f"/{known.ipv4_mapped}"
-    return "/" + ":".join(f"{int(part, 16):x}" for part in known.exploded.split(":"))
 
 
 class NodeHome:

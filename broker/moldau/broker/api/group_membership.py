@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.broker.api.coordination import caller_of
 from moldau.broker.api.error_response import error_response
 from moldau.broker.controller.levels import GROUP_VERSION
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
@@ -59,10 +58,10 @@ def serve_join_group(node: Node, request: ApiRequest) -> None:
     if refused is not None:
         answer(refused)
         return
-    caller = caller_of(request)
+    context = request.context
     node.groups.submit(
         message.group_id,
-        lambda groups, now_ms: groups.on_join_group(message, caller, answer, now_ms),
+        lambda groups, now_ms: groups.on_join_group(message, context, answer, now_ms),
         answer,
     )
 
@@ -166,10 +165,10 @@ def serve_consumer_group_heartbeat(node: Node, request: ApiRequest) -> None:
         answer(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
         return
     check_heartbeat(message, request.arrival.version, node.settings)
-    caller = caller_of(request)
+    context = request.context
     node.groups.submit(
         message.group_id,
-        lambda groups, now_ms: groups.on_consumer_group_heartbeat(message, caller, answer, now_ms),
+        lambda groups, now_ms: groups.on_consumer_group_heartbeat(message, context, answer, now_ms),
         answer,
     )
 

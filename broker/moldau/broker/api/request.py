@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
+    from moldau.broker.decision.context import Principal, RequestContext
     from moldau.protocol.declare import Request as Message
     from moldau.protocol.declare import Response
 
@@ -39,6 +40,8 @@ class Peer(Protocol):
     """The name of the listener, such as "PLAINTEXT"."""
     address: str
     peer_port: int
+    principal: Principal
+    """The principal that the connection was authenticated as."""
     session: Any
     """The handlers' own state for the connection, see `delayed_answer`. None at first."""
 
@@ -58,6 +61,12 @@ class ApiRequest(Protocol):
     @property
     def connection(self) -> Peer:
         """The connection that the request came through."""
+        ...
+
+    @property
+    def context(self) -> RequestContext:
+        """The client, principal and listener. It is made on first use, because most requests are a
+        produce or a fetch, which need none."""
         ...
 
     @property

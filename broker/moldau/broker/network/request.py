@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from moldau.broker.decision.context import RequestContext, shown_host
 from moldau.protocol.connection import Arrival
 from moldau.protocol.limits import DECODE_BUDGET
 
@@ -33,15 +34,33 @@ class Request(Arrival):
     """One request, from its arrival to its response. `ServerConnection.receive` makes it and its
     `Connection` completes it. It is a single object, because every request pays for each object."""
 
-    __slots__ = ("_kept_bytes", "connection")
+    __slots__ = ("_context", "_kept_bytes", "connection")
 
     connection: Connection
+    _context: RequestContext
+    """Not set before the first use of `context`: setting it to None would cost every request."""
     _kept_bytes: int
 
     @property
     def arrival(self) -> Arrival:
         """The key, the version and the client of the request."""
         return self
+
+    @property
+    def context(self) -> RequestContext:
+        """The client, principal and listener of the request. It is made on first use."""
+        try:
+            return self._context
+        except AttributeError:
+            at = self.connection
+            self._context = context = RequestContext(
+                self.client_id or "",
+                shown_host(at.address),
+                self.version,
+                at.listener,
+                at.principal,
+            )
+            return context
 
     @property
     def is_gone(self) -> bool:

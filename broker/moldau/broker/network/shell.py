@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from moldau.broker.decision.context import ANONYMOUS, Principal
 from moldau.broker.network.idle import NO_SLOT
 from moldau.broker.network.memory import LARGE_BYTES_MIN
 from moldau.broker.network.outbox import Part
@@ -75,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         "last_active",
         "listener",
         "peer_port",
+        "principal",
         "protocol",
         "session",
     )
@@ -113,7 +115,8 @@ class Connection(asyncio.BufferedProtocol):
         self.is_ending = False
         self.is_lost = False
         self.last_active = 0.0
-        # For the service: the authenticated user, and what the client said about itself.
+        self.principal: Principal = ANONYMOUS
+        # For the service: its own state for the connection.
         self.session: Any = None
 
     def __repr__(self) -> str:

@@ -14,8 +14,8 @@ from moldau.broker.coordinator.group.classic import offsets
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.states import State
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
-from moldau.broker.coordinator.group.contract import Caller
 from moldau.broker.coordinator.outcome import LogRecord, Outcome
+from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import response_class
@@ -169,7 +169,7 @@ class Place:
                 return
             self.group = ClassicGroup(GROUP, self.world)
         size = len(self.log)
-        self._apply(self.group.on_join_group(request, caller(asked), asked, self.now_ms))
+        self._apply(self.group.on_join_group(request, context(asked), asked, self.now_ms))
         if is_new and len(self.log) == size:
             self.group = None
 
@@ -356,9 +356,9 @@ class Place:
         return group
 
 
-def caller(asked: Asked) -> Caller:
+def context(asked: Asked) -> RequestContext:
     """Each label is a client of its own."""
-    return Caller(asked.label, HOST, asked.version, "PLAINTEXT")
+    return RequestContext(asked.label, HOST, asked.version, "PLAINTEXT")
 
 
 def settled(group: ClassicGroup) -> tuple[object, ...]:

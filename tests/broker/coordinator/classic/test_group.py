@@ -8,8 +8,9 @@ from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.membership import Membership
 from moldau.broker.coordinator.group.classic.states import TRANSITIONS, State
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
-from moldau.broker.coordinator.group.contract import Caller, Downgrade, GroupKind
+from moldau.broker.coordinator.group.contract import Downgrade, GroupKind
 from moldau.broker.coordinator.parked import as_answer
+from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -19,7 +20,7 @@ from tests.broker.coordinator.classic.peer import OurPeer
 from tests.broker.coordinator.classic.script import play
 from tests.broker.coordinator.classic.world import BOOT_WALL_MS, SmallWorld
 
-CALLER = Caller("c", "/127.0.0.1", 4, "PLAINTEXT")
+CONTEXT = RequestContext("c", "/127.0.0.1", 4, "PLAINTEXT")
 AS_LOADED = Downgrade(rebalances=True, offers={})
 STABLE = "join a version=3\n----\n\nwait 1000\n----\n\nsync a assign=a:one\n----\n"
 JOINING = STABLE + "\njoin b version=3\n----\n"

@@ -13,12 +13,13 @@ from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.consumer.replay import replay
 from moldau.broker.coordinator.group.consumer.state import State
 from moldau.broker.coordinator.group.consumer.validation import check_heartbeat
-from moldau.broker.coordinator.group.contract import Caller, Group
+from moldau.broker.coordinator.group.contract import Group
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.outcome import LogRecord, Outcome
 from moldau.broker.coordinator.shard import NO_PRODUCER
+from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import LogKey, LogValue, Request, Response
 from moldau.protocol.messages.consumer_group_describe import DescribedGroup
@@ -63,11 +64,11 @@ class Shard:
         """A request comes in; its ticket."""
         self._tickets += 1
         ticket = self._tickets
-        caller = Caller(client_id, HOST, version, "PLAINTEXT")
+        context = RequestContext(client_id, HOST, version, "PLAINTEXT")
         try:
             if isinstance(request, ConsumerGroupHeartbeatRequest):
                 check_heartbeat(request, version, self.world.settings)
-            outcome = self._decide(request, caller)(ticket, self.now_ms)
+            outcome = self._decide(request, context)(ticket, self.now_ms)
         except KafkaError as refused:
             self._answers[ticket] = refused
             self._settle()
@@ -136,12 +137,12 @@ class Shard:
 
     # How its runtime does it
 
-    def _decide(self, request: Request, caller: Caller) -> Callable[[int, int], Outcome]:
+    def _decide(self, request: Request, context: RequestContext) -> Callable[[int, int], Outcome]:
         match request:
             case ConsumerGroupHeartbeatRequest():
-                return partial(self.groups.on_consumer_group_heartbeat, request, caller)
+                return partial(self.groups.on_consumer_group_heartbeat, request, context)
             case JoinGroupRequest():
-                return partial(self.groups.on_join_group, request, caller)
+                return partial(self.groups.on_join_group, request, context)
             case SyncGroupRequest():
                 return partial(self.groups.on_sync_group, request)
             case HeartbeatRequest():

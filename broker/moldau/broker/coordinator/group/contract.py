@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from moldau.broker.coordinator.group.counts import GroupCounts
+    from moldau.broker.decision.context import RequestContext
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
     from moldau.logging import Logger
@@ -58,16 +59,6 @@ class GroupKind(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
-
-
-class Caller(NamedTuple):
-    """The client that sent a request."""
-
-    client_id: str
-    client_host: str
-    """As Kafka shows and stores it, with a slash: `/127.0.0.1`."""
-    api_version: int
-    listener: str
 
 
 class Downgrade(NamedTuple):
@@ -178,7 +169,7 @@ class Group(Protocol):
     # rejects them as Kafka does.
 
     def on_join_group(
-        self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+        self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
     ) -> Outcome: ...
 
     def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome: ...
@@ -288,14 +279,18 @@ class ConsumerGroup(Group, Protocol):
     creates an empty one with its first epoch."""
 
     def on_consumer_group_heartbeat(
-        self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
+        self,
+        message: ConsumerGroupHeartbeatRequest,
+        context: RequestContext,
+        ticket: Ticket,
+        now_ms: int,
     ) -> Outcome: ...
 
     def on_upgrade(
         self,
         classic: ClassicGroup,
         message: ConsumerGroupHeartbeatRequest,
-        caller: Caller,
+        context: RequestContext,
         ticket: Ticket,
         now_ms: int,
     ) -> Outcome:

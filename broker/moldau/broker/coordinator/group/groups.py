@@ -46,7 +46,8 @@ from moldau.protocol.schemas.group_log import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import Caller, Downgrade, GroupMakers, World
+    from moldau.broker.coordinator.group.contract import Downgrade, GroupMakers, World
+    from moldau.broker.decision.context import RequestContext
     from moldau.ids import Uuid
     from moldau.protocol.declare import LogKey, LogValue
     from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -144,18 +145,18 @@ class Groups:
     # Members.
 
     def on_join_group(
-        self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+        self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
     ) -> Outcome:
         """Handle a JoinGroup request. A member without an id may found a group."""
         group_id = message.group_id
         group = self._groups.get(group_id)
         self.touch(group_id)
         if group is not None and not _is_replaced(group, GroupKind.CLASSIC):
-            return group.on_join_group(message, caller, ticket, now_ms)
+            return group.on_join_group(message, context, ticket, now_ms)
         if message.member_id:  # an empty consumer group has no such member either
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         fresh = self._asked[group_id] = self._makers.classic(group_id, self.world)
-        return _instead_of(group, fresh.on_join_group(message, caller, ticket, now_ms))
+        return _instead_of(group, fresh.on_join_group(message, context, ticket, now_ms))
 
     def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
         group = self._of_member(message.group_id)
@@ -175,7 +176,11 @@ class Groups:
         return group.on_leave_group(message, ticket, now_ms)
 
     def on_consumer_group_heartbeat(
-        self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
+        self,
+        message: ConsumerGroupHeartbeatRequest,
+        context: RequestContext,
+        ticket: Ticket,
+        now_ms: int,
     ) -> Outcome:
         """Handle a heartbeat.
         A joining member (epoch 0) may found a group or convert a classic one."""
@@ -184,7 +189,7 @@ class Groups:
         if group is not None and group.kind is GroupKind.CONSUMER:
             consumer = cast("ConsumerGroup", group)
             try:
-                return consumer.on_consumer_group_heartbeat(message, caller, ticket, now_ms)
+                return consumer.on_consumer_group_heartbeat(message, context, ticket, now_ms)
             finally:
                 self.touch_if_nearer(group)
         self.touch(group_id)
@@ -196,10 +201,10 @@ class Groups:
         fresh = self._makers.consumer(group_id, self.world)
         self._asked[group_id] = fresh
         if group is None or _is_replaced(group, GroupKind.CONSUMER):
-            outcome = fresh.on_consumer_group_heartbeat(message, caller, ticket, now_ms)
+            outcome = fresh.on_consumer_group_heartbeat(message, context, ticket, now_ms)
             return _instead_of(group, outcome)
         classic = cast("ClassicGroup", group)
-        return fresh.on_upgrade(classic, message, caller, ticket, now_ms)
+        return fresh.on_upgrade(classic, message, context, ticket, now_ms)
 
     def _of_member(self, group_id: str) -> Group:
         group = self._groups.get(group_id)

@@ -52,7 +52,8 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import Caller, Downgrade, World
+    from moldau.broker.coordinator.group.contract import Downgrade, World
+    from moldau.broker.decision.context import RequestContext
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
@@ -112,11 +113,11 @@ class ClassicGroup:
     # Members.
 
     def on_join_group(
-        self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+        self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
     ) -> Outcome:
         """Handle a JoinGroup request that has passed `validation.check_join`."""
         step = self._begin(now_ms)
-        on_join_group(self._group, step, Join.of(message, caller, ticket))
+        on_join_group(self._group, step, Join.of(message, context, ticket))
         if not self._is_recorded and step.pending is None:
             found(self._group, step)
         return self._end(step)

@@ -32,8 +32,8 @@ from moldau.protocol.limits import MAX_STRING_BYTES
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.classic.membership import Membership
     from moldau.broker.coordinator.group.classic.step import Step
-    from moldau.broker.coordinator.group.contract import Caller
     from moldau.broker.coordinator.outcome import Ticket
+    from moldau.broker.decision.context import RequestContext
     from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
@@ -47,21 +47,21 @@ _SKIP_ASSIGNMENT_SINCE: Final = 9
 
 
 class Join(NamedTuple):
-    """A JoinGroup request with its caller and ticket."""
+    """A JoinGroup request with its context and ticket."""
 
     message: JoinGroupRequest
-    caller: Caller
+    context: RequestContext
     ticket: Ticket
     protocols: tuple[MemberProtocol, ...]
 
     @classmethod
-    def of(cls, message: JoinGroupRequest, caller: Caller, ticket: Ticket) -> Join:
-        return cls(message, caller, ticket, protocols_of(message))
+    def of(cls, message: JoinGroupRequest, context: RequestContext, ticket: Ticket) -> Join:
+        return cls(message, context, ticket, protocols_of(message))
 
     @property
     def rebalance_timeout_ms(self) -> int:
         """The rebalance timeout. Version 0 has one timeout for session and rebalance."""
-        if self.caller.api_version < _REBALANCE_TIMEOUT_SINCE:
+        if self.context.version < _REBALANCE_TIMEOUT_SINCE:
             return self.message.session_timeout_ms
         return self.message.rebalance_timeout_ms
 
@@ -114,14 +114,14 @@ def _accepts(group: Membership, step: Step, member_id: str) -> bool:
 
 def _join_newly(group: Membership, step: Step, join: Join) -> None:
     instance_id = join.message.group_instance_id
-    prefix = join.caller.client_id if instance_id is None else instance_id
+    prefix = join.context.client_id if instance_id is None else instance_id
     new_id = _new_member_id(step, prefix)
     if instance_id is not None:
         old_id = group.static_ids.get(instance_id)
         if old_id is not None:
             _come_back(group, step, join, group.members[old_id], new_id)
             return
-    elif join.caller.api_version >= _MEMBER_ID_REQUIRED_SINCE:
+    elif join.context.version >= _MEMBER_ID_REQUIRED_SINCE:
         group.pending_joins.add(new_id)
         group.deadlines.set(new_id, step.now_ms + join.message.session_timeout_ms)
         response = answers.refused_join(ErrorCode.MEMBER_ID_REQUIRED, new_id)
@@ -145,12 +145,12 @@ def _new_member_id(step: Step, prefix: str) -> str:
 
 def _add(group: Membership, step: Step, join: Join, member_id: str) -> None:
     """Add a new member, which waits for the next generation."""
-    message, caller = join.message, join.caller
+    message, context = join.message, join.context
     member = Member(
         member_id=member_id,
         instance_id=message.group_instance_id,
-        client_id=caller.client_id,
-        client_host=caller.client_host,
+        client_id=context.client_id,
+        client_host=context.client_host,
         session_timeout_ms=message.session_timeout_ms,
         rebalance_timeout_ms=join.rebalance_timeout_ms,
         protocols=join.protocols,
@@ -230,7 +230,7 @@ def _record_come_back(group: Membership, step: Step, join: Join, old: Member, ne
 
     record = group_metadata(group, members=members, leader_id=leader_id)
     step.append(record, on_replayed, lambda code, step: None)
-    if join.caller.api_version >= _SKIP_ASSIGNMENT_SINCE:
+    if join.context.version >= _SKIP_ASSIGNMENT_SINCE:
         response = answers.joined(group, new.member_id, members if is_leader else ())
         response.leader = leader_id or answers.NO_LEADER
         response.skip_assignment = is_leader

@@ -46,8 +46,8 @@ from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, w
 from moldau.broker.coordinator.group.consumer.state import State
 from moldau.broker.coordinator.group.consumer.steps import advance
 from moldau.broker.coordinator.group.consumer.subscription import apply_profile, renewed_epoch
-from moldau.broker.coordinator.group.contract import Caller
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
+from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.coordinator import group_consumer_migration_policy
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -68,17 +68,17 @@ _MEMBER_ID_REQUIRED_SINCE: Final = 4
 
 
 def on_join_group(
-    state: State, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+    state: State, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
 ) -> Outcome:
     """Take a classic member one step further. A rejection has an empty member id, as in Kafka."""
     try:
-        return _join(state, message, caller, ticket, now_ms)
+        return _join(state, message, context, ticket, now_ms)
     except KafkaError as refused:
         return answered(ticket, _refusal(refused.code, ""))
 
 
 def _join(
-    state: State, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+    state: State, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
 ) -> Outcome:
     if state.world.settings[group_consumer_migration_policy].upper() == "DISABLED":
         raise _inconsistent("group.consumer.migration.policy keeps classic members out")
@@ -87,7 +87,7 @@ def _join(
     check_room(state, member_id)
     _check_protocols(state, message)
     instance_id = message.group_instance_id
-    if is_unknown and instance_id is None and caller.api_version >= _MEMBER_ID_REQUIRED_SINCE:
+    if is_unknown and instance_id is None and context.version >= _MEMBER_ID_REQUIRED_SINCE:
         return answered(ticket, _refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     try:
         subscription = subscription_of(message.protocols[0].metadata)
@@ -100,7 +100,7 @@ def _join(
         before = joining_static_member(state, member_id, instance_id, records, by_classic=True)
     else:
         before = known_static_member(state, member_id, instance_id)
-    after = replace(before, profile=_renewed(before.profile, message, subscription, caller))
+    after = replace(before, profile=_renewed(before.profile, message, subscription, context))
     replaced = state.static_member(instance_id)
     if (
         replaced is not None
@@ -218,7 +218,7 @@ def _renewed(
     known: Profile,
     message: JoinGroupRequest,
     subscription: ConsumerProtocolSubscription,
-    caller: Caller,
+    context: RequestContext,
 ) -> Profile:
     # Version 0 has one timeout for session and rebalance.
     timeout_ms = message.rebalance_timeout_ms
@@ -228,8 +228,8 @@ def _renewed(
     return Profile(
         instance_id=message.group_instance_id or known.instance_id,
         rack_id=subscription.rack_id or known.rack_id,
-        client_id=caller.client_id,
-        client_host=caller.client_host,
+        client_id=context.client_id,
+        client_host=context.client_host,
         topic_names=frozenset(subscription.topics),
         topic_regex="",
         rebalance_timeout_ms=timeout_ms,

@@ -45,7 +45,6 @@ from moldau.broker.coordinator.group.consumer.upgrade import (
     upgrade_records,
 )
 from moldau.broker.coordinator.group.contract import (
-    Caller,
     ClassicGroup,
     Downgrade,
     GroupKind,
@@ -53,6 +52,7 @@ from moldau.broker.coordinator.group.contract import (
     World,
 )
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
+from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.group import bounded, consumer_session_timeout_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -101,15 +101,19 @@ class ConsumerGroup:
     # Members
 
     def on_consumer_group_heartbeat(
-        self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
+        self,
+        message: ConsumerGroupHeartbeatRequest,
+        context: RequestContext,
+        ticket: Ticket,
+        now_ms: int,
     ) -> Outcome:
-        return heartbeat.on_heartbeat(self.state, message, caller, ticket, now_ms)
+        return heartbeat.on_heartbeat(self.state, message, context, ticket, now_ms)
 
     def on_upgrade(
         self,
         classic: ClassicGroup,
         message: ConsumerGroupHeartbeatRequest,
-        caller: Caller,
+        context: RequestContext,
         ticket: Ticket,
         now_ms: int,
     ) -> Outcome:
@@ -121,13 +125,13 @@ class ConsumerGroup:
         for record in records[1:]:
             replay(future, record.key, record.value)
         classic_members.begin_sessions(future, now_ms, self._session_ms)
-        response = heartbeat.stay(future, message, caller, now_ms, records)
+        response = heartbeat.stay(future, message, context, now_ms, records)
         return Outcome(tuple(records), (*answers_of_waiting(classic), (ticket, response)))
 
     def on_join_group(
-        self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+        self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        return classic_members.on_join_group(self.state, message, caller, ticket, now_ms)
+        return classic_members.on_join_group(self.state, message, context, ticket, now_ms)
 
     def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
         return classic_members.on_sync_group(self.state, message, ticket, now_ms)

@@ -20,8 +20,8 @@ from moldau.broker.coordinator.group.consumer.membership import (
 from moldau.broker.coordinator.group.consumer.partitions import Owned, Partitions, partitions_of
 from moldau.broker.coordinator.group.consumer.state import State
 from moldau.broker.coordinator.group.consumer.steps import advance
-from moldau.broker.coordinator.group.contract import Caller
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
+from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.group import (
     bounded,
     consumer_heartbeat_interval_ms,
@@ -39,7 +39,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 def on_heartbeat(
     state: State,
     message: ConsumerGroupHeartbeatRequest,
-    caller: Caller,
+    context: RequestContext,
     ticket: Ticket,
     now_ms: int,
 ) -> Outcome:
@@ -47,14 +47,14 @@ def on_heartbeat(
     if message.member_epoch < 0:
         return on_leave(state, message, ticket)
     records: list[LogRecord] = []
-    response = stay(state, message, caller, now_ms, records)
+    response = stay(state, message, context, now_ms, records)
     return Outcome(tuple(records), ((ticket, response),))
 
 
 def stay(
     state: State,
     message: ConsumerGroupHeartbeatRequest,
-    caller: Caller,
+    context: RequestContext,
     now_ms: int,
     records: list[LogRecord],
 ) -> ConsumerGroupHeartbeatResponse:
@@ -62,7 +62,7 @@ def stay(
     check_room(state, message.member_id)
     reported = None if message.topic_partitions is None else partitions_of(message.topic_partitions)
     before = _member(state, message, reported, records)
-    after = _with_profile(before, _renewed(before.profile, message, caller))
+    after = _with_profile(before, _renewed(before.profile, message, context))
     member = advance(state, before, after, reported, now_ms, records)
     session_ms, interval_ms = _terms(state)
     state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + session_ms)
@@ -110,7 +110,9 @@ def _member(
     return member
 
 
-def _renewed(known: Profile, message: ConsumerGroupHeartbeatRequest, caller: Caller) -> Profile:
+def _renewed(
+    known: Profile, message: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> Profile:
     """The profile after the request. Fields of the request that are null or -1 have not changed."""
     names = message.subscribed_topic_names
     regex = message.subscribed_topic_regex
@@ -122,16 +124,16 @@ def _renewed(known: Profile, message: ConsumerGroupHeartbeatRequest, caller: Cal
         and message.rack_id is None
         and message.server_assignor is None
         and message.instance_id in (None, known.instance_id)
-        and caller.client_id == known.client_id
-        and caller.client_host == known.client_host
+        and context.client_id == known.client_id
+        and context.client_host == known.client_host
         and known.classic is None
     ):
         return known
     return Profile(
         instance_id=known.instance_id if message.instance_id is None else message.instance_id,
         rack_id=known.rack_id if message.rack_id is None else message.rack_id,
-        client_id=caller.client_id,
-        client_host=caller.client_host,
+        client_id=context.client_id,
+        client_host=context.client_host,
         topic_names=known.topic_names if names is None else frozenset(names),
         topic_regex=known.topic_regex if regex is None else regex,
         rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
