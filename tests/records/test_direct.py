@@ -158,7 +158,7 @@ def test_a_slot_has_the_time_of_the_clock_and_knows_its_batch(kernel: Any) -> No
 
 def test_a_full_batch_gives_no_slot_and_a_spent_one_refuses(kernel: Any) -> None:
     appender = kernel.Appender(100)
-    with pytest.raises(ValueError, match="nobody opened"):
+    with pytest.raises(ValueError, match="was not opened"):
         appender.place(None, b"v")
     appender.open_for(Owner(), lambda: 0, 0)
     assert appender.place(None, bytes(25)) is not None

@@ -17,7 +17,7 @@ class Topic:
     replication: int | None = None
     config: Mapping[str, str] = field(default_factory=dict)
     is_external: bool = False
-    """Somebody else's: it must exist, and is neither changed nor deleted."""
+    """Not the pipeline's own: it must exist, and is neither changed nor deleted."""
 
 
 @dataclass(frozen=True, slots=True)

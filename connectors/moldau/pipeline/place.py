@@ -4,7 +4,7 @@ DIR/broker        the broker's data, where `run` brings one
 DIR/apps/NAME     the stores of an app
 DIR/logs/NAME.log what a part wrote to standard error; NAME.out: to standard output
 DIR/settings      settings of parts, with secrets resolved: DIR is readable by its owner alone
-DIR/state.json    who runs, at which addresses, and what the pipeline has made
+DIR/state.json    what runs, at which addresses, and what the pipeline has made
 DIR/run.lock      held by the `run` that is alive
 """
 

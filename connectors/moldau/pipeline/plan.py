@@ -48,7 +48,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic that exists. `config` has what somebody has set."""
+    """A topic that exists. `config` has what was set."""
 
     partitions: int
     replication: int

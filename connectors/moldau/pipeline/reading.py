@@ -142,7 +142,7 @@ def _apps(
     ]
     if not apps:
         return (), []
-    # A topic that nobody gives a count has one partition where `run` makes it.
+    # A topic without a count has one partition where `run` makes it.
     counts = {
         each.name: each.partitions or 1
         for each in topics

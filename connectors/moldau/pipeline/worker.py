@@ -125,7 +125,7 @@ def _message(answer: httpx.Response) -> str:
         return answer.text.strip() or f"HTTP {answer.status_code}"
     text = str(body.get("message", body)) if isinstance(body, dict) else str(body)
     plain = " ".join(text.split())
-    found = _INVALID.fullmatch(plain)  # what stands around the errors helps nobody here
+    found = _INVALID.fullmatch(plain)  # what stands around the errors is no help here
     return plain if found is None else found.group(1)
 
 

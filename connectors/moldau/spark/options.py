@@ -242,7 +242,7 @@ def _json_object(name: str, text: str) -> dict[str, object]:
 
 
 def _group(given: Options, settings: Options, subscription: Subscription) -> str | None:
-    """The group that offsets are committed for; None where nobody asked for one."""
+    """The group that offsets are committed for; None where none was asked for."""
     own = settings.get("group.id")
     if own is not None:
         return own

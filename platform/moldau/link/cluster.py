@@ -99,14 +99,14 @@ class Cluster:
         self._bootstrap = rows.addresses(settings)
         self._creates_topics = creates_topics
         self.awaits_topics = False
-        """Whether topics that are watched and missing are looked for until somebody makes them."""
+        """Whether topics that are watched and missing are looked for until they exist."""
         self.follows_pattern = False
         """Whether what is watched are topics that match a pattern: one that was deleted is not made
         again by asking for it."""
         self._only_looks = False
         self._topics: dict[str, None] = {}
         self._sought: dict[str, float] = {}
-        """Those of them that somebody only asked about, and when last."""
+        """Those of them that were only asked about, and when last."""
         self._ids: frozenset[Uuid] = frozenset()
         self.watches_all = False
         self._refresh = _Refresh()
@@ -204,16 +204,16 @@ class Cluster:
     # Metadata
 
     def watch(self, topics: Iterable[str]) -> None:
-        """From now on metadata of these topics is kept fresh too. Of a name that no message has
-        place for nobody is asked: it is refused here, as a broker refuses what is no name."""
+        """Keep the metadata of these topics fresh from now on. A name that is too long for a
+        message is refused here, as a broker refuses what is no name."""
         names = [str_of(each, "a topic's name") for each in topics]
         self._topics |= dict.fromkeys(names)
         for each in names:
             self._sought.pop(each, None)
 
     def look_at(self, topics: Iterable[str]) -> None:
-        """As `watch`, for as long as somebody asks: when nobody has for a while they are asked
-        about no more. What costs the broker an answer every few minutes must be of use, and to ask
+        """As `watch`, for as long as callers ask. Topics that no caller asked about for a while are
+        left out again. What costs the broker an answer every few minutes must be of use, and to ask
         for one that there is not may make it."""
         now = self.runtime.clock.monotonic()
         for each in topics:
@@ -281,8 +281,8 @@ class Cluster:
             await self._pause(state.failures)
 
     def _refreshing_ended(self, task: asyncio.Task[None]) -> None:
-        """Whatever has ended it, nobody waits in vain, and metadata is asked for again: a bug that
-        one answer brings out must not leave the client with what it knew then."""
+        """Whatever has ended it, no caller waits in vain, and metadata is asked for again: a bug
+        that one answer brings out must not leave the client with what it knew then."""
         state = self._refresh
         state.task = None
         broken = None if task.cancelled() else task.exception()
@@ -356,8 +356,8 @@ class Cluster:
         self._refresh_timer = asyncio.get_running_loop().call_later(delay_s, again)
 
     def _look_again(self) -> None:
-        """Whether somebody has made what was missing. It is not made by asking: a topic that was
-        deleted would come back at once."""
+        """Whether a missing topic exists now. It is not made by asking: a topic that was deleted
+        would come back at once."""
         self._only_looks = True
         self.request_refresh()
 

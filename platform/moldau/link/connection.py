@@ -448,7 +448,7 @@ class Connection(asyncio.BufferedProtocol):
             self._break_off(bug)
 
     def _break_off(self, bug: Exception) -> None:
-        """Whatever state the bug has left, nobody waits in vain for an answer here."""
+        """Whatever state the bug has left, no caller waits in vain for an answer here."""
         self._end(
             KafkaError(
                 ErrorCode.NETWORK_EXCEPTION,
@@ -504,7 +504,7 @@ async def _first_of(
     until: float,
 ) -> Connection:
     """The first that is there. The next is begun when one fails, or has had its share. Nothing is
-    awaited once there is one: a cancel would leave it to nobody."""
+    awaited once there is one: after a cancel it would stay open."""
     begun: dict[asyncio.Task[Connection], str] = {}
     failures: dict[str, KafkaError] = {}
     left = deque(hosts)
@@ -534,7 +534,7 @@ async def _first_of(
 
 
 def _close_late(task: asyncio.Task[Connection]) -> None:
-    """Nobody wants it any more: another one was there first, or the caller has gone."""
+    """It is not needed any more: another one was there first, or the caller has gone."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 

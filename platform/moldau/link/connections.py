@@ -173,7 +173,7 @@ class Connections:
 async def result_of(task: asyncio.Task[T], owner: str = "client") -> T:
     """The result of a task that several callers wait for: a caller that is cancelled does not end
     it for the others. ClientClosed if the task was cancelled, which means that its owner closed:
-    CancelledError would end a caller that nobody cancels."""
+    CancelledError would end a caller that was not cancelled."""
     try:
         return await asyncio.shield(task)
     except CancelledError as error:

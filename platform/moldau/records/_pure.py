@@ -240,7 +240,7 @@ class Appender:
         fit."""
         owner, clock_ns = self._owner, self._clock_ns
         if owner is None or clock_ns is None:
-            raise ValueError("the records have been taken, or nobody opened this")
+            raise ValueError("the records have been taken, or this was not opened")
         index = self.count
         stamp = (clock_ns() + self._wall_from_ns) // 1_000_000
         fits = self.extend(((stamp, key, value, headers),))

@@ -275,7 +275,7 @@ cdef class Appender:
         """As `append` with the time that it is; the record's slot, or None when it does not
         fit."""
         if self.owner is None:
-            raise ValueError("the records have been taken, or nobody opened this")
+            raise ValueError("the records have been taken, or this was not opened")
         cdef object owner = self.owner
         cdef int64_t now = (<int64_t> self.clock_ns() + self.wall_from_ns) // 1000000
         cdef Py_ssize_t index = self.count

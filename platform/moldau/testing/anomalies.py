@@ -26,7 +26,7 @@ class Kind(StrEnum):
     DUPLICATE = "a record stands at two offsets"
     LOST_WRITE = "an acknowledged record is missing before records that were read"
     UNSEEN = "an acknowledged record is missing at the end"
-    NEVER_SENT = "a record was read that nobody sent"
+    NEVER_SENT = "a record was read that was never sent"
     ABORTED_READ = "a record was read that failed or was aborted"
     PRECOMMITTED_READ = "a transaction read its own record"
     TORN_TRANSACTION = "a transaction is visible in part"

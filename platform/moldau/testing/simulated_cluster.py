@@ -114,7 +114,7 @@ class SimulatedCluster:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         """`settings` hold for each node, by Kafka's names. With a first voter the metadata log says
-        who votes, and the other controllers are observers until they are added."""
+        the voters, and the other controllers are observers until they are added."""
         self.world = world
         self.broker_ids = range(1, brokers + 1)
         self.controller_ids = self.broker_ids

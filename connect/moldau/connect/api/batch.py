@@ -1,4 +1,4 @@
-"""Many source records of one kind, kept as columns until somebody looks at a single one.
+"""Many source records of one kind, kept as columns until a single one is looked at.
 
 A source that reads tables returns a `SourceBatch` from `poll`, one that reads plain values, such as
 lines, returns `SourceValues`. Both are sequences of `SourceRecord`s like any other. Where no

@@ -1,6 +1,6 @@
 """ConfigInfos: what validation of a config answers, in the JSON of Kafka's REST API.
 
-Warnings are ours: what Kafka passes over in silence, such as a key that nobody reads. They are not
+Warnings are ours: what Kafka passes over in silence, such as a key that nothing reads. They are not
 in `to_json`, because tools compare that with Kafka's.
 """
 
@@ -16,7 +16,7 @@ from moldau.connect.config.model import ConfigKey, ConfigModel, Problem
 
 @dataclass(slots=True)
 class ConfigInfo:
-    """A setting (None if nobody defines it), its value and what is wrong with it."""
+    """A setting (None if it is undefined), its value and what is wrong with it."""
 
     name: str
     definition: dict[str, Any] | None
@@ -62,7 +62,7 @@ class ConfigInfos:
         return list(dict.fromkeys(group for group in found if group is not None))
 
     def add_error(self, key: str, text: str) -> None:
-        """Put an error to the setting of that name; one that nobody defines appears with it."""
+        """Put an error to the setting of that name; an undefined one appears with it."""
         for config in self.configs:
             if config.name == key:
                 if text not in config.errors:

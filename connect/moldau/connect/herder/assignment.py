@@ -1,12 +1,12 @@
 """How the leader shares connectors and tasks among workers (KIP-415). No IO.
 
 Two rounds move something: in the first its owner gives it up, in the next, when the owner has said
-that it did, somebody else gets it. So nothing runs twice, and what stays where it is never stops.
+that it did, another worker gets it. So nothing runs twice, and what stays where it is never stops.
 
 What a worker left behind when it vanished waits for `delay_max_ms`: a worker that is only restarted
 comes back to it, and nothing else is moved meanwhile. As soon as there are as many workers as
 before, or the delay is over, it is shared out. A new leader knows of no such worker, and shares out
-at once all that nobody runs.
+at once all that runs nowhere.
 """
 
 from __future__ import annotations

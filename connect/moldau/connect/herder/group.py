@@ -228,7 +228,7 @@ class GroupMembership(Membership):
             self.on_configs_changed()
 
     async def on_revoked(self) -> None:
-        """A round begins: nobody leads until it is over. Only eager workers stop everything."""
+        """A round begins: no worker leads until it is over. Only eager workers stop everything."""
         self._settled.clear()
         self._leader_url, self._is_leader = None, False
         if self._names == ["default"]:

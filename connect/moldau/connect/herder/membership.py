@@ -1,4 +1,4 @@
-"""Who leads the workers, and what this one has to run. No IO."""
+"""The leader of the workers, and what this one has to run. No IO."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Membership(ABC):
     @property
     @abstractmethod
     def leader_url(self) -> str | None:
-        """Where the leader's REST API is; None while nobody leads."""
+        """Where the leader's REST API is; None while no worker leads."""
 
     @abstractmethod
     def assignment(self, image: ConfigImage) -> Assignment:
@@ -59,10 +59,10 @@ class Alone(Membership):
         return assigned_alone(image)
 
     async def start(self) -> None:
-        """There is nobody to join."""
+        """There is no group to join."""
 
     def on_configs_changed(self) -> None:
         """Nothing has to be shared out."""
 
     async def aclose(self) -> None:
-        """There is nobody to leave."""
+        """There is no group to leave."""

@@ -2,7 +2,7 @@
 
 The wait doubles with each failure in a row, up to a limit, with some randomness so that tasks that
 failed together do not come back together. Running well for as long as the longest wait ends the
-row. `errors.restart.max` bounds the row; after that it stays FAILED until somebody restarts it.
+row. `errors.restart.max` bounds the row; after that it stays FAILED until a user restarts it.
 """
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ class RestartHistory:
         self.due_ms = None
 
     def on_manual(self) -> None:
-        """Somebody restarts it: the row begins anew."""
+        """A user restarts it: the row begins anew."""
         self.in_a_row = 0
         self.due_ms = None

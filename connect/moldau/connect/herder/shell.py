@@ -275,7 +275,7 @@ class Herder:
                 self.request_restart(what)
 
     def request_restart(self, what: What) -> None:
-        """Somebody wants it; the row of automatic ones begins anew."""
+        """A user wants it; the row of automatic ones begins anew."""
         if what in self._running:
             self._restarts.add(what)
             self.histories.setdefault(what, RestartHistory()).on_manual()
@@ -412,7 +412,7 @@ class Herder:
         await self.publish_tasks(name, configs)
 
     async def publish_tasks(self, name: str, configs: list[dict[str, str]]) -> None:
-        """Through the leader, whoever that is by then."""
+        """Through the worker that leads by then."""
         while not self.membership.is_leader:
             url, key = self.membership.leader_url, self.configs.image.session_key
             if url is not None and key is not None:

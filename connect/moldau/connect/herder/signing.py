@@ -1,7 +1,7 @@
 """Signatures of requests between workers (KIP-507). No IO.
 
 The leader makes a key and writes it to the config topic, which only workers can read; a worker
-signs the body of a request with it, so that nobody else can give the leader task configs.
+signs the body of a request with it, so that only workers can give the leader task configs.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ConnectorEntry:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """Somebody asked for a restart of a connector and of its tasks."""
+    """A request for a restart of a connector and of its tasks."""
 
     connector: str
     include_tasks: bool

@@ -56,7 +56,7 @@ class MemoryLog(KeyedLog):
             self._on_record(key, value)
 
     async def read_to_end(self) -> None:
-        """There is nobody else."""
+        """There is no other worker."""
 
     async def aclose(self) -> None:
         """There is nothing to let go."""

@@ -3,7 +3,7 @@
 A client gets what all clients of the worker share, then what the worker has for its kind
 (`producer.`, `consumer.`, `admin.`), then what the connector has for it (`producer.override.` and
 so on). `connector.client.config.override.policy` says what a connector may set: All, None,
-Principal (who it is to the cluster, and nothing else), or Allowlist (KIP-1188: the names in
+Principal (its identity to the cluster, and nothing else), or Allowlist (KIP-1188: the names in
 `connector.client.config.override.allowlist`).
 
 Invariant: what the policy forbids is refused with its key, never dropped in silence.

@@ -126,7 +126,7 @@ def settings_with(given: Mapping[str, object], membership: Membership) -> dict[s
 
 def release(admin_settings: Mapping[str, str], membership: Membership) -> None:
     """Take the member of a killed process out of its group: a group with the consumer protocol
-    lets nobody take its place before. Nothing happens if there is no such member."""
+    lets no other member take its place before. Nothing happens if there is no such member."""
     assert membership.instance_id is not None
     with Admin(dict(admin_settings)) as admin, suppress(KafkaError):
         admin.remove_members(

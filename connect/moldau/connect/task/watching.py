@@ -1,4 +1,4 @@
-"""A connector's converters and transforms for somebody who only watches."""
+"""A connector's converters and transforms for a command that only watches."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def is_envelope(schema: Schema | None, value: Any) -> bool:
 
 
 def change_of(schema: Schema | None, value: Any) -> Change:
-    """A change event's parts; DataError for an operation that nobody knows."""
+    """A change event's parts; DataError for an unknown operation."""
     op = value.get("op")
     try:
         operation = Operation(op)

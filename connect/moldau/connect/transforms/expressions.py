@@ -1,6 +1,6 @@
 """Expressions over the fields of a record: a small part of Python's, compiled to functions.
 
-    amount * 1.19                        name.lower() if name else "nobody"
+    amount * 1.19                        name.lower() if name else "unnamed"
     home.street + " " + str(home.number)     _topic == "orders" and amount > 10
 
 Names are fields; those that begin with `_` are facts of the record. There are no loops, no

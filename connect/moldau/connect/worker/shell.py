@@ -2,7 +2,7 @@
 
 Invariants: there is at most one run of a task at a time, the old one has ended before the new one
 begins; a task that does not stop within `task.shutdown.graceful.timeout.ms` is killed; each end
-that nobody asked for is told as FAILED with its cause.
+that was not asked for is told as FAILED with its cause.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Worker:
             try:
                 return connector_class(props).task_modules
             except MoldauError:
-                return ()  # whoever validates the config says what is wrong
+                return ()  # validation of the config says what is wrong
 
         await self._forks.prepare(await self._runtime.run_blocking(modules))
 

@@ -57,7 +57,7 @@ class Structure:
             self._fitting.add(shape)
 
     def forget(self) -> None:
-        """Read everything anew: somebody else may have changed a table."""
+        """Read everything anew: another program may have changed a table."""
         self._tables.clear()
         self._fitting.clear()
         self.version += 1

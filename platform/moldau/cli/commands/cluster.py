@@ -79,7 +79,7 @@ def _controller_line(leader: int | None, passes_on: int) -> str:
 
 
 def show_quorum(arguments: Namespace, context: Context) -> int:
-    """Who leads the metadata quorum, who votes, how far each is."""
+    """The leader of the metadata quorum, the voters, and how far each is."""
     with opened_admin(arguments, context) as admin:
         quorum = admin.run(lambda client: client.describe_quorum())
     replicas = [("voter", each) for each in quorum.voters]

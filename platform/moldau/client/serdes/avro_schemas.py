@@ -1,7 +1,7 @@
 """Avro schemas: parsed with all that they refer to, and looked at before they are used to read.
 
 Some bytes can do harm with a schema that looks harmless, and a reader must not be ended by what
-somebody wrote into a topic:
+a producer wrote into a topic:
 
 * a schema that contains itself lets few bytes nest so deeply that fastavro's compiled reader runs
   out of stack, which ends the process; so where the payload is long enough for that, `avro_nested`

@@ -30,7 +30,7 @@ Read = Callable[[bytes, int], Any]
 
 
 class _Registered(Remade):
-    """Knows its registry, and ends it if nobody else does."""
+    """Knows its registry, and ends it if it is the only user."""
 
     def __init__(
         self, registry: RegistryGiven, options: SchemaOptions | None, owns_registry: bool

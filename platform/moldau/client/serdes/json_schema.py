@@ -168,7 +168,7 @@ async def checker(
 
 def _validator(schema: Schema, known: Mapping[str, Any]) -> Any:
     """Checks values. A schema that names no draft is of the latest one; if it cannot be, or names
-    one that nobody knows, of draft 7, as which Confluent's registry has taken it."""
+    an unknown one, of draft 7, as which Confluent's registry has taken it."""
     rs = need("jsonschema_rs", "json-schema")
     unusable = (rs.ValidationError, rs.ReferencingError, ValueError)
     top = _loaded(schema)

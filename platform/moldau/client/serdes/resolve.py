@@ -4,7 +4,7 @@ Names are those of `FORMATS`, those of Java's classes as a .properties file has 
 the plugin group `moldau.serdes` (a class or function of a `Choice`). Never a dotted path: a setting
 chooses among what is installed, it does not choose code.
 
-Invariant: what was made here of a name is ended by `close_serde`; what the user made is his own.
+Invariant: what was made here of a name is ended by `close_serde`; the user ends what the user made.
 """
 
 from __future__ import annotations

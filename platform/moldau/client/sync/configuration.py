@@ -105,7 +105,7 @@ def _pickled_option(name: str, value: Any) -> bytes:
         return _pickled(_sorted(value))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
-            f"{name} does not pickle, so nobody can tell which configurations are equal to this "
+            f"{name} does not pickle, so it cannot be told which configurations are equal to this "
             f"one: {error}; give a function by a name that can be imported, or use open()"
         ) from error
 

@@ -73,7 +73,7 @@ class _ReadElsewhere(AsyncConsumer):
         self._out = RecordsOut(new_shared_lock())
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """What `fill` has brought and nobody was given yet, one by one."""
+        """What `fill` has brought and was not given out yet, one by one."""
         return self._out.records()
 
     async def fill(self, timeout_s: float) -> None:
@@ -90,7 +90,7 @@ class _ReadElsewhere(AsyncConsumer):
         await self._close(0.0)
 
     def take_back(self, parts: list[PartitionRecords]) -> None:
-        """These were found, but nobody was given them: they are the next ones again."""
+        """These were found, but not given out: they are the next ones again."""
         self._out.take_back(parts)
 
     def take_back_columns(self, parts: list[PartitionColumns]) -> None:
@@ -193,8 +193,8 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         but one that a listener runs in returns at once, as the close may wait for the listener.
 
         At the end of a `with` that an exception ends nothing is committed any more by itself:
-        nobody is done with what the last poll gave, so it is read again. The same goes for another
-        thread than the one that read last, which may still work on what it was given.
+        the caller is not done with what the last poll gave, so it is read again. The same goes for
+        another thread than the one that read last, which may still work on what it was given.
 
         Unless it is told by `leave_group`, a static member stays in its group until its session
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
@@ -212,7 +212,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         await self._client.drop()
 
     def forked(self) -> None:
-        """In the child nobody polls."""
+        """The child does not poll."""
         super().forked()
         self._reader = new_lock()
         self._inside = []

@@ -50,7 +50,7 @@ class ConsumerCalls(BlockingClient):
 
     def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
         """Of which topics these are: of those that are read, also when others have taken their
-        names since. ZERO_UUID where nobody knows."""
+        names since. ZERO_UUID where it is unknown."""
         return self._run(lambda: self._client.topic_ids(partitions))
 
     def seek(self, partition: Partition, offset: int, *, leader_epoch: int = -1) -> None:

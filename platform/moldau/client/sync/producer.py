@@ -11,8 +11,8 @@ thread sends batches when they are full or `linger.ms` old. It waits, up to `max
 a topic that is not known yet and while `buffer.memory` is full.
 
 Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
-failure that nobody asks for is raised by the next `flush` or `close`; records that one thread sends
-to one partition keep their order; a program that ends without closing delivers first.
+failure that was not asked for is raised by the next `flush` or `close`; records that one thread
+sends to one partition keep their order; a program that ends without closing delivers first.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 Any number of threads may use one, and any number of serdes. Unlike the other blocking clients it
 connects when it is first asked, starts by itself, goes on in a child process after a fork (on
-connections of the child's own), pickles, and is collected when nobody has it any more.
+connections of the child's own), pickles, and is collected when it is not used any more.
 """
 
 from __future__ import annotations

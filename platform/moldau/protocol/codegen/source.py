@@ -49,7 +49,7 @@ class Source:
         return name
 
     def fresh(self, name: str) -> str:
-        """A local variable's name that nobody has: `name`, or `name` with a number."""
+        """An unused name for a local variable: `name`, or `name` with a number."""
         if name.startswith(_OUTSIDE):
             name = f"the_{name}"
         candidate, number = name, 1

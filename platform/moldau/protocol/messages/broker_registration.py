@@ -26,7 +26,7 @@ class Feature(Struct):
 class BrokerRegistrationRequest(
     Request, key=62, versions="0-4", flexible="0+", listeners=("controller",)
 ):
-    """Who it is, where it listens, what it supports and which directories it has."""
+    """The broker's identity, addresses, features and directories."""
 
     broker_id: Int32
     cluster_id: String

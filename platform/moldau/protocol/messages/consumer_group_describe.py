@@ -30,7 +30,7 @@ class Assignment(Struct):
 
 
 class Member(Struct):
-    """One member: who it is, what it wants, what it has and what it will get."""
+    """One member: its identity, what it wants, what it has and what it will get."""
 
     member_id: String
     instance_id: String | None = field(default=None)

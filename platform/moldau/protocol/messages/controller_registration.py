@@ -26,7 +26,7 @@ class Feature(Struct):
 class ControllerRegistrationRequest(
     Request, key=70, versions="0", flexible="0+", listeners=("controller",)
 ):
-    """Who it is, where it listens and what it supports."""
+    """The controller's identity, addresses and features."""
 
     controller_id: Int32
     incarnation_id: Uuid

@@ -7,7 +7,7 @@ from moldau.protocol.types import Int8, Int16, Int32, String
 
 
 class AclCreation(Struct):
-    """One rule: who may (or may not) do what to which resource, from which host."""
+    """One rule: what a principal may (or may not) do to which resource, from which host."""
 
     resource_type: Int8
     resource_name: String

@@ -16,9 +16,9 @@ class CreatableRenewers(Struct):
 class CreateDelegationTokenRequest(
     Request, key=38, versions="1-3", flexible="2+", listeners=("broker", "controller")
 ):
-    """Who may renew it, how long it may live, and (version 3) for whom it is made."""
+    """Its renewers, how long it may live, and (version 3) its owner."""
 
-    # KIP-373: an authorised user makes a token for somebody else
+    # KIP-373: an authorised user makes a token for another user
     owner_principal_type: String | None = field(since=3, default="")
     owner_principal_name: String | None = field(since=3, default="")
     renewers: list[CreatableRenewers]

@@ -27,7 +27,7 @@ class DeleteTopicsRequest(
 class DeletableTopicResult(Struct):
     """The outcome for one topic."""
 
-    # null when an id was given that nobody knows
+    # null when an unknown id was given
     name: String | None = field(nullable_since=6, map_key=True)
     topic_id: Uuid = field(since=6, default=ZERO_UUID, ignorable=True)
     error_code: Int16

@@ -22,7 +22,7 @@ class DescribeAclsRequest(
 
 
 class AclDescription(Struct):
-    """One rule: who may (or may not) do what, from which host."""
+    """One rule: what a principal may (or may not) do, from which host."""
 
     principal: String
     host: String

@@ -33,7 +33,7 @@ class DescribedDelegationToken(Struct):
 
     principal_type: String
     principal_name: String
-    # KIP-373: who made it, where that is not the owner
+    # KIP-373: its maker, where that is not the owner
     token_requester_principal_type: String = field(since=3, default="")
     token_requester_principal_name: String = field(since=3, default="")
     issue_timestamp: Int64

@@ -1,4 +1,4 @@
-"""A Raft leader steps down in good order and says who should try first."""
+"""A Raft leader steps down in good order and names the preferred successors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries a client's request from a broker to the controller, with who sent it (KIP-590)."""
+"""Carries a client's request, with its principal and address, to the controller (KIP-590)."""
 
 from __future__ import annotations
 

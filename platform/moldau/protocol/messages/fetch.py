@@ -12,7 +12,7 @@ from moldau.protocol.types import Int8, Int16, Int32, Int64, Records, String, Uu
 
 
 class ReplicaState(Struct):
-    """Who the fetching replica is and since when; consumers leave both at -1."""
+    """The fetching replica's id and broker epoch. Consumers leave both at -1."""
 
     replica_id: Int32 = field(default=-1)
     replica_epoch: Int64 = field(default=-1)
@@ -84,7 +84,7 @@ class EpochEndOffset(Struct):
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the partition now, for a reader that asked the wrong broker."""
+    """The partition's leader now, for a reader that asked another broker."""
 
     leader_id: Int32 = field(default=-1)
     leader_epoch: Int32 = field(default=-1)

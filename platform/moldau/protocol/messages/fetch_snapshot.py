@@ -44,7 +44,7 @@ class FetchSnapshotRequest(
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads now, for a node that asked the wrong one."""
+    """The leader now, for a node that asked another one."""
 
     leader_id: Int32 = field(default=0)
     leader_epoch: Int32 = field(default=0)

@@ -16,7 +16,7 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Request, key=13, versions="0-5", flexible="4+", listeners=("broker",)):
-    """Names who leaves: the sender itself, or (KIP-345) static members that an admin removes."""
+    """Names the leaving members: the sender, or (KIP-345) static ones that an admin removes."""
 
     group_id: String
     # one member only; version 3 takes a batch

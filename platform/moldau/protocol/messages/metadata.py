@@ -1,4 +1,4 @@
-"""Tells a client which brokers there are, and who leads the partitions it cares about."""
+"""Tells a client which brokers there are, and which of them lead its partitions."""
 
 from __future__ import annotations
 

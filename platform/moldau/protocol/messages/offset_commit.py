@@ -28,7 +28,7 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Request, key=8, versions="2-10", flexible="8+", listeners=("broker",)):
-    """Commits offsets for a member of a group, or for nobody in a group without members."""
+    """Commits offsets for a member of a group, or for a group without members."""
 
     group_id: String
     # KIP-848: the member's epoch where the group speaks the new protocol

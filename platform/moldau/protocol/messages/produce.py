@@ -44,7 +44,7 @@ class BatchIndexAndErrorMessage(Struct):
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the partition now, for a producer that asked the wrong broker."""
+    """The partition's leader now, for a producer that asked another broker."""
 
     leader_id: Int32 = field(default=-1)
     leader_epoch: Int32 = field(default=-1)

@@ -42,7 +42,7 @@ class ShareAcknowledgeRequest(
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the partition now, for a member that asked the wrong broker."""
+    """The partition's leader now, for a member that asked another broker."""
 
     leader_id: Int32
     leader_epoch: Int32

@@ -56,7 +56,7 @@ class ShareFetchRequest(Request, key=78, versions="1-2", flexible="0+", listener
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the partition now, for a reader that asked the wrong broker."""
+    """The partition's leader now, for a reader that asked another broker."""
 
     leader_id: Int32
     leader_epoch: Int32

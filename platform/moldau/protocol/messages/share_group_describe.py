@@ -30,7 +30,7 @@ class Assignment(Struct):
 
 
 class Member(Struct):
-    """One member: who it is, what it wants and what it has."""
+    """One member: its identity, what it wants and what it has."""
 
     member_id: String
     rack_id: String | None = field(default=None)

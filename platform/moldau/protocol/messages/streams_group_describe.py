@@ -79,7 +79,7 @@ class Assignment(Struct):
 
 
 class Member(Struct):
-    """One member: who it is, what it runs and what it will run."""
+    """One member: its identity, what it runs and what it will run."""
 
     member_id: String
     member_epoch: Int32

@@ -1,6 +1,6 @@
 """Hands out the assignment of a classic group's generation.
 
-The leader brings it, everybody else waits for it here.
+The leader brings it, all other members wait for it here.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class UpdateRaftVoterRequest(
 
 
 class CurrentLeader(Struct):
-    """Who leads now, and where."""
+    """The leader now, and its address."""
 
     leader_id: Int32 = field(default=-1)
     leader_epoch: Int32 = field(default=-1)
@@ -44,7 +44,7 @@ class CurrentLeader(Struct):
 
 
 class UpdateRaftVoterResponse(Response, key=82, versions="0", flexible="0+"):
-    """Whether the leader took it in, or who leads instead."""
+    """Whether the leader took it in, or the node that leads instead."""
 
     throttle_time_ms: Int32
     error_code: Int16

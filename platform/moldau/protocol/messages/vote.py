@@ -1,6 +1,6 @@
 """Asks a voter of the Raft quorum for its vote.
 
-`pre_vote` (KIP-996) only asks whether the voter would grant it, and disturbs nobody.
+`pre_vote` (KIP-996) only asks whether the voter would grant it, and changes no epoch.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class NodeEndpoint(Struct):
 
 
 class VoteResponse(Response, key=52, versions="0-2", flexible="0+"):
-    """Whether the vote was granted, and who leads as far as the voter knows."""
+    """Whether the vote was granted, and the leader as far as the voter knows."""
 
     error_code: Int16
     topics: list[VoteResponseTopicData]

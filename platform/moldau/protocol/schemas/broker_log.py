@@ -1,4 +1,4 @@
-"""The records of `__cluster_metadata` about nodes: who registered, who is fenced, who is gone."""
+"""The records of `__cluster_metadata` about nodes: registered, fenced and removed ones."""
 
 from __future__ import annotations
 

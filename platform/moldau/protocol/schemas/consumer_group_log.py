@@ -74,7 +74,7 @@ class ClassicMemberMetadata(Struct):
 
 
 class ConsumerGroupMemberMetadataValue(LogValue, type=5, versions="0", flexible="0+"):
-    """Who the member is and what it wants."""
+    """The member's identity and what it wants."""
 
     instance_id: String | None
     rack_id: String | None

@@ -32,7 +32,7 @@ class LeaderChangeVoter(Struct, schema_name="Voter"):
 
 
 class LeaderChangeMessage(Data, versions="0-1", flexible="0+"):
-    """The first record of a Raft epoch: who leads, who votes, who voted for the leader."""
+    """The first record of a Raft epoch: the leader, the voters, and the votes for the leader."""
 
     version: Int16
     leader_id: Int32

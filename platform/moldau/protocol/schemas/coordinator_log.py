@@ -2,7 +2,7 @@
 
 A key is its int16 type and the message in version 0; a value is its int16 version and the message;
 a missing value deletes the key. The type stands only in the key, so a value can be read only
-together with its key. Bytes that follow no schema raise MalformedMessage; a type that nobody knows
+together with its key. Bytes that follow no schema raise MalformedMessage; an unknown type
 raises UnknownRecordType, which a coordinator may choose to skip.
 """
 

@@ -1,8 +1,8 @@
 """The records of the cluster's metadata log and of the remote log: values in a frame.
 
 The frame is three unsigned varints: frame version (always 1), record type, version; then the
-message, to the end of the value. Bytes that follow no schema raise MalformedMessage; a type that
-nobody knows raises UnknownRecordType.
+message, to the end of the value. Bytes that follow no schema raise MalformedMessage; an unknown
+type raises UnknownRecordType.
 """
 
 from __future__ import annotations

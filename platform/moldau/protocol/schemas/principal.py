@@ -1,4 +1,4 @@
-"""Who a forwarded request came from: the bytes in an Envelope."""
+"""The principal of a forwarded request: the bytes in an Envelope."""
 
 from __future__ import annotations
 

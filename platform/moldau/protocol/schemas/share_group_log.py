@@ -27,7 +27,7 @@ class ShareGroupMemberMetadataKey(LogKey, type=10, versions="0", flexible="none"
 
 
 class ShareGroupMemberMetadataValue(LogValue, type=10, versions="0", flexible="0+"):
-    """Who the member is and what it wants."""
+    """The member's identity and what it wants."""
 
     rack_id: String | None
     client_id: String

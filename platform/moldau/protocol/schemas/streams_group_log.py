@@ -50,7 +50,7 @@ class KeyValue(Struct):
 
 
 class StreamsGroupMemberMetadataValue(LogValue, type=19, versions="0", flexible="0+"):
-    """Who the member is: its process, topology and tags."""
+    """The member's identity: its process, topology and tags."""
 
     instance_id: String | None
     rack_id: String | None

@@ -8,8 +8,8 @@ Sources of chance that are left in CPython and asyncio when tasks already have a
 them; `gather` makes a future of its own kind; and the cyclic collector runs when allocation counts
 say so, which calls finalizers at moments that depend on what the process did before.
 
-The node that left the garbage is not known, so finalizers run as `nobody`: a node that was always
-dead. What a living object needs in order to go (closing its connection) works without a node.
+The node that left the garbage is not known, so finalizers run on a node that was always dead.
+What a living object needs in order to go (closing its connection) works without a node.
 """
 
 from __future__ import annotations

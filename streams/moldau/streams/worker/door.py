@@ -278,7 +278,7 @@ class Door:
         return max(0, self._ends[where] - position)
 
     def is_at_end(self, where: TopicPartition) -> bool:
-        """Whether all there is was given out. Nobody knows as long as its leader does not answer:
+        """Whether all there is was given out. It is unknown as long as its leader does not answer:
         the end is then that of the last answer."""
         return self.lag(where) == 0 and where not in self.consumer.troubles()
 

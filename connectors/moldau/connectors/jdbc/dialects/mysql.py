@@ -40,7 +40,7 @@ class MySql(Dialect):
     }
 
     def session(self, zone: str) -> tuple[str, ...]:
-        """The server knows names of zones only if somebody loaded them, and offsets always."""
+        """The server knows names of zones only if they were loaded, and offsets always."""
         return (f"SET time_zone = {self.literal('+00:00' if zone == 'UTC' else zone)}",)
 
     def on_conflict(self, key: Sequence[str], columns: Sequence[str]) -> str:

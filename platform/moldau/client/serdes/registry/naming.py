@@ -66,7 +66,7 @@ class SchemaOptions:
 
     @classmethod
     def of(cls, settings: Settings, *, is_key: bool) -> SchemaOptions:
-        """As the settings say; ConfigError for a strategy that nobody knows."""
+        """As the settings say; ConfigError for an unknown strategy."""
         row = rows.key_subject_strategy if is_key else rows.value_subject_strategy
         strategy = STRATEGIES.get(settings[row])
         if strategy is None:
