@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
+
+import pytest
 
 from tests.cli.shell import Shell
 
@@ -36,3 +39,27 @@ def test_a_name_that_leads_nowhere_is_told() -> None:
 
     assert (done.code, done.out) == (2, "")
     assert "has no nothing" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("def app(:\n", "SyntaxError: invalid syntax"),
+        ("import not_to_be_found_here\n", "not_to_be_found_here, which is not installed"),
+    ],
+)
+def test_a_module_that_fails_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    name = f"fails_{len(text)}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    done = Shell("127.0.0.1:1")("streams", "topology", f"{name}:app")
+
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert "line 1)" in done.err or "not installed" in done.err
+    assert done.err.count("\n") == 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from traceback import extract_tb
 from typing import Protocol, cast
 
 from moldau.cli.command import UsageError
+from moldau.errors import MoldauError
 from moldau.streams.plan.plan import Plan
 
 
@@ -17,8 +19,8 @@ class App(Protocol):
 
 
 def load_app(name: str, directory: str) -> App:
-    """Imports it; modules beside the user come first. UsageError says what is wrong with the name,
-    an error in the user's own module comes out as it is."""
+    """Imports it; modules beside the user come first. UsageError says what is wrong with the name
+    or where the user's module fails."""
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
         raise UsageError(f"{name!r} is no MODULE:APP, such as word_count:app")
@@ -36,6 +38,10 @@ def load_app(name: str, directory: str) -> App:
         raise UsageError(
             f"there is no module {module_name} here or among what is installed"
         ) from error
+    except MoldauError:
+        raise
+    except Exception as error:
+        raise UsageError(_failed(module_name, error)) from error
     found = module
     for part in attribute.split("."):
         found = getattr(found, part, None)  # type: ignore[assignment]
@@ -44,3 +50,17 @@ def load_app(name: str, directory: str) -> App:
     if not callable(getattr(found, "plan", None)):
         raise UsageError(f"{name} is no Streams app but a {type(found).__name__}")
     return cast(App, found)
+
+
+def _failed(module_name: str, error: Exception) -> str:
+    """What the import raised, and the line of the user's that led to it."""
+    where = ""
+    if not isinstance(error, SyntaxError):  # it names its own line
+        frames = [each for each in extract_tb(error.__traceback__) if _is_of_user(each.filename)]
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    what = f"{type(error).__name__}: {error}"
+    return f"the module {module_name} fails when it is imported: {what}{where}"
+
+
+def _is_of_user(filename: str) -> bool:
+    return filename != __file__ and not filename.startswith("<") and "importlib" not in filename

@@ -104,7 +104,7 @@ def _words(arguments: Namespace) -> list[str]:
 
 def _announce(app: str, context: Context) -> None:
     with suppress(BrokenPipeError):
-        context.out.write(f"streams app {app} runs; Ctrl-C commits and stops it\n")
+        context.out.write(f"streams app {app} starts; Ctrl-C commits and stops it\n")
         context.out.flush()
 
 
