@@ -39,6 +39,8 @@ class Disk:
     records: list[Record] = field(default_factory=list)
     """Epoch and value; the offset is the place in the list. A value of several numbers names the
     voters from there on."""
+    is_marked: bool = False
+    """It was empty at a start, and its voter has not caught up since."""
 
 
 class ListLog:
@@ -76,6 +78,7 @@ class Node:
         self.disk = Disk()
         self.is_up = False
         self.life = 0
+        self.wipes = 0
         self.boot()
 
     def boot(self) -> None:
@@ -83,8 +86,14 @@ class Node:
         self.life += 1
         self.log = ListLog(self.disk)
         ids, _ = self.known_voters()
+        if self.disk == Disk() and not self.world.is_dynamic and len(ids) > 1:
+            self.disk.is_marked = True
         member = Member(
-            self.node_id, ids, is_dynamic=self.world.is_dynamic, bootstrap=self.bootstrap
+            self.node_id,
+            ids,
+            is_dynamic=self.world.is_dynamic,
+            bootstrap=self.bootstrap,
+            has_empty_disk=self.disk.is_marked,
         )
         self.core = RaftReplica(member, self.disk.state, self.log, self.world.random, TIMING)
         self.is_fetching = False
@@ -94,6 +103,12 @@ class Node:
     def crash(self) -> None:
         self.is_up = False
 
+    def wipe(self) -> None:
+        """Stay down, and come back with an empty disk."""
+        self.crash()
+        self.disk = Disk()
+        self.wipes += 1
+
     # As the shell.
 
     def carry_out(self) -> None:
@@ -102,6 +117,8 @@ class Node:
             self.disk.state = ready.state
         if ready.elected_by is not None:
             self.append(-1)
+        if ready.has_caught_up:
+            self.disk.is_marked = False
         for peer, request in ready.requests:
             self.world.send(self, peer, request)
         self.fetch()
@@ -209,6 +226,7 @@ class Node:
                 self.learn_voters()
                 known = min(outcome.high_watermark, len(self.disk.records))
                 self.log.high_watermark = max(self.log.high_watermark, known)
+                self.core.on_caught_up(len(self.disk.records), outcome.high_watermark)
         self.carry_out()
 
 

@@ -4,5 +4,6 @@
 - `leader`         a leader's view of the voters, as a pure core: what is committed
 - `voters`         who votes, and the control records that say so
 - `quorum_state`   the file `quorum-state`: epoch, vote and leader that must survive
+- `empty_disk`     how a voter votes that may have forgotten what it acknowledged
 - `snapshots`      `.checkpoint` files, and `bootstrap.checkpoint`, which has the same form
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
+from moldau.broker.raft.empty_disk import CaughtUp, OthersHaveRecords, VoteWithheld
 from moldau.broker.raft.snapshots import SnapshotId
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID, Uuid
@@ -89,3 +90,14 @@ class FetchVerdict(NamedTuple):
 
 PeerRequest: TypeAlias = VoteAsk | BeginEpoch | EndEpoch
 PeerAnswer: TypeAlias = VoteAnswer | EpochAnswer
+
+
+class AnotherLeader(NamedTuple):
+    """A node leads in an epoch that this replica led."""
+
+    epoch: int
+    leader_id: int
+
+
+Notice: TypeAlias = OthersHaveRecords | VoteWithheld | CaughtUp | AnotherLeader
+"""What an operator should know."""

@@ -25,6 +25,12 @@ from moldau.broker.log.partition_metadata import (
 )
 from moldau.broker.log.producer_state import Origin
 from moldau.broker.log.recovery import Opening
+from moldau.broker.raft.empty_disk_mark import (
+    holds_nothing,
+    is_marked,
+    remove_mark,
+    write_mark,
+)
 from moldau.broker.raft.leader import Leader
 from moldau.broker.raft.quorum_state import (
     QuorumState,
@@ -65,6 +71,11 @@ class Membership:
 
     node_id: int
     static_voters: tuple[int, ...] = ()
+
+    @property
+    def votes_with_others(self) -> bool:
+        """Whether the settings name this node as one of several voters."""
+        return self.node_id in self.static_voters and len(self.static_voters) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +123,8 @@ class Quorum:
         directory = f"{log_dir}/{DIRECTORY}"
         files.make_dirs(directory)
         remove_leftovers(files, directory)
+        if membership.votes_with_others and holds_nothing(files, directory):
+            write_mark(files, directory)
         _check_topic(files, directory)
         # Where `clean` made the log begin: files before that may have come back with the power,
         # some of them, and what they leave between them would be taken for a lost tail.
@@ -166,6 +179,15 @@ class Quorum:
     def voters_before(self, end_offset: int) -> Voters:
         """As the log says of all below that offset."""
         return next(voters for end, voters in reversed(self._told) if end <= end_offset)
+
+    @property
+    def has_empty_disk(self) -> bool:
+        """Whether this voter started with an empty disk, and has not caught up since."""
+        return is_marked(self.files, self.log.directory)
+
+    def end_empty_disk(self) -> None:
+        """All that is committed is durable here. The mark is gone for good on return."""
+        remove_mark(self.files, self.log.directory)
 
     # What the core reads.
 

@@ -6,7 +6,8 @@ which was cut off disturbs nobody when it comes back.
 
 Invariants:
 * an epoch has one leader: a replica grants one vote an epoch, and a majority elects;
-* a leader holds every committed record: nobody votes for a log that ends earlier than its own;
+* a leader holds every committed record: nobody votes for a log that ends earlier than its own, and
+  a voter that may have forgotten its own follows `empty_disk`;
 * epoch and vote are durable before anybody hears of them: messages leave in a `Ready`, and the
   shell saves `Ready.state` before it sends `Ready.requests` or the answer to an `on_...` call;
 * what is below the high watermark is never cut off.
@@ -23,15 +24,18 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.broker.log.leader_epochs import EpochEnd
+from moldau.broker.raft.empty_disk import EmptyDisk, Heard, LogEnd
 from moldau.broker.raft.leader import Leader
 from moldau.broker.raft.messages import (
     NOBODY,
+    AnotherLeader,
     BeginEpoch,
     Divergence,
     EndEpoch,
     EpochAnswer,
     FetchAsk,
     FetchVerdict,
+    Notice,
     PeerAnswer,
     PeerRequest,
     VoteAnswer,
@@ -39,6 +43,7 @@ from moldau.broker.raft.messages import (
 )
 from moldau.broker.raft.quorum_state import QuorumState
 from moldau.broker.raft.snapshots import SnapshotId
+from moldau.errors import CorruptLog
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID, Uuid
 
@@ -120,6 +125,8 @@ class Member:
     """The log says who votes, so replicas may differ in what they know of it."""
     bootstrap: tuple[int, ...] = ()
     """Peers that know the leader, by numbers of their own: their ids are not known."""
+    has_empty_disk: bool = False
+    """It started with an empty disk, and has not caught up since: see `empty_disk`."""
 
     @property
     def is_voter(self) -> bool:
@@ -130,12 +137,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the shell must do after a step, in this order: save the state, lead, send."""
+    """What the shell must do after a step, in this order: save the state, lead, remove the mark of
+    the empty disk, send, tell."""
 
     state: QuorumState | None = None
     elected_by: tuple[int, ...] | None = None
     """This replica was elected: append the first record of its epoch, which names these voters."""
+    has_caught_up: bool = False
+    """The empty disk holds all that is committed, durably."""
     requests: tuple[tuple[int, PeerRequest], ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 class Fetched(Enum):
@@ -180,9 +191,13 @@ class RaftReplica:
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._untold: set[int] = set()
+        self._empty_disk = EmptyDisk() if member.has_empty_disk else None
+        self._superseded_epoch = NOBODY
         self._saved = state
         self._elected_by: tuple[int, ...] | None = None
+        self._has_caught_up = False
         self._requests: list[tuple[int, PeerRequest]] = []
+        self._notices: list[Notice] = []
 
     def __repr__(self) -> str:
         return f"RaftReplica({self.member.node_id}, {self.role.name}, epoch={self.epoch})"
@@ -198,12 +213,23 @@ class RaftReplica:
         """The leader of this epoch; -1 when it is not known, or has resigned."""
         return NOBODY if self.role is Role.RESIGNED else self.state.leader_id
 
+    @property
+    def has_empty_disk(self) -> bool:
+        """Whether it started with an empty disk, and has not caught up since."""
+        return self._empty_disk is not None
+
     def take_ready(self) -> Ready:
         """Everything to do since this was last asked."""
-        state = None if self.state == self._saved else self.state
-        ready = Ready(state, self._elected_by, tuple(self._requests))
-        self._saved, self._elected_by = self.state, None
+        ready = Ready(
+            None if self.state == self._saved else self.state,
+            self._elected_by,
+            self._has_caught_up,
+            tuple(self._requests),
+            tuple(self._notices),
+        )
+        self._saved, self._elected_by, self._has_caught_up = self.state, None, False
         self._requests.clear()
+        self._notices.clear()
         return ready
 
     # Time.
@@ -275,6 +301,8 @@ class RaftReplica:
 
     def on_vote_ask(self, ask: VoteAsk, now_ms: int) -> VoteAnswer:
         """A candidate asks; the answer may leave when the state is saved."""
+        end = LogEnd(ask.last_epoch, ask.log_end_offset)
+        self._note_log(ask.candidate_id, Heard(end, ask.epoch))
         if ask.epoch < self.epoch:
             return VoteAnswer(self._epoch_answer(ErrorCode.FENCED_LEADER_EPOCH), is_granted=False)
         # With voters in the log a candidate may be one that this replica has not heard of yet, and
@@ -286,10 +314,13 @@ class RaftReplica:
             )
         if ask.epoch > self.epoch:
             self._enter(ask.epoch, NOBODY, now_ms)
-        is_granted = self._is_up_to_date(ask) and (
-            self._would_vote() if ask.is_pre_vote else self._may_vote(ask)
+        is_granted = (
+            self._is_up_to_date(ask)
+            and (self._would_vote() if ask.is_pre_vote else self._may_vote(ask))
+            and self._may_count(ask.candidate_id, end, ask.epoch + ask.is_pre_vote)
         )
         if is_granted and not ask.is_pre_vote:
+            self._note_vote(end)
             if self.role is Role.PROSPECTIVE:
                 self._become(Role.UNATTACHED)
             self.state = QuorumState(
@@ -326,6 +357,9 @@ class RaftReplica:
         if voter_id not in self.member.voters:
             return
         (self._granted if answer.is_granted else self._refused).add(voter_id)
+        if answer.is_granted and self._empty_disk is not None:
+            end = LogEnd(ask.last_epoch, ask.log_end_offset)
+            self._empty_disk.on_granted(voter_id, Heard(end, answer.epoch_answer.epoch))
         if len(self._granted) >= self._majority:
             if ask.is_pre_vote:
                 self._stand(now_ms)
@@ -383,8 +417,13 @@ class RaftReplica:
         return max(self.epoch, self._log.last_epoch) + 1
 
     def _begin_count(self, now_ms: int) -> None:
-        self._granted = {self.member.node_id}
-        self._refused = set()
+        me, end = self.member.node_id, self._log_end()
+        is_candidate = self.role is Role.CANDIDATE
+        is_granted = self._may_count(me, end, self.epoch if is_candidate else self._next_epoch())
+        self._granted = {me} if is_granted else set()
+        self._refused = set() if is_granted else {me}
+        if is_granted and is_candidate:
+            self._note_vote(end)
         self._wait_to_stand(now_ms)
 
     def _ask_votes(self, *, is_pre_vote: bool) -> None:
@@ -409,12 +448,55 @@ class RaftReplica:
         for progress in self.leader.voters.values():
             progress.last_fetch_ms = now_ms  # each has a whole timeout to be heard
         self._elected_by = tuple(sorted(self._granted))
+        self._note_caught_up()
         self._untold = set(self._others())
         self._tell_epoch()
         self.deadline_ms = now_ms + self._timing.fetch_ms // 2 if self._untold else NEVER
 
     def _others(self) -> list[int]:
         return [each for each in self.member.voters if each != self.member.node_id]
+
+    # An empty disk.
+
+    def _log_end(self) -> LogEnd:
+        return LogEnd(self._log.last_epoch, self._log.log_end_offset)
+
+    def _note_log(self, voter_id: int, heard: Heard) -> None:
+        if self._empty_disk is not None and voter_id in self._others():
+            self._tell(self._empty_disk.on_log(voter_id, heard))
+
+    def _note_vote(self, end: LogEnd) -> None:
+        if self._empty_disk is not None:
+            self._empty_disk.on_vote(end)
+
+    def _may_count(self, candidate_id: int, end: LogEnd, epoch: int) -> bool:
+        """Whether this replica's vote may make the candidate, perhaps itself, leader of the
+        epoch."""
+        if self._empty_disk is None:
+            return True
+        others = [each for each in self._others() if each != candidate_id]
+        objection = self._empty_disk.objection(candidate_id, end, others)
+        if objection is not None and not end.is_empty:
+            self._tell(objection)
+        return objection is None and (
+            end.is_empty or not self._empty_disk.is_reached(epoch, others)
+        )
+
+    def on_caught_up(self, durable_end_offset: int, high_watermark: int) -> None:
+        """The leader said that all below `high_watermark` is committed (-1: it does not know yet),
+        and all below `durable_end_offset` is durable here."""
+        if 0 < high_watermark <= durable_end_offset:
+            self._note_caught_up()
+
+    def _note_caught_up(self) -> None:
+        if self._empty_disk is not None:
+            self._tell(self._empty_disk.caught_up())
+            self._empty_disk = None
+            self._has_caught_up = True
+
+    def _tell(self, notice: Notice | None) -> None:
+        if notice is not None:
+            self._notices.append(notice)
 
     # Leading.
 
@@ -439,6 +521,10 @@ class RaftReplica:
 
     def on_fetch(self, ask: FetchAsk, now_ms: int) -> tuple[FetchVerdict, bool]:
         """A replica wants to read on; the verdict, and whether more is committed now."""
+        if self._empty_disk is not None and ask.replica_id in self._others():
+            self._note_log(ask.replica_id, Heard(LogEnd(ask.last_epoch, ask.offset), ask.epoch))
+            if ask.epoch > self.epoch:
+                self._enter(ask.epoch, NOBODY, now_ms)  # it may have led there, and forgot it
         leader = self.leader
         error = ErrorCode.NONE
         if ask.epoch < self.epoch:
@@ -544,7 +630,8 @@ class RaftReplica:
     def on_fetched(
         self, source: int, ask: FetchAsk, verdict: FetchVerdict, now_ms: int
     ) -> FetchOutcome:
-        """What the answer means. The log must not have changed since `next_fetch`."""
+        """What the answer means. The log must not have changed since `next_fetch`. CorruptLog if
+        the leader lacks what is committed."""
         self._observe(verdict.epoch_answer, now_ms)
         if self.role is not Role.FOLLOWER or source != self.state.leader_id:
             return _NOTHING
@@ -552,6 +639,8 @@ class RaftReplica:
             return _NOTHING
         self._has_fetched = True
         self._wait_for_leader(now_ms)
+        if self._empty_disk is not None:
+            self._tell(self._empty_disk.on_leader(source))
         high_watermark = verdict.high_watermark
         if verdict.diverging is not None:
             end = self._truncation(verdict.diverging)
@@ -566,14 +655,24 @@ class RaftReplica:
             self._wait_for_leader(now_ms)
 
     def _truncation(self, diverging: Divergence) -> int:
-        ours = self._log.end_of_epoch(diverging.epoch)
+        log = self._log
+        ours = log.end_of_epoch(diverging.epoch)
         if ours.epoch < 0:
-            end = self._log.log_start_offset
+            end = log.log_start_offset
         elif ours.epoch == diverging.epoch:
             end = min(ours.end_offset, diverging.end_offset)
         else:
             end = ours.end_offset
-        assert end >= self._log.high_watermark, "what is committed is never cut off"
+        snapshot = log.newest_snapshot
+        committed = max(log.high_watermark, 0 if snapshot is None else snapshot.end_offset)
+        if end < committed:
+            raise CorruptLog(
+                "the leader lacks metadata that was committed: voters lost their disks. Keep "
+                "this node's disk, and stop the leader before more is lost",
+                leader=self.state.leader_id,
+                committed=committed,
+                leader_has=end,
+            )
         return end
 
     # Roles.
@@ -585,12 +684,17 @@ class RaftReplica:
         """Somebody is in that epoch, and follows that leader."""
         if told.epoch > self.epoch:
             self._enter(told.epoch, told.leader_id, now_ms)
-        elif (
-            told.epoch == self.epoch
-            and told.leader_id not in (NOBODY, self.member.node_id)
-            and self._may_follow(told.leader_id)
-        ):
-            self._follow(told.leader_id, now_ms)
+        elif told.epoch == self.epoch and told.leader_id not in (NOBODY, self.member.node_id):
+            if self.state.leader_id == self.member.node_id:
+                self._note_superseded(told)
+            elif self._may_follow(told.leader_id):
+                self._follow(told.leader_id, now_ms)
+
+    def _note_superseded(self, told: EpochAnswer) -> None:
+        """An epoch that this replica led has another leader, which cannot be. Tell it once."""
+        if self._superseded_epoch != told.epoch:
+            self._superseded_epoch = told.epoch
+            self._tell(AnotherLeader(told.epoch, told.leader_id))
 
     def _may_follow(self, leader_id: int) -> bool:
         """None is known, or an observer lost sight of it."""

@@ -25,6 +25,7 @@ from moldau.broker.raft.messages import (
     PeerRequest,
     VoteAsk,
 )
+from moldau.broker.raft.notices import Notices
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import NEVER, Fetched, FetchOutcome, RaftReplica
 from moldau.broker.raft.snapshots import SnapshotId
@@ -137,6 +138,7 @@ class RaftNode:
         self.told_high_watermark = -1
         """What the leader said last, which this log may not have reached."""
         self._gathering = Gathering(ground.log, lines=1)
+        self._notices = Notices(ground.log)
         self._voters = quorum.voters
         self._ground = ground
         self._runtime = runtime
@@ -161,6 +163,7 @@ class RaftNode:
         """The replica is up. A sole voter leads when this returns."""
         self.core.start(self._now_ms())
         self._carry_out()
+        self._notices.write_other_disk(self.core.member, self.quorum.voters)
 
     def live(self) -> None:
         """Follow, and let time pass."""
@@ -208,6 +211,7 @@ class RaftNode:
         self._hooks.on_voters()
         has_advanced = self.core.on_voters(voters, self._now_ms())
         self._carry_out()
+        self._notices.write_other_disk(self.core.member, voters)
         self._changed.set()
         if has_advanced:
             self.quorum.advance(self.quorum.high_watermark)
@@ -256,6 +260,8 @@ class RaftNode:
                 quorum.begin_epoch(core.leader, ready.elected_by, self._runtime.clock.wall_ms())
                 self._is_leading = True
                 self._hooks.on_leading()
+            if ready.has_caught_up:
+                quorum.end_empty_disk()
         except (OSError, KafkaError, BadData) as error:
             self._fail(error)
             return
@@ -263,6 +269,8 @@ class RaftNode:
             task = self._runtime.spawn(self._ask(peer, request), name=f"raft-{peer}")
             self._asking[task] = None
             task.add_done_callback(self._asked)
+        for notice in ready.notices:
+            self._notices.write(notice, self._runtime.clock.monotonic())
         if core.role is not self._seen_role:
             self._seen_role = core.role
             self._changed.set()  # a voter that gave an election up follows the same leader again
@@ -424,7 +432,12 @@ class RaftNode:
             case Fetched.NOTHING:
                 await self._pause()
             case Fetched.TRUNCATE:
-                self._log.info("cuts off metadata that no majority had", offset=outcome.truncate_to)
+                self._log.info(
+                    "cuts off metadata that the leader does not have",
+                    leader=source,
+                    offset=outcome.truncate_to,
+                    log_end=quorum.log_end_offset,
+                )
                 quorum.truncate_to(outcome.truncate_to)
                 self._learn_voters()
             case Fetched.LOAD_SNAPSHOT:
@@ -443,6 +456,9 @@ class RaftNode:
         quorum.advance(outcome.high_watermark)
         self._hooks.on_committed()
         await self.flusher.flush()
+        if self.core.has_empty_disk and self.failure is None:
+            self.core.on_caught_up(quorum.log.flushed_end_offset, outcome.high_watermark)
+            self._carry_out()
 
     async def _load_snapshot(self, source: int, ask: FetchAsk, snapshot_id: SnapshotId) -> None:
         """Piece by piece; another leader, or another epoch, ends it."""

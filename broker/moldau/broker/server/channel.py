@@ -193,6 +193,7 @@ class LocalController:
             quorum.voters.directories,
             quorum.voters.is_dynamic,
             tuple(_BOOTSTRAP_FROM - number for number in range(len(controller_config.bootstrap))),
+            quorum.has_empty_disk,
         )
         core = RaftReplica(member, quorum.state, quorum, runtime.random, controller_config.timing)
         hooks = Hooks(
