@@ -51,13 +51,15 @@ class Channel:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.asked: list[Request] = []
+        self.contexts: list[RequestContext] = []
         self.refusals: deque[KafkaError] = deque()
         self.is_slow = False
         self._late: deque[tuple[OnAnswer, Response | KafkaError]] = deque()
 
-    def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
+    def submit(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
         self.asked.append(request)
-        answer = self._decide(request, version)
+        self.contexts.append(context)
+        answer = self._decide(request, context.version)
         if self.is_slow:
             self._late.append((on_answer, answer))
         else:
@@ -110,6 +112,13 @@ class Asked:
         raise AssertionError("each of these has an answer")
 
 
+class _Still:
+    """A clock that stands."""
+
+    def monotonic_ns(self) -> int:
+        return 7_000_000_000
+
+
 class _Timeless:
     """A purgatory in which no time passes: what waits in it waits for its answer alone."""
 
@@ -131,7 +140,7 @@ class Administered:
         self.lines: list[str] = []
         log = Loggers(SimpleNamespace(wall_ms=lambda: 0), self.lines.append).get("broker")
         self.node = Node(
-            runtime=cast(Any, SimpleNamespace(random=Random(1))),
+            runtime=cast(Any, SimpleNamespace(random=Random(1), clock=_Still())),
             node_id=1,
             cluster_id=CLUSTER_ID,
             settings=settings(**given),

@@ -35,6 +35,8 @@ def test_the_first_who_asks_makes_the_topic(version: int) -> None:
     assert isinstance(request, CreateTopicsRequest)
     (topic,) = request.topics
     assert (topic.name, topic.num_partitions, topic.replication_factor) == (TOPIC, 3, 1)
+    (context,) = at.channel.contexts
+    assert (str(context.principal), context.client_id) == ("Node:1", "1")
     configs = {each.name: each.value for each in topic.configs}
     assert configs["cleanup.policy"] == "compact"
 

@@ -10,6 +10,7 @@ import pytest
 
 from moldau.broker.api.forwarding import RETRY_MS, submit
 from moldau.broker.api.node import Node, OnAnswer
+from moldau.broker.decision.context import RequestContext
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging import Loggers
@@ -23,6 +24,7 @@ from moldau.runtime.simulated import Options, Simulation, SimulationFailed
 
 QUESTION = UpdateFeaturesRequest(feature_updates=[])
 ANSWER = UpdateFeaturesResponse(throttle_time_ms=0, error_code=0, error_message=None)
+CONTEXT = RequestContext("app", "/10.0.0.7", 2, "PLAINTEXT")
 GONE = KafkaError(ErrorCode.NOT_CONTROLLER)
 
 
@@ -36,9 +38,11 @@ class Controller:
         self._answers = list(answers)
         self._delay_s = delay_s
         self.asked = 0
+        self.contexts: list[RequestContext] = []
 
-    def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
+    def submit(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
         assert request is QUESTION
+        self.contexts.append(context)
         answer = self._answers[min(self.asked, len(self._answers) - 1)]
         self.asked += 1
         if answer is None:
@@ -54,6 +58,7 @@ class Controller:
 class Heard(list[tuple[int, Response | KafkaError]]):
     """What the client heard, and after how many milliseconds."""
 
+    start_ms = 0
     at_once = 0
     waiting_after = 0
     raised = False
@@ -82,15 +87,17 @@ def ask(
         purgatory = Purgatory(runtime.clock, loop)
         replicas = SimpleNamespace(purgatory=purgatory)
         log = Loggers(runtime.clock, lines.append).get("broker")
-        node = cast(Node, SimpleNamespace(controller=controller, replicas=replicas, log=log))
+        parts = {"runtime": runtime, "controller": controller, "replicas": replicas, "log": log}
+        node = cast(Node, SimpleNamespace(**parts))
 
         def hear(answer: Response | KafkaError) -> None:
             heard.append((round((loop.time() - start) * 1000), answer))
             if hard_of_hearing and len(heard) == 1:
                 raise ArithmeticError("the answer cannot be written")
 
+        heard.start_ms = runtime.clock.monotonic_ns() // 1_000_000
         try:
-            submit(node, QUESTION, 2, hear, timeout_ms=timeout_ms)
+            submit(node, QUESTION, CONTEXT, hear, timeout_ms=timeout_ms)
         except ArithmeticError:
             heard.raised = True
         heard.at_once = len(heard)
@@ -125,6 +132,15 @@ def test_an_answer_that_comes_too_late_is_not_heard() -> None:
 
 def test_a_controller_that_never_answers_is_given_up() -> None:
     assert ask(Controller(None), 30).codes == [(30, ErrorCode.REQUEST_TIMED_OUT)]
+
+
+def test_the_controller_gets_the_context_of_the_client_and_the_deadline() -> None:
+    controller = Controller(GONE, GONE, ANSWER)
+    heard = ask(controller, 1000)
+    first = controller.contexts[0]
+    assert first._replace(deadline_ms=None) == CONTEXT
+    assert first.deadline_ms == heard.start_ms + 1000
+    assert controller.contexts == [first] * 3
 
 
 def test_while_there_is_no_controller_it_is_asked_again() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
+from moldau.broker.decision.context import of_node
+from moldau.broker.settings.network import request_timeout_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
 from moldau.protocol.acl_operations import NOT_ASKED
@@ -207,7 +209,7 @@ def _fence(administered: Administered, broker_id: int) -> None:
             want_fence=True,
             want_shut_down=False,
         ),
-        1,
+        of_node(broker_id, 1),
         lambda response: None,
     )
 
@@ -275,6 +277,16 @@ def test_a_name_that_cannot_be_is_not_asked_for() -> None:
     administered = Administered()
     assert told(administered.ask(asking("b ad"), MetadataResponse)) == {"b ad": 17}
     assert administered.channel.asked == []
+
+
+def test_a_topic_is_created_for_the_client_that_asks_for_it() -> None:
+    administered = Administered()
+    asked = administered.send(asking("new"), 4, via="INSIDE")
+    (context,) = administered.channel.contexts
+    last = CreateTopicsRequest.spec.versions.last
+    assert context._replace(deadline_ms=None) == asked.context._replace(version=last)
+    assert (context.listener, context.client_id) == ("INSIDE", "test")
+    assert context.deadline_ms == 7000 + administered.node.settings[request_timeout_ms]
 
 
 def test_who_asks_for_all_or_by_id_creates_nothing() -> None:

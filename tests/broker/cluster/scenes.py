@@ -353,14 +353,14 @@ def a_follower_is_proposed_on_a_new_ground(at: Scene) -> None:
     submit = node.controller.submit
     late: list[Callable[[], object]] = []
 
-    def submit_late(request: Any, version: int, on_answer: Any) -> None:
+    def submit_late(request: Any, context: Any, on_answer: Any) -> None:
         if isinstance(request, AlterPartitionRequest):
             turns, here = asyncio.get_running_loop(), copy_context()
             late.append(
-                partial(turns.call_soon, partial(submit, request, version, on_answer), context=here)
+                partial(turns.call_soon, partial(submit, request, context, on_answer), context=here)
             )
         else:
-            submit(request, version, on_answer)
+            submit(request, context, on_answer)
 
     with patch.object(node.controller, "submit", submit_late):
         at.join("b1", "b3")

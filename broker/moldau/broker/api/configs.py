@@ -207,4 +207,4 @@ def _pass_on(
         request.answer(answering(alteration.result()))
         return
     timeout_ms = node.settings[network.request_timeout_ms]
-    submit(node, message, request.arrival.version, answered, timeout_ms=timeout_ms)
+    submit(node, message, request.context, answered, timeout_ms=timeout_ms)

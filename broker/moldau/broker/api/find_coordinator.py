@@ -2,8 +2,8 @@
 
 The coordinator of a group is the leader of the partition of `__consumer_offsets` that the group's
 id hashes to. The first request creates the topic, and is answered with COORDINATOR_NOT_AVAILABLE
-meanwhile, as in Kafka. Transactions and share partitions have no coordinators yet, so they get
-COORDINATOR_NOT_AVAILABLE.
+meanwhile, as in Kafka. The node creates it for itself, so a client needs no right to create topics.
+Transactions and share partitions have no coordinators yet, so they get COORDINATOR_NOT_AVAILABLE.
 
 This API is served even where groups are not used. librdkafka takes a broker without FindCoordinator
 for one from before Kafka 0.8.2, and then silently sends uncompressed what it should compress with
@@ -103,4 +103,4 @@ def _nobody(key: str, code: ErrorCode, message: str) -> Coordinator:
 
 def _make_topic(node: Node) -> None:
     if node.image.topics.by_name(OFFSETS_TOPIC) is None:
-        create_topics(node, (OFFSETS_TOPIC,))
+        create_topics(node, (OFFSETS_TOPIC,), None)

@@ -3,6 +3,9 @@
 Every broker accepts the requests that only the controller decides, and forwards them. Clients need
 not know where the controller is. The controller's response is the client's response.
 
+The deadline of a request is in its context, and is set here from the timeout. The controller on
+this node does not decide after it either.
+
 Invariants: `on_answer` is called exactly once, at the latest when the time is over. A request is
 sent again only if it is certain that no controller decided it: the channel rejected it with
 `Undecided`, or with NOT_CONTROLLER before `submit` returned. Another error leaves open what was
@@ -28,6 +31,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node, OnAnswer
     from moldau.broker.api.request import ApiRequest
+    from moldau.broker.decision.context import RequestContext
     from moldau.protocol.declare import Request as Message
     from moldau.protocol.declare import Response
 
@@ -44,18 +48,20 @@ def forward(
     def answered(response: Response | KafkaError) -> None:
         request.answer(refuse(response) if isinstance(response, KafkaError) else response)
 
-    submit(node, message, request.arrival.version, answered, timeout_ms=timeout_ms)
+    submit(node, message, request.context, answered, timeout_ms=timeout_ms)
 
 
 def submit(
-    node: Node, message: Message, version: int, on_answer: OnAnswer, *, timeout_ms: int
+    node: Node, message: Message, context: RequestContext, on_answer: OnAnswer, *, timeout_ms: int
 ) -> None:
-    """Ask the controller.
+    """Ask the controller. `context` is without a deadline, and gets it here.
     Without a positive timeout the answer is REQUEST_TIMED_OUT at once, and nothing is done."""
-    if timeout_ms <= 0:
+    now_ms = node.runtime.clock.monotonic_ns() // 1_000_000
+    limited = context.with_timeout(timeout_ms, now_ms)
+    if limited.is_over(now_ms):
         on_answer(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         return
-    _Attempts(node, message, version, on_answer).begin(timeout_ms)
+    _Attempts(node, message, limited, on_answer).begin(timeout_ms)
 
 
 class _Pause(Delayed):
@@ -76,12 +82,14 @@ class _Pause(Delayed):
 class _Attempts:
     """One request until its answer."""
 
-    __slots__ = ("_end", "_is_sending", "_message", "_next", "_node", "_on_answer", "_version")
+    __slots__ = ("_context", "_end", "_is_sending", "_message", "_next", "_node", "_on_answer")
 
-    def __init__(self, node: Node, message: Message, version: int, on_answer: OnAnswer) -> None:
+    def __init__(
+        self, node: Node, message: Message, context: RequestContext, on_answer: OnAnswer
+    ) -> None:
         self._node = node
         self._message = message
-        self._version = version
+        self._context = context
         self._on_answer: OnAnswer | None = on_answer
         self._is_sending = False
         self._end = _Pause(self._give_up)
@@ -103,7 +111,7 @@ class _Attempts:
     def _send(self) -> None:
         self._is_sending = True
         try:
-            self._node.controller.submit(self._message, self._version, self._answered)
+            self._node.controller.submit(self._message, self._context, self._answered)
         finally:
             self._is_sending = False
 

@@ -19,6 +19,7 @@ from moldau.broker.api.forwarding import submit
 from moldau.broker.api.internal_topics import creatable, is_internal
 from moldau.broker.api.listener_view import NOBODY, ListenerView
 from moldau.broker.controller.topic_names import check_topic_name
+from moldau.broker.decision.context import RequestContext, of_node
 from moldau.broker.settings import creation, network
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -62,7 +63,7 @@ def serve(node: Node, request: ApiRequest) -> None:
     given = answer(ListenerView.of(node, request), message, version, auto_create=auto_create)
     request.answer(given.response)
     if given.missing:
-        create_topics(node, given.missing)
+        create_topics(node, given.missing, request.context)
 
 
 def answer(
@@ -232,8 +233,9 @@ def _missing_topic(
     )
 
 
-def create_topics(node: Node, names: Sequence[str]) -> None:
-    """Ask the controller to create the topics that are not being created already."""
+def create_topics(node: Node, names: Sequence[str], cause: RequestContext | None) -> None:
+    """Ask the controller to create the topics that are not being created already. `cause` is the
+    context of the client's request that wants them, None if this node wants them for itself."""
     fresh = [name for name in names if name not in node.topics_in_creation]
     if not fresh:
         return
@@ -256,4 +258,6 @@ def create_topics(node: Node, names: Sequence[str]) -> None:
         topics=[creatable(name, node.settings) for name in fresh], timeout_ms=timeout_ms
     )
     version = CreateTopicsRequest.spec.versions.last
-    submit(node, message, version, created, timeout_ms=timeout_ms)
+    own = of_node(node.node_id, version)
+    context = own if cause is None else cause._replace(version=version)
+    submit(node, message, context, created, timeout_ms=timeout_ms)

@@ -25,6 +25,7 @@ from moldau.protocol.declare import Request, Response
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
+    from moldau.broker.decision.context import RequestContext
     from moldau.broker.log.directories import LogDirectories
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.replicas import Replicas
@@ -48,11 +49,14 @@ class Undecided(KafkaError):
 class ControllerChannel(Protocol):
     """The way to the active controller, on this node or another."""
 
-    def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
+    def submit(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
         """Send the request to the active controller. `on_answer` is called once, perhaps before
         this returns; for a change, after it is committed. If the controller is on this node,
         `image` includes the change then. `Undecided` means that no controller decided; another
-        KafkaError means that the result is unknown."""
+        KafkaError means that the result is unknown.
+
+        `context` is that of the client whose request this is or causes, with the version in which
+        `request` is written, or `of_node` for a request of this node itself."""
         ...
 
 

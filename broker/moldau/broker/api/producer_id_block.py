@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from moldau.broker.decision.context import of_node
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.allocate_producer_ids import (
@@ -66,7 +67,7 @@ class ProducerIdBlocks:
         self._is_asking = True
         node = self._node
         request = AllocateProducerIdsRequest(broker_id=node.node_id, broker_epoch=node.broker_epoch)
-        node.controller.submit(request, _VERSION, self._on_answer)
+        node.controller.submit(request, of_node(node.node_id, _VERSION), self._on_answer)
 
     def _on_answer(self, answer: Response | KafkaError) -> None:
         self._is_asking = False

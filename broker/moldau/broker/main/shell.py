@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.controller.config_changes import Operation
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.image import Image
+from moldau.broker.decision.context import of_node
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
@@ -92,7 +93,8 @@ async def _delete(
     )
     request = changing.IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False)
     answered: asyncio.Future[Response | KafkaError] = asyncio.get_running_loop().create_future()
-    controller.submit(request, _VERSION, answered.set_result)
+    context = of_node(settings[node_id], _VERSION)
+    controller.submit(request, context, answered.set_result)
     answer = await answered
     if isinstance(answer, KafkaError):
         raise answer

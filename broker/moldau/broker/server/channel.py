@@ -27,6 +27,7 @@ from moldau.broker.api.node import Undecided
 from moldau.broker.controller.metadata_batches import decode_records, snapshot_batches
 from moldau.broker.controller.shell import ActiveController, Observer, OnAnswer
 from moldau.broker.controller.storage import read_bootstrap
+from moldau.broker.decision.context import of_node
 from moldau.broker.log.meta_properties import read_meta_properties
 from moldau.broker.log.open_files import advice, may_pass
 from moldau.broker.raft.messages import NOBODY
@@ -46,6 +47,7 @@ from moldau.protocol.messages.update_raft_voter import (
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
+    from moldau.broker.decision.context import RequestContext
     from moldau.broker.server.controller_config import ControllerConfig
     from moldau.broker.server.outside import Outside
     from moldau.logging import Logger
@@ -181,7 +183,7 @@ class LocalController:
         # Count the time for which records of an earlier run have waited for a snapshot.
         waited = quorum.time_since_snapshot_ms(self._runtime.clock.wall_ms())
         self._snapshot_due_ms -= min(waited or 0, controller_config.snapshot_interval_ms)
-        self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
+        self._clean_due_ms = self.now_ms() + CLEAN_INTERVAL_MS
 
     def _make_raft(self, quorum: Quorum) -> RaftNode:
         controller_config, runtime = self._controller_config, self._runtime
@@ -249,16 +251,16 @@ class LocalController:
 
     # Requests.
 
-    def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
+    def submit(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
         """See `ControllerChannel`. A request that no controller decided is answered with
         `Undecided`."""
         leader_id = self.raft.core.leader_id
         if self._active is not None:
-            self._active.request(request, version, on_answer)
+            self._active.request(request, context.version, on_answer)
         elif self._is_closed or leader_id in (NOBODY, self._controller_config.membership.node_id):
             on_answer(Undecided())
         else:
-            self.outside.remote.submit(leader_id, request, version, on_answer)
+            self.outside.remote.submit(leader_id, request, context, on_answer)
 
     # Events of the quorum.
 
@@ -386,11 +388,11 @@ class LocalController:
         def on_answer(answer: Response | KafkaError) -> None:
             self._is_telling = False
 
-        self.submit(request, 0, on_answer)
+        self.submit(request, of_node(core.member.node_id, 0), on_answer)
 
     def _snapshot_when_due(self) -> None:
         interval_ms = self._controller_config.snapshot_interval_ms
-        is_late = interval_ms > 0 and self._now_ms() >= self._snapshot_due_ms
+        is_late = interval_ms > 0 and self.now_ms() >= self._snapshot_due_ms
         is_large = self.quorum.bytes_since_snapshot >= self._controller_config.snapshot_after_bytes
         if is_late or is_large:
             self.snapshot_soon()
@@ -424,8 +426,8 @@ class LocalController:
 
     def _clean_when_due(self) -> None:
         keeper = self.raft.snapshots
-        if self._now_ms() >= self._clean_due_ms and not keeper.is_busy and self._is_open:
-            self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
+        if self.now_ms() >= self._clean_due_ms and not keeper.is_busy and self._is_open:
+            self._clean_due_ms = self.now_ms() + CLEAN_INTERVAL_MS
             keeper.clean_soon(self._on_cleaned)
 
     def _on_cleaned(self, error: Exception | None) -> None:
@@ -435,9 +437,10 @@ class LocalController:
     def _note_snapshot(self) -> None:
         snapshots = self.quorum.snapshots
         self._snapshot_offset = snapshots[-1].end_offset if snapshots else _NO_OFFSET
-        self._snapshot_due_ms = self._now_ms() + self._controller_config.snapshot_interval_ms
+        self._snapshot_due_ms = self.now_ms() + self._controller_config.snapshot_interval_ms
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
+        """The monotonic time, in which deadlines are."""
         return self._runtime.clock.monotonic_ns() // 1_000_000
 
     async def aclose(self) -> None:

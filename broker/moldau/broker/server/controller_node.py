@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.levels import SUPPORTED
+from moldau.broker.decision.context import of_node
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.network import NetworkMetrics, SocketServer
@@ -215,7 +216,8 @@ class ControllerNode:
         def on_answer(answer: Response | KafkaError) -> None:
             self._is_asking = False
 
-        self.controller.submit(lifecycle.controller_registration(), CONTROLLER_VERSION, on_answer)
+        context = of_node(self._node_id, CONTROLLER_VERSION)
+        self.controller.submit(lifecycle.controller_registration(), context, on_answer)
 
     def _end(self, error: Exception) -> None:
         if self.failure is None:

@@ -3,6 +3,10 @@
 Other voters vote and fetch here. Brokers register, send heartbeats and ask for changes. A client's
 request to a broker comes in an Envelope (KIP-590).
 
+Life of a request here: decode -> context -> the active controller. The context is that of the
+connection, or of the original request in an envelope. `_submit` is the gate of all requests that
+are decided: an authorizer is asked there, with the context, before the controller.
+
 Invariants: an API is served exactly if it has a row here. A node that does not lead the quorum
 answers NOT_CONTROLLER, which promises that nothing was decided. If leadership is lost during a
 decision, its outcome is unknown and the answer is REQUEST_TIMED_OUT.
@@ -17,6 +21,7 @@ from moldau.broker.api.api_versions import finalized
 from moldau.broker.api.cluster import Controllers, answer_of_controllers
 from moldau.broker.api.error_response import error_response
 from moldau.broker.raft import wire
+from moldau.broker.server.envelope import context_of
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.api_versions import Welcome
@@ -34,6 +39,7 @@ from moldau.protocol.negotiation import advertised_versions, supported_versions
 if TYPE_CHECKING:
     from moldau.broker.api.request import ApiRequest, Peer
     from moldau.broker.controller.image import Image
+    from moldau.broker.decision.context import RequestContext
     from moldau.broker.server.channel import LocalController
     from moldau.logging import Logger
     from moldau.protocol.versions import Versions
@@ -145,15 +151,16 @@ class ControllerService:
             else:
                 request.answer(response)
 
-        self._submit(request.decode(), version, request.answer, refuse)
+        self._submit(request.decode(), request.context, request.answer, refuse)
 
     def _submit(
         self,
         message: Message,
-        version: int,
+        context: RequestContext,
         answer: Callable[[Response], None],
         refuse: Callable[[KafkaError], None],
     ) -> None:
+        """Let the active controller decide. A timeout of the message counts from now on."""
         active = self._controller.active
         if active is None:
             refuse(KafkaError(ErrorCode.NOT_CONTROLLER))
@@ -168,13 +175,19 @@ class ControllerService:
             else:
                 refuse(outcome)
 
-        active.request(message, version, on_answer)
+        active.request(message, context.version, on_answer)
         is_deciding = False
 
     def _serve_envelope(self, request: ApiRequest) -> None:
         envelope = cast(EnvelopeRequest, request.decode())
         inner = ServerConnection(self._forwarded)
         arrival = inner.receive(memoryview(bytes(envelope.request_data)))
+        try:
+            context = context_of(envelope, arrival, request.connection.listener)
+        except KafkaError as error:
+            self._log.debug("cannot read an envelope", why=str(error))
+            request.answer(EnvelopeResponse(error_code=error.code))
+            return
         if arrival.problem is not None:
             request.answer(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
             return
@@ -188,4 +201,4 @@ class ControllerService:
         def refuse(error: KafkaError) -> None:
             request.answer(EnvelopeResponse(error_code=error.code))
 
-        self._submit(arrival.decode(), arrival.version, answer, refuse)
+        self._submit(arrival.decode(), context, answer, refuse)

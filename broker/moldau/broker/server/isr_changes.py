@@ -22,6 +22,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.decision.context import of_node
 from moldau.broker.settings.replication import replica_lag_time_max_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_partition import (
@@ -162,7 +163,9 @@ class IsrChanges:
             if not answered.done():
                 answered.set_result(answer)
 
-        self._node.controller.submit(self._request(asked), VERSION, on_answer)
+        self._node.controller.submit(
+            self._request(asked), of_node(self._node.node_id, VERSION), on_answer
+        )
         answer = await answered
         if isinstance(answer, KafkaError):
             return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.decision.context import of_node
 from moldau.broker.server.lifecycle import (
     ADVICE,
     CONTROLLER_VERSION,
@@ -69,7 +70,8 @@ class Membership:
         if self.lifecycle.identity.controller_endpoints:
             registration = self.lifecycle.controller_registration()
             if self._is_alone:
-                self._controller.submit(registration, CONTROLLER_VERSION, lambda answer: None)
+                context = of_node(self._node.node_id, CONTROLLER_VERSION)
+                self._controller.submit(registration, context, lambda answer: None)
             else:
                 await self._ask(registration, CONTROLLER_VERSION)
         await self._register()
@@ -201,5 +203,5 @@ class Membership:
             if not answered.done():
                 answered.set_result(answer)
 
-        self._controller.submit(request, version, on_answer)
+        self._controller.submit(request, of_node(self._node.node_id, version), on_answer)
         return await answered

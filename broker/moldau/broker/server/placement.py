@@ -14,6 +14,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.directories import is_reserved
+from moldau.broker.decision.context import of_node
 from moldau.broker.log.names import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import format_uuid
@@ -96,7 +97,9 @@ class Placement:
             if not answered.done():
                 answered.set_result(answer)
 
-        self._node.controller.submit(self._request(told), VERSION, on_answer)
+        self._node.controller.submit(
+            self._request(told), of_node(self._node.node_id, VERSION), on_answer
+        )
         answer = await answered
         if isinstance(answer, KafkaError):
             return False

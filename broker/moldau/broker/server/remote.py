@@ -1,8 +1,9 @@
 """Requests to the active controller on another node, over the wire.
 
 Requests that only brokers send (registration, heartbeats, ISR changes) are sent as they are. A
-client's request to this node is sent in an Envelope (KIP-590), whose own error code says whether a
-controller decided it.
+client's request to this node is sent in an Envelope (`envelope`), whose own error code says whether
+a controller decided it. So is a request of this node that clients may send too, such as to create a
+topic: its principal is the node's.
 
 What brokers send is repeated, so it may wait as long as the connection's options say. A client's
 request is not: it may wait as long as the clients do, in a lane of its own, since a request behind
@@ -17,15 +18,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.node import Undecided
-from moldau.errors import MalformedMessage
+from moldau.broker.server.envelope import Wrapped
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.connection import ClientConnection
-from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from moldau.protocol.schemas.principal import DefaultPrincipalData
-from moldau.protocol.schemas.versioned import encode_versioned
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import OnAnswer
+    from moldau.broker.decision.context import RequestContext
     from moldau.link import Peers
     from moldau.logging import Logger
     from moldau.protocol.declare import Request, Response
@@ -34,14 +32,6 @@ if TYPE_CHECKING:
 LANE: Final = "controller"
 FORWARDING_LANE: Final = "forwarding"
 FORWARDING_SECONDS: Final = 30.0
-_SIZE_BYTES: Final = 4
-_UNAUTHENTICATED: Final = DefaultPrincipalData(
-    type="User", name="ANONYMOUS", token_authenticated=False
-)
-"""The principal of every client, as long as listeners do not authenticate. A controller of Apache
-Kafka refuses an envelope without one."""
-_ANY_ADDRESS: Final = bytes(4)
-"""The client's address is not passed on. A controller of Apache Kafka needs 4 or 16 bytes."""
 
 
 class RemoteController:
@@ -62,20 +52,22 @@ class RemoteController:
             self._peers.hang_up(asked, LANE)
             self._peers.hang_up(asked, FORWARDING_LANE)
 
-    def submit(self, node_id: int, request: Request, version: int, on_answer: OnAnswer) -> None:
+    def submit(
+        self, node_id: int, request: Request, context: RequestContext, on_answer: OnAnswer
+    ) -> None:
         """Send a request to the controller on that node. Connect first if there is no
         connection."""
         self.heard_of_leader(node_id)
         self._asked = node_id
         if self._peers.ready(node_id, _lane_of(request)) is not None:
-            self._ask(node_id, request, version, on_answer)
+            self._ask(node_id, request, context, on_answer)
         else:
             self._runtime.spawn(
-                self._connect(node_id, request, version, on_answer), name="ask-controller"
+                self._connect(node_id, request, context, on_answer), name="ask-controller"
             )
 
     async def _connect(
-        self, node_id: int, request: Request, version: int, on_answer: OnAnswer
+        self, node_id: int, request: Request, context: RequestContext, on_answer: OnAnswer
     ) -> None:
         try:
             await self._peers.connection(node_id, _lane_of(request))
@@ -83,23 +75,31 @@ class RemoteController:
             self._log.debug("the controller cannot be reached", node_id=node_id, why=str(error))
             on_answer(Undecided())
             return
-        self._ask(node_id, request, version, on_answer)
+        self._ask(node_id, request, context, on_answer)
 
-    def _ask(self, node_id: int, request: Request, version: int, on_answer: OnAnswer) -> None:
+    def _ask(
+        self, node_id: int, request: Request, context: RequestContext, on_answer: OnAnswer
+    ) -> None:
+        if context.is_over(self._runtime.clock.monotonic_ns() // 1_000_000):
+            # The controller would count the timeout of the message from the beginning.
+            on_answer(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+            return
         connection = self._peers.ready(node_id, _lane_of(request))
         if connection is None:
             on_answer(Undecided())
             return
         try:
             if _is_of_client(request):
-                wrapped = Wrapped(request, version)
+                wrapped = Wrapped(request, context)
                 connection.ask(
                     wrapped.envelope,
                     lambda answer: on_answer(wrapped.opened(answer)),
                     timeout_s=FORWARDING_SECONDS,
                 )
             else:
-                connection.ask(request, lambda answer: on_answer(_direct(answer)), version=version)
+                connection.ask(
+                    request, lambda answer: on_answer(_direct(answer)), version=context.version
+                )
         except KafkaError as error:
             self._log.debug("the controller cannot be asked", node_id=node_id, why=str(error))
             on_answer(Undecided())
@@ -121,30 +121,3 @@ def _direct(answer: Response | KafkaError) -> Response | KafkaError:
     ):
         return Undecided()
     return answer
-
-
-class Wrapped:
-    """A client's request in an envelope, and the way to its response."""
-
-    def __init__(self, request: Request, version: int) -> None:
-        self._inner = ClientConnection("forwarded")
-        data = b"".join(bytes(each) for each in self._inner.send(request, version))
-        self.envelope = EnvelopeRequest(
-            request_data=data[_SIZE_BYTES:],
-            request_principal=encode_versioned(_UNAUTHENTICATED, 0),
-            client_host_address=_ANY_ADDRESS,
-        )
-
-    def opened(self, answer: Response | KafkaError) -> Response | KafkaError:
-        """Return the response to the request, or the error."""
-        if isinstance(answer, KafkaError):
-            return answer
-        assert isinstance(answer, EnvelopeResponse)
-        if answer.error_code == ErrorCode.NOT_CONTROLLER:
-            return Undecided()
-        if answer.error_code or answer.response_data is None:
-            return KafkaError(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
-        try:
-            return self._inner.receive(memoryview(bytes(answer.response_data))).response
-        except MalformedMessage as error:
-            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why=str(error))
