@@ -59,7 +59,7 @@ class Channel:
     def submit(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
         self.asked.append(request)
         self.contexts.append(context)
-        answer = self._decide(request, context.version)
+        answer = self._decide(request, context)
         if self.is_slow:
             self._late.append((on_answer, answer))
         else:
@@ -71,12 +71,13 @@ class Channel:
             on_answer, answer = self._late.popleft()
             on_answer(answer)
 
-    def _decide(self, request: Request, version: int) -> Response | KafkaError:
+    def _decide(self, request: Request, context: RequestContext) -> Response | KafkaError:
         if self.refusals:
             return self.refusals.popleft()
         cluster = self.cluster
+        version = context.version
         arrived = type(request).decode(_body(request.encode_parts(version)), version)
-        outcome = cluster.controller.on_request(arrived, version, cluster.inputs)
+        outcome = cluster.controller.on_request(arrived, context, cluster.inputs)
         cluster.append(outcome.records)
         return outcome.response
 
@@ -112,11 +113,14 @@ class Asked:
         raise AssertionError("each of these has an answer")
 
 
-class _Still:
-    """A clock that stands."""
+class _ClockOf:
+    """The clock of a controller."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def monotonic_ns(self) -> int:
-        return 7_000_000_000
+        return self._cluster.now_ms * 1_000_000
 
 
 class _Timeless:
@@ -140,7 +144,7 @@ class Administered:
         self.lines: list[str] = []
         log = Loggers(SimpleNamespace(wall_ms=lambda: 0), self.lines.append).get("broker")
         self.node = Node(
-            runtime=cast(Any, SimpleNamespace(random=Random(1), clock=_Still())),
+            runtime=cast(Any, SimpleNamespace(random=Random(1), clock=_ClockOf(self.cluster))),
             node_id=1,
             cluster_id=CLUSTER_ID,
             settings=settings(**given),

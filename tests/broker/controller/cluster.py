@@ -16,6 +16,7 @@ from moldau.broker.controller.metadata_batches import (
 from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
+from moldau.broker.decision.context import of_node
 from moldau.broker.settings import broker_settings
 from moldau.config.given import Given, Source, SourceKind
 from moldau.protocol.declare import MetadataRecord, Request, Response
@@ -102,7 +103,7 @@ class Cluster:
     def ask(self, request: Request, answer: type[R], version: int | None = None) -> R:
         """Decide, write, replay, answer; the answer fits the version that was asked in."""
         last = type(request).spec.versions.last if version is None else version
-        outcome = self.controller.on_request(request, last, self.inputs)
+        outcome = self.controller.on_request(request, of_node(1, last), self.inputs)
         self.append(outcome.records)
         assert isinstance(outcome.response, answer)
         outcome.response.encode(last)

@@ -11,6 +11,7 @@ from moldau.broker.controller.metadata_batches import decode_records
 from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.registration import fence
 from moldau.broker.controller.rules import Rules
+from moldau.broker.decision.context import of_node
 from moldau.protocol.declare import MetadataRecord, Request
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import (
@@ -43,8 +44,8 @@ def controller_at(offset: int) -> Controller:
 
 def decided(offset: int, request: Request) -> list[tuple[object, int]]:
     inputs = DecisionInputs(0, offset, Random(0))
-    version = type(request).spec.versions.last
-    return versioned(controller_at(offset).on_request(request, version, inputs).records)
+    context = of_node(1, type(request).spec.versions.last)
+    return versioned(controller_at(offset).on_request(request, context, inputs).records)
 
 
 def beat(broker_id: int, broker_epoch: int, **wants: bool) -> BrokerHeartbeatRequest:

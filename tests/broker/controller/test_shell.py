@@ -9,6 +9,7 @@ from moldau.broker.controller.image import Image
 from moldau.broker.controller.metadata_batches import replay_batches
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.shell import ActiveController, Observer
+from moldau.broker.decision.context import RequestContext, of_node
 from moldau.broker.raft.flushing import Flusher
 from moldau.broker.raft.quorum import Membership, Quorum
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -61,7 +62,8 @@ class Node:
 
     async def ask(self, request: Request) -> Response | KafkaError:
         answer: asyncio.Future[Response | KafkaError] = asyncio.get_running_loop().create_future()
-        self.active.request(request, type(request).spec.versions.last, answer.set_result)
+        context = of_node(1, type(request).spec.versions.last)
+        self.active.request(request, context, answer.set_result)
         return await answer
 
     async def join(self) -> None:
@@ -117,6 +119,32 @@ def test_what_is_answered_is_committed_and_published_and_there_after_power_loss(
             machine.power_loss()
             world.run_for(1)
     assert [len(each) for each in lives] == [0, 20, 40]
+
+
+def test_a_request_that_comes_too_late_is_answered_and_leaves_no_record() -> None:
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        node = Node(runtime)
+        await node.join()
+        client = RequestContext("app", "/10.0.0.7", 7, "PLAINTEXT")
+        now_ms = runtime.clock.monotonic_ns() // 1_000_000
+        request = CreateTopicsRequest(topics=[topic("late")], timeout_ms=100)
+        end = node.quorum.log_end_offset
+        answers: list[Response | KafkaError] = []
+        node.active.request(request, client._replace(deadline_ms=now_ms), answers.append)
+        (refused,) = answers
+        assert isinstance(refused, KafkaError)
+        assert refused.code is ErrorCode.REQUEST_TIMED_OUT
+        assert node.quorum.log_end_offset == end
+        assert await node.create("in-time") == [0]
+        assert list(node.image.topics.names()) == ["in-time"]
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main)
+        world.run_for(5)
+    assert done == [True]
 
 
 def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:

@@ -25,6 +25,8 @@ from moldau.broker.controller.producer_ids import allocate_producer_ids
 from moldau.broker.controller.reassignments import alter_reassignments, list_reassignments
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_creation import create_topics
+from moldau.broker.decision.context import RequestContext
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest
@@ -73,10 +75,14 @@ class Controller:
         return request in _DECISIONS
 
     def on_request(
-        self, request: Request, version: int, inputs: DecisionInputs
+        self, request: Request, context: RequestContext, inputs: DecisionInputs
     ) -> Outcome[Response]:
-        """The outcome of a request. `version` is the version of the request."""
-        outcome = _DECISIONS[type(request)](self, request, version, inputs)
+        """The outcome of a request.
+        Raises REQUEST_TIMED_OUT if its deadline has passed, as Kafka's controller does: the client
+        expects no answer any more, and may have sent the request again."""
+        if context.is_over(inputs.now_ms):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        outcome = _DECISIONS[type(request)](self, request, context, inputs)
         assert inputs.next_offset >= 0
         return outcome
 
@@ -120,7 +126,9 @@ class Controller:
         return outcome
 
 
-_Decision: TypeAlias = Callable[[Controller, Any, int, DecisionInputs], Outcome[Response]]
+_Decision: TypeAlias = Callable[
+    [Controller, Any, RequestContext, DecisionInputs], Outcome[Response]
+]
 
 _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     CreateTopicsRequest: lambda at, request, _, inputs: create_topics(
@@ -136,11 +144,11 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     AlterConfigsRequest: lambda at, request, _, __: config_changes.alter_configs(
         at.image, at.rules, request
     ),
-    ListConfigResourcesRequest: lambda at, request, version, _: Outcome(
-        (), config_changes.list_config_resources(at.image, request, version)
+    ListConfigResourcesRequest: lambda at, request, context, _: Outcome(
+        (), config_changes.list_config_resources(at.image, request, context.version)
     ),
-    UpdateFeaturesRequest: lambda at, request, version, _: update_features(
-        at.image, at.rules, request, version
+    UpdateFeaturesRequest: lambda at, request, context, _: update_features(
+        at.image, at.rules, request, context.version
     ),
     ElectLeadersRequest: lambda at, request, _, __: elect_leaders(at.image, at.rules, request),
     AllocateProducerIdsRequest: lambda at, request, _, __: allocate_producer_ids(at.image, request),
@@ -155,8 +163,8 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     BrokerRegistrationRequest: lambda at, request, _, inputs: at.register_broker(request, inputs),
     BrokerHeartbeatRequest: lambda at, request, _, inputs: at.heartbeat(request, inputs),
-    AlterPartitionRequest: lambda at, request, version, _: alter_partition(
-        at.image, at.rules, request, version
+    AlterPartitionRequest: lambda at, request, context, _: alter_partition(
+        at.image, at.rules, request, context.version
     ),
     UnregisterBrokerRequest: lambda at, request, _, __: registration.unregister_broker(
         at.image, at.rules, request

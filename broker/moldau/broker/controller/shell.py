@@ -49,6 +49,7 @@ from moldau.protocol.messages.update_raft_voter import (
 
 if TYPE_CHECKING:
     from moldau.broker.controller.rules import Rules
+    from moldau.broker.decision.context import RequestContext
     from moldau.broker.raft.quorum import Quorum
     from moldau.broker.raft.voter_changes import VoterChange
     from moldau.broker.raft.voters import Voters
@@ -128,7 +129,7 @@ class ActiveController:
             self._parked.append(self._waiting(records, ()))
         self.controller.take_over(self._monotonic_ms(), is_own_broker_up=is_own_broker_up)
 
-    def request(self, request: Request, version: int, on_answer: OnAnswer) -> None:
+    def request(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
         """Decide at once.
         `on_answer` is called when the decision is committed, perhaps before this returns."""
         if self.failure is not None:
@@ -136,13 +137,13 @@ class ActiveController:
             return
         if isinstance(request, DescribeQuorumRequest):
             image = self.controller.image
-            on_answer(describe_quorum(image, self._quorum_view(), request, version))
+            on_answer(describe_quorum(image, self._quorum_view(), request, context.version))
             return
         if isinstance(request, VOTER_CHANGES):
             self._change_voters(request, on_answer)
             return
         try:
-            outcome = self.controller.on_request(request, version, self._inputs(request))
+            outcome = self.controller.on_request(request, context, self._inputs(request))
             self._append(outcome.records)
         except KafkaError as error:
             on_answer(error)

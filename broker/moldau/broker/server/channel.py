@@ -256,7 +256,7 @@ class LocalController:
         `Undecided`."""
         leader_id = self.raft.core.leader_id
         if self._active is not None:
-            self._active.request(request, context.version, on_answer)
+            self._active.request(request, context, on_answer)
         elif self._is_closed or leader_id in (NOBODY, self._controller_config.membership.node_id):
             on_answer(Undecided())
         else:

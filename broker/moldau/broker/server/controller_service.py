@@ -165,6 +165,9 @@ class ControllerService:
         if active is None:
             refuse(KafkaError(ErrorCode.NOT_CONTROLLER))
             return
+        timeout_ms = getattr(message, "timeout_ms", None)
+        if timeout_ms is not None:
+            context = context.with_timeout(timeout_ms, self._controller.now_ms())
         is_deciding = True
 
         def on_answer(outcome: Response | KafkaError) -> None:
@@ -175,7 +178,7 @@ class ControllerService:
             else:
                 refuse(outcome)
 
-        active.request(message, context.version, on_answer)
+        active.request(message, context, on_answer)
         is_deciding = False
 
     def _serve_envelope(self, request: ApiRequest) -> None:
