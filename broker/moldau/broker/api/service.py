@@ -2,6 +2,14 @@
 
     SocketServer(..., service=BrokerService(node))
 
+Order of a request: the header is decoded -> context -> handler. `BrokerService.serve` is the gate:
+every request of a client or another broker passes it once, before any handler has run. What may
+reject or delay a request whatever it names (an authorizer of whole APIs, the throttles) is asked
+there with `request.context`. What depends on the resources that the message names is asked in the
+handler, after it has decoded the message, with the same context. For what the controller decides,
+the gate is on the controller's node, in the context of the original request
+(`ActiveController.request`).
+
 Invariants: an API is served exactly if it has a handler. A handler that fails affects only its
 response or its connection, and the failure is logged.
 
@@ -49,8 +57,10 @@ class BrokerService:
         """Do nothing: nothing is known about a connection before its first request."""
 
     def serve(self, request: ApiRequest) -> None:
-        """Handle a request of an API and version that are served."""
+        """Handle a request of an API and version that are served. This is the gate, see the module:
+        a KafkaError that is raised before the handler runs becomes the answer, too."""
         try:
+            # Nothing is asked here yet, so a produce and a fetch make no context.
             self._handlers[request.arrival.key](self._node, request)
         except MalformedMessage:
             raise

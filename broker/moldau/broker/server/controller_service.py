@@ -3,9 +3,10 @@
 Other voters vote and fetch here. Brokers register, send heartbeats and ask for changes. A client's
 request to a broker comes in an Envelope (KIP-590).
 
-Life of a request here: decode -> context -> the active controller. The context is that of the
-connection, or of the original request in an envelope. `_submit` is the gate of all requests that
-are decided: an authorizer is asked there, with the context, before the controller.
+Order of a request: decode -> context -> the active controller. The context is that of the
+connection, or of the original request in an envelope. Requests of the broker in the same process do
+not come through here: both ways meet in `ActiveController.request`, which is the gate for an
+authorizer of what is decided.
 
 Invariants: an API is served exactly if it has a row here. A node that does not lead the quorum
 answers NOT_CONTROLLER, which promises that nothing was decided. If leadership is lost during a
