@@ -189,3 +189,16 @@ def _is_free(host: str, port: int) -> bool:
 def pause_s(seconds: float) -> None:
     """Wait, in a program without an event loop."""
     time.sleep(seconds)
+
+
+def monotonic_s() -> float:
+    """Seconds of a clock that never goes back, in a program without an event loop."""
+    return time.monotonic()
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

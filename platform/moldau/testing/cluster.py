@@ -9,8 +9,11 @@ Nodes are numbered from 1. Each is broker and controller, and votes in the metad
 `controllers` asks for nodes that are only that: they are numbered from 101, and the others are only
 brokers. `moldau cluster up` is this class with files that are kept.
 
-Invariants: after `close` no process is left; temporary files go with it, unless the caller names a
-directory; a node that is started again has its files and its ports.
+Each has a file `node-N.properties`, with which `moldau broker start --config` starts it by hand.
+
+Invariants: after `close` no process is left, and none outlives this process, however that ends;
+temporary files go with it, unless the caller names a directory; a node that is started again has
+its files and its ports; the voters of a directory stay the same.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from moldau.config.properties import format_properties
 from moldau.errors import MoldauError
 from moldau.ids import format_uuid, new_uuid
 from moldau.runtime.node_processes import NodeProcess, free_ports
+from moldau.runtime.places import absolute_path
 from moldau.runtime.real import RealRuntime
 
 LOCAL: Final = "localhost"
@@ -31,6 +36,8 @@ EXIT_SECONDS: Final = 5.0
 """A process closes its output a moment before its exit code is known."""
 CONTROLLERS_FROM: Final = 101
 _CLUSTER_ID: Final = "cluster.id"
+_FOLDER: Final = "node-"
+_FORMATTED: Final = "meta.properties"
 _UP: Final = " is up"
 
 
@@ -58,7 +65,7 @@ class Cluster:
             raise ClusterFailed("a cluster has one broker or more")
         self.brokers = brokers
         self.controllers = controllers
-        self.directory = directory or ""
+        self.directory = "" if directory is None else absolute_path(directory)
         self.ports: list[int] = []
         """Of the brokers, then of the controllers."""
         self.own_settings: dict[int, dict[str, str]] = {}
@@ -103,11 +110,15 @@ class Cluster:
 
     def log_path_of(self, node_id: int) -> str:
         """The file with the log lines of that node."""
-        return f"{self.directory}/node-{node_id}.log"
+        return f"{self.data_of(node_id)}.log"
 
     def data_of(self, node_id: int) -> str:
         """The directory with the data of that node."""
-        return f"{self.directory}/node-{node_id}"
+        return f"{self.directory}/{_FOLDER}{node_id}"
+
+    def settings_path_of(self, node_id: int) -> str:
+        """The file with the settings of that node, as of its last start."""
+        return f"{self.data_of(node_id)}.properties"
 
     # Life.
 
@@ -138,17 +149,54 @@ class Cluster:
                 self.close()
 
     def prepare(self) -> None:
-        """Choose ports and files, and start nothing."""
+        """Choose ports and files, and start nothing. ClusterFailed if the directory is that of a
+        cluster with other voters, or with brokers that would be left out."""
         files = self._runtime.files
         if self._is_temporary:
             self.directory = files.temporary_dir("moldau-cluster-")
         files.make_dirs(self.directory)
+        self._check_known_nodes()
         count = self.brokers + len(self.controller_ids)
         if self._port is None:
             self.ports = free_ports(count)
         else:
             self.ports = list(range(self._port, self._port + count))
         self._cluster_id = self._known_cluster_id()
+
+    def _check_known_nodes(self) -> None:
+        known = self._known_nodes()
+        controllers = [each for each in known if each >= CONTROLLERS_FROM]
+        brokers = [each for each in known if each < CONTROLLERS_FROM]
+        voters = controllers or brokers
+        if not known or (len(voters), bool(controllers)) == (
+            len(self.controller_ids),
+            bool(self.controllers),
+        ):
+            late = [each for each in brokers if each not in self.broker_ids]
+            if not late:
+                return
+            raise ClusterFailed(
+                f"there are data of broker {late[-1]}, which would be left out: start as many "
+                "nodes as before; `moldau broker decommission` takes a broker out of the cluster, "
+                "then its folder can be removed",
+                folder=self.data_of(late[-1]),
+                nodes=self.brokers,
+            )
+        own = f" --controllers {len(controllers)}" if controllers else ""
+        ids = ", ".join(map(str, voters))
+        raise ClusterFailed(
+            f"the voters of this cluster's metadata quorum are the nodes {ids}, and others could "
+            "elect a leader that lacks what was committed: start it as before, with "
+            f"--nodes {len(brokers)}{own}, or give another directory",
+            directory=self.directory,
+        )
+
+    def _known_nodes(self) -> list[int]:
+        """The nodes whose directories are formatted, by id."""
+        files = self._runtime.files
+        names = [each.removeprefix(_FOLDER) for each in files.list(self.directory)]
+        found = [int(each) for each in names if each.isascii() and each.isdigit()]
+        return sorted(each for each in found if files.exists(f"{self.data_of(each)}/{_FORMATTED}"))
 
     def _known_cluster_id(self) -> str:
         """Kept beside the nodes, so that one that is formatted later joins the same cluster."""
@@ -186,7 +234,8 @@ class Cluster:
         assert known is None or known.exit_code is not None, f"node {node_id} runs"
         if known is not None:
             known.wait(0)
-        self._children[node_id] = NodeProcess(self._words(node_id), self.log_path_of(node_id))
+        words = self._words(node_id)
+        self._children[node_id] = NodeProcess(words, self.log_path_of(node_id), is_leashed=True)
 
     def await_up(self, node_id: int) -> None:
         """Wait until a node takes clients. ClusterFailed if it does not."""
@@ -197,15 +246,25 @@ class Cluster:
             why = "it did not come up in time" if code is None else f"it ended with code {code}"
             raise ClusterFailed(
                 f"node {node_id}: {why}",
-                said=self._last_line_of(node_id),
+                said=self.last_line_of(node_id),
                 log=self.log_path_of(node_id),
             )
+        self._write_settings(node_id)
 
-    def _last_line_of(self, node_id: int) -> str:
+    def has_come_up(self, node_id: int) -> bool:
+        """Whether a node that was launched takes clients by now. True once, then ask no more."""
+        line = self._children[node_id].line(0)
+        is_up = line is not None and _UP in line
+        if is_up:
+            self._write_settings(node_id)
+        return is_up
+
+    def last_line_of(self, node_id: int) -> str:
         """What the node wrote last: mostly why it ended."""
         files, path = self._runtime.files, self.log_path_of(node_id)
         lines = files.read_text(path).splitlines() if files.exists(path) else []
-        return next((line for line in reversed(lines) if line.strip()), "")
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return last.removeprefix("moldau: ")
 
     def kill(self, node_id: int) -> None:
         """As `kill -9`: nothing of the process is left when this returns."""
@@ -236,7 +295,7 @@ class Cluster:
         """None while it runs."""
         return self._children[node_id].exit_code
 
-    def _words(self, node_id: int) -> Sequence[str]:
+    def _settings_of(self, node_id: int) -> dict[str, str]:
         voters = ",".join(
             f"{each}@{LOCAL}:{self._controller_port(each)}" for each in self.controller_ids
         )
@@ -267,8 +326,25 @@ class Cluster:
         }
         if self._racks and node_id in self.broker_ids:
             settings["broker.rack"] = self._racks[(node_id - 1) % len(self._racks)]
+        return settings
+
+    def _words(self, node_id: int) -> Sequence[str]:
         words = ["broker", "start", "--data", self.data_of(node_id)]
         words += ["--cluster-id", self._cluster_id]
-        for name, value in settings.items():
+        for name, value in self._settings_of(node_id).items():
             words += ["--set", f"{name}={value}"]
         return words
+
+    def _write_settings(self, node_id: int) -> None:
+        """For people, when the node is up: its directory is then known to be its own. A file says
+        everything itself, so it has what a start without one implies."""
+        whole = {
+            "log.dirs": self.data_of(node_id),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "group.initial.rebalance.delay.ms": "0",
+            **self._settings_of(node_id),
+        }
+        comment = "Written at each start of the cluster."
+        path = self.settings_path_of(node_id)
+        self._runtime.files.write_text_atomic(path, format_properties(whole, (comment,)))

@@ -1,12 +1,19 @@
-"""`moldau cluster up`: several nodes on this machine, until Ctrl-C."""
+"""`moldau cluster up`: several nodes on this machine, until Ctrl-C.
+
+A node that fails is started again; one that was stopped on purpose, as for `moldau broker
+decommission`, stays so.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
+from moldau.cli.commands.cluster_restarts import FAILURES_MAX, Restarts
 from moldau.cli.numbers import whole
+from moldau.cli.output import write_lines
 
 if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster
@@ -89,23 +96,57 @@ def _start(cluster: Cluster, context: Context) -> None:
 
 
 def _watch(cluster: Cluster, context: Context) -> int:
-    """A node that ends is told of; the others go on."""
-    from moldau.runtime.node_processes import pause_s
+    """Tell of each node that ends, and start again what failed. Return when none is left."""
+    from moldau.runtime.node_processes import monotonic_s, pause_s
 
+    restarts = Restarts()
     running = set(cluster.node_ids)
-    while running:
+    starting: set[int] = set()
+    for node_id in running:
+        restarts.on_up(node_id, monotonic_s())
+    while running or restarts.are_pending:
         pause_s(LOOK_SECONDS)
+        for node_id in sorted(starting):
+            if cluster.has_come_up(node_id):
+                starting.discard(node_id)
+                restarts.on_up(node_id, monotonic_s())
+                _tell(context, f"node {node_id} is up again at {cluster.address_of(node_id)}")
         for node_id in sorted(running):
             code = cluster.exit_code(node_id)
             if code is not None:
                 running.discard(node_id)
-                _tell(
-                    context,
-                    f"node {node_id} ended with code {code}; see {cluster.log_path_of(node_id)}",
-                )
+                starting.discard(node_id)
+                again_s = restarts.on_end(node_id, code, monotonic_s())
+                _tell(context, _end_of(cluster, node_id, code, again_s))
+        for node_id in restarts.take_due(monotonic_s()):
+            cluster.launch(node_id)
+            running.add(node_id)
+            starting.add(node_id)
+    _tell(context, "no node is left")
     return Exit.FAILED
 
 
+def _end_of(cluster: Cluster, node_id: int, code: int, again_s: float | None) -> str:
+    """What happened, and what happens next."""
+    from moldau.runtime.node_processes import signal_name
+
+    by_hand = f"moldau broker start --config {quote(cluster.settings_path_of(node_id))}"
+    if code == 0:
+        return (
+            f"node {node_id} was stopped, and stays so; to start it by hand (and to stop it by "
+            f"hand later): {by_hand}"
+        )
+    how = f"ended with code {code}" if code > 0 else f"was killed by {signal_name(-code)}"
+    said = f": {cluster.last_line_of(node_id)}" if code > 0 else ""
+    log = cluster.log_path_of(node_id)
+    if again_s is not None:
+        return f"node {node_id} {how}, is started again in {again_s:.0f} s; see {log}{said}"
+    return (
+        f"node {node_id} {how}, {FAILURES_MAX} times in a row, and stays so; see {log}{said}\n"
+        f"When that is repaired: {by_hand}"
+    )
+
+
 def _tell(context: Context, text: str) -> None:
-    context.out.write(f"{text}\n")
+    write_lines(context.out, text.split("\n"))
     context.out.flush()

@@ -1,0 +1,146 @@
+"""`moldau cluster up` while nodes die, are stopped, and when it is started again otherwise."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from moldau.runtime.node_processes import MAIN, NodeProcess, free_ports_in_row
+from moldau.testing import Cluster, ClusterFailed
+from tests.cli.shell import Shell
+from tests.peers.eventually import eventually
+
+pytestmark = pytest.mark.real
+
+WITHIN_S = 90
+
+
+@contextmanager
+def running(data: Path, port: int, nodes: int) -> Iterator[NodeProcess]:
+    words = ["cluster", "up", "--nodes", str(nodes), "--port", str(port), "--data", str(data)]
+    process = NodeProcess(words, str(data.parent / "up.log"))
+    try:
+        for _ in range(nodes + 2):
+            line = process.line(WITHIN_S)
+        assert line == "Ctrl-C stops all."
+        yield process
+    finally:
+        process.terminate()
+        if process.wait(WITHIN_S) is None:
+            process.kill()
+            process.wait(WITHIN_S)
+
+
+def pid_of(data: Path, node_id: int) -> int:
+    """The process that has this node's data."""
+    wanted = f"{data}/node-{node_id}"
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if wanted.encode() in words:
+                return int(folder.name)
+    raise AssertionError(f"no process has {wanted}")
+
+
+@pytest.mark.deep
+def test_a_killed_node_comes_back_and_a_stopped_one_by_hand(tmp_path: Path) -> None:
+    data, port = tmp_path / "cluster", free_ports_in_row(4)
+    with running(data, port, 2) as up:
+        os.kill(pid_of(data, 2), signal.SIGKILL)
+        log = f"{data}/node-2.log"
+        told = f"node 2 was killed by SIGKILL, is started again in 1 s; see {log}"
+        assert up.line(WITHIN_S) == told
+        assert up.line(WITHIN_S) == f"node 2 is up again at localhost:{port + 1}"
+        os.kill(pid_of(data, 2), signal.SIGTERM)
+        line = up.line(WITHIN_S)
+        assert line is not None
+        said, _, command = line.rpartition(": ")
+        assert said.startswith("node 2 was stopped, and stays so")
+        program, *words = shlex.split(command)
+        assert program == "moldau"
+        by_hand = NodeProcess(words, str(tmp_path / "by-hand.log"), is_leashed=True)
+        try:
+            first = by_hand.line(WITHIN_S)
+            assert first is not None, (tmp_path / "by-hand.log").read_text()
+            assert " is up" in first
+            shell = Shell(f"localhost:{port}")
+            eventually(
+                lambda: (
+                    [
+                        each["id"]
+                        for each in shell.good("cluster", "describe", "--json").json["brokers"]
+                    ]
+                    == [1, 2]
+                )
+            )
+        finally:
+            by_hand.terminate()
+            assert by_hand.wait(WITHIN_S) == 0
+
+
+@pytest.mark.deep
+def test_no_node_outlives_a_killed_command(tmp_path: Path) -> None:
+    data, port = tmp_path / "cluster", free_ports_in_row(2)
+    with running(data, port, 1) as up:
+        node = pid_of(data, 1)
+        up.kill()
+        eventually(lambda: not Path(f"/proc/{node}").exists())
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (("--nodes", "5"), "with --nodes 2, or"),
+        (("--nodes", "1"), "with --nodes 2, or"),
+        (("--nodes", "2", "--controllers", "2"), "with --nodes 2, or"),
+    ],
+)
+def test_another_quorum_on_the_same_data_is_refused(
+    tmp_path: Path, options: tuple[str, ...], advice: str
+) -> None:
+    format_nodes(tmp_path, 1, 2)
+    port = free_ports_in_row(10)
+    ended = subprocess.run(  # noqa: S603 (our own command)
+        [
+            *(sys.executable, "-c", MAIN, "cluster", "up", "--data", str(tmp_path)),
+            *("--port", str(port), *options),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    assert "the voters of this cluster's metadata quorum are the nodes 1, 2," in line
+    assert advice in line
+
+
+def test_brokers_may_come_and_not_be_left_out_where_controllers_stay(tmp_path: Path) -> None:
+    format_nodes(tmp_path, 1, 2, 3, 101)
+    with pytest.raises(ClusterFailed, match="there are data of broker 3, which would be left out"):
+        Cluster(2, controllers=1, directory=str(tmp_path)).prepare()
+    with pytest.raises(ClusterFailed, match="--nodes 3 --controllers 1"):
+        Cluster(3, controllers=3, directory=str(tmp_path)).prepare()
+    Cluster(3, controllers=1, directory=str(tmp_path)).prepare()
+    Cluster(4, controllers=1, directory=str(tmp_path)).prepare()
+
+
+def format_nodes(directory: Path, *node_ids: int) -> None:
+    """As after a start with these nodes."""
+    for node_id in node_ids:
+        words = ["storage", "format", "--cluster-id", "vX1bQ2cnRUyKiLqpGRz8WQ", "--standalone"]
+        words += ["--data", str(directory / f"node-{node_id}"), "--set", f"node.id={node_id}"]
+        done = Shell("")(*words)
+        assert done.code == 0, done
