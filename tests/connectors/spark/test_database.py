@@ -108,6 +108,29 @@ def test_upsert_replaces_the_row_with_the_same_key(batch: Any, url: str, rows: A
     assert rows() == [(1, 1.0), (2, 20.0)]
 
 
+def test_columns_that_the_table_lacks_are_added_if_they_may_be(
+    spark: Any, batch: Any, url: str, rows: Any
+) -> None:
+    target = sink(url, **{"auto.evolve": "true"})
+    target.write(batch((1, 1.0)), 0)
+    target.write(spark.sql("SELECT 2L AS id, 'red' AS `main colour`, 1.5BD AS price"), 1)
+    target.write(batch((3, 3.0)), 2)
+    target.close()
+
+    found = rows('(SELECT id, "main colour" FROM orders)')
+    assert found == [(1, None), (2, "red"), (3, None)]
+    assert rows("(SELECT id, price FROM orders)")[1] == (2, 1.5)
+
+
+def test_overwrite_leaves_the_rows_of_the_last_batch(batch: Any, url: str, rows: Any) -> None:
+    target = sink(url, **{"sink.mode": "overwrite", "output.mode": "complete"})
+    target.write(batch((1, 1.0), (2, 2.0)), 0)
+    target.write(batch((2, 20.0)), 1)
+    target.close()
+
+    assert rows() == [(2, 20.0)]
+
+
 def test_a_missing_table_is_an_error_if_it_may_not_be_made(batch: Any, url: str) -> None:
     target = sink(url, **{"auto.create": "false"})
 

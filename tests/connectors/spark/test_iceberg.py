@@ -36,15 +36,21 @@ def config(folder: Path, **more: str) -> SparkSinkConfig:
     return SparkSinkConfig.of({**ORDERS_LAKE, **given, **more})
 
 
-def ids_in(given: SparkSinkConfig) -> list[int]:
+def rows_in(given: SparkSinkConfig) -> list[dict[str, Any]]:
     from pyiceberg.catalog import load_catalog
 
     catalog = load_catalog("moldau", **given.with_prefix("sink.option."))
     try:
-        found = catalog.load_table("shop.orders").scan().to_arrow().column("id").to_pylist()
+        found: list[dict[str, Any]] = (
+            catalog.load_table("shop.orders").scan().to_arrow().to_pylist()
+        )
     finally:
         catalog.close()
-    return sorted(found)
+    return found
+
+
+def ids_in(given: SparkSinkConfig) -> list[int]:
+    return sorted(each["id"] for each in rows_in(given))
 
 
 def test_a_batch_that_is_repeated_is_written_once(spark: Any, tmp_path: Path) -> None:
@@ -90,3 +96,37 @@ def test_a_table_is_partitioned_by_its_columns(spark: Any, tmp_path: Path) -> No
     finally:
         catalog.close()
     assert files == 2
+
+
+def test_columns_that_the_table_lacks_are_added_if_they_may_be(spark: Any, tmp_path: Path) -> None:
+    given = config(tmp_path, **{"auto.evolve": "true"})
+    write = iceberg_batch(given, at(tmp_path))
+    write(batch(spark, 1), 0)
+    write(spark.sql("SELECT 2L AS id, 'red' AS colour"), 1)
+    write(batch(spark, 3), 2)
+
+    assert sorted((each["id"], each["colour"]) for each in rows_in(given)) == [
+        (1, None), (2, "red"), (3, None)
+    ]  # fmt: skip
+
+
+def test_a_column_that_the_table_lacks_is_an_error_otherwise(spark: Any, tmp_path: Path) -> None:
+    given = config(tmp_path)
+    write = iceberg_batch(given, at(tmp_path))
+    write(batch(spark, 1), 0)
+    with pytest.raises(ConfigError, match=r"the table lacks columns.*colour"):
+        write(spark.sql("SELECT 2L AS id, 'red' AS colour"), 1)
+
+    assert ids_in(given) == [1]
+
+
+def test_overwrite_leaves_the_rows_of_the_last_batch(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.connectors.spark.pieces.PIECE_BYTES", 80_000)
+    given = config(tmp_path, **{"sink.mode": "overwrite", "output.mode": "complete"})
+    write = iceberg_batch(given, at(tmp_path))
+    write(spark.range(0, 30_000, numPartitions=2), 0)
+    write(spark.range(100, 30_100, numPartitions=2), 1)
+
+    assert ids_in(given) == list(range(100, 30_100))

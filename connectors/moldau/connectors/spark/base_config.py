@@ -21,8 +21,8 @@ _UNSUPPORTED: Final = {
     "checkpoint.cleanup": "checkpoints stay: delete the connector's folder yourself",
     "exactly.once": "the sink decides what is promised: leave it out",
     "spark.packages": "use spark.conf.jars.packages",
-    "spark.reader": "topics are read by the client of this package: leave it out",
     "spark.task.per.topic": "make one connector for each topic",
+    "spark.reader": "topics are read by the client of this package: leave it out",
 }
 
 

@@ -9,7 +9,7 @@ directory of files goes on with the numbers of that directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
@@ -52,6 +52,18 @@ def is_repeated(last: int | None, number: int, *, is_fresh: bool) -> bool:
     if last > number or is_fresh:
         raise _unknown(last)
     return True
+
+
+def check_columns(table: str | None, columns: Iterable[str], rows: Iterable[str]) -> None:
+    """ConfigError if the rows have columns that the table lacks."""
+    missing = sorted(set(rows) - set(columns))
+    if missing:
+        raise ConfigError(
+            "the table lacks columns: add them, or set auto.evolve=true, or select others in "
+            "transforms.sql",
+            table=table,
+            columns=", ".join(missing),
+        )
 
 
 def prepare_files(

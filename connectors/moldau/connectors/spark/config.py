@@ -16,6 +16,7 @@ from moldau.errors import ConfigError
 from moldau.spark.options import REGISTERED, parse_read
 
 _SOURCE, _QUERY, _SINK = "Source", "Query", "Sink"
+TABLES: Final = ("delta", "iceberg", "jdbc")
 _BATCH_RECORDS: Final = 1_000_000
 _WATERMARK: Final = re.compile(r"[^,]+,\s*(?:interval\s+)?'?\d.*", re.IGNORECASE)
 _DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
@@ -27,9 +28,7 @@ class SparkSinkConfig(SparkConfig):
     open_prefixes: ClassVar[tuple[str, ...]] = (*SparkConfig.open_prefixes, "sink.option.")
     unsupported: ClassVar[dict[str, str]] = {
         **SparkConfig.unsupported,
-        "auto.evolve": "add the columns to the table yourself",
         "key.format": "keys are bytes: cast _key in transforms.sql",
-        "target.file.rows": "use coalesce, or max.offsets.per.trigger",
     }
 
     value_format: Literal["json", "avro", "protobuf", "string", "binary"] = key(
@@ -39,7 +38,7 @@ class SparkSinkConfig(SparkConfig):
     value_schema: str | None = key(
         "value.schema", None,
         doc="The columns of a JSON value as DDL (`id BIGINT, at TIMESTAMP`), `infer` to take them "
-        "from the first records, or an Avro schema.",
+        "from the first records, `registry` to take them from value.registry, or an Avro schema.",
         importance="high", group=_SOURCE,
     )  # fmt: skip
     value_registry: str | None = key(
@@ -85,8 +84,10 @@ class SparkSinkConfig(SparkConfig):
         "sink.table", None, doc="The table, for jdbc and iceberg.", group=_SINK
     )
     sink_topic: str | None = key("sink.topic", None, doc="The topic, for topic.", group=_SINK)
-    sink_mode: Literal["append", "upsert"] = key(
-        "sink.mode", "append", doc="upsert: a row replaces the one with the same sink.keys.",
+    sink_mode: Literal["append", "upsert", "overwrite"] = key(
+        "sink.mode", "append",
+        doc="upsert: a row replaces the one with the same sink.keys. overwrite: a batch replaces "
+        "all rows, for output.mode=complete.",
         group=_SINK,
     )  # fmt: skip
     sink_keys: list[str] = key(
@@ -102,13 +103,20 @@ class SparkSinkConfig(SparkConfig):
     coalesce: int | None = key(
         "coalesce", None, doc="Write each batch with at most so many files.", ge=1, group=_SINK
     )
+    target_file_rows: int | None = key(
+        "target.file.rows", None, doc="Begin another file after so many rows.", ge=1, group=_SINK
+    )
     auto_create: bool = key("auto.create", True, doc="Make a table that is missing.", group=_SINK)
+    auto_evolve: bool = key(
+        "auto.evolve", False, doc="Add columns that a table lacks: delta, iceberg and jdbc.",
+        group=_SINK,
+    )  # fmt: skip
 
     @property
     def batch_limit(self) -> int | None:
         """The largest batch. Batches that this process writes have a limit in any case: they lie
         beside the checkpoint until they are written, and a merge holds one of them in memory."""
-        if self.max_offsets is None and self.sink_format in ("delta", "iceberg", "jdbc"):
+        if self.max_offsets is None and self.sink_format in TABLES:
             return _BATCH_RECORDS
         return self.max_offsets
 
@@ -183,11 +191,9 @@ class SparkSinkConfig(SparkConfig):
 
     def _check_values(self) -> Iterable[Problem]:
         kind = self.value_format
-        if (self.value_schema or "").strip().lower() == "registry":
+        if (self.value_schema or "").strip().lower() == "registry" and not self.value_registry:
             yield Problem(
-                "value.schema",
-                "registry is not supported: give the address of the Schema Registry in "
-                "value.registry, and leave value.schema out",
+                "value.registry", "value.schema=registry needs its address: http://localhost:8081"
             )
         if self.value_registry:
             if kind not in REGISTERED:
@@ -215,15 +221,40 @@ class SparkSinkConfig(SparkConfig):
         for name in needed:
             if not self.originals.get(name):
                 yield Problem(name, f"sink.format={self.sink_format} needs it")
+        yield from self._check_mode()
+        if self.target_file_rows and self.sink_format not in FILES:
+            yield Problem("target.file.rows", f"it is for {', '.join(FILES)}: leave it out")
+        if self.auto_evolve and self.sink_format not in TABLES:
+            yield Problem("auto.evolve", f"it is for {', '.join(TABLES)}: leave it out")
+        if self.partition_by and self.sink_format not in (*FILES, "delta", "iceberg"):
+            yield Problem("partition.by", f"{self.sink_format} has no partitions: leave it out")
+        if self.output_mode != "append" and self.sink_format in FILES:
+            yield Problem("output.mode", f"{self.sink_format} files can only be appended to")
+
+    def _check_mode(self) -> Iterable[Problem]:
         if self.sink_mode == "upsert":
             if self.sink_format not in ("jdbc", "delta"):
                 yield Problem("sink.mode", "only jdbc and delta can replace rows: use append")
             if not self.sink_keys:
                 yield Problem("sink.keys", "sink.mode=upsert needs the columns of the key")
-        if self.partition_by and self.sink_format not in (*FILES, "delta", "iceberg"):
-            yield Problem("partition.by", f"{self.sink_format} has no partitions: leave it out")
-        if self.output_mode != "append" and self.sink_format in FILES:
-            yield Problem("output.mode", f"{self.sink_format} files can only be appended to")
+        if self.sink_mode == "overwrite":
+            if self.sink_format not in TABLES:
+                yield Problem(
+                    "sink.mode", f"only {', '.join(TABLES)} can be overwritten: use append"
+                )
+            if self.output_mode != "complete":
+                yield Problem(
+                    "sink.mode",
+                    "overwrite would leave the rows of the last batch alone: it needs "
+                    "output.mode=complete, where each batch has all rows",
+                )
+        if (self.sink_mode, self.output_mode) == ("append", "complete") and (
+            self.sink_format in TABLES
+        ):
+            yield Problem(
+                "sink.mode",
+                "output.mode=complete has all rows in each batch: use overwrite, or upsert",
+            )
 
 
 def topics_of(props: Mapping[str, str]) -> dict[str, str]:

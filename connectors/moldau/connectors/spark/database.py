@@ -6,7 +6,7 @@ there already was written before a crash, and is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from moldau.connectors.jdbc.address import AddressError, parse_address
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.batches import Place, WriteBatch, is_repeated
+from moldau.connectors.spark.batches import Place, WriteBatch, check_columns, is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.pieces import Pieces, pieces_of
 from moldau.errors import ConfigError
@@ -56,6 +56,8 @@ class DatabaseSink:
             if is_repeated(last, number, is_fresh=self._place.is_fresh):
                 return
             table = self._table(connection, pieces.schema)
+            if self._config.sink_mode == "overwrite":
+                connection.execute(sa.delete(table))
             statement = self._statement(table)
             for rows in _chunks(pieces):
                 connection.execute(statement, rows)
@@ -90,13 +92,13 @@ class DatabaseSink:
         if inspector.has_table(name, schema_name or None):
             table = sa.Table(name, place, autoload_with=connection)
             missing = [each for each in schema.names if each not in table.c]
-            if missing:
-                raise ConfigError(
-                    "the table lacks columns: add them, or select others in transforms.sql",
-                    table=whole,
-                    columns=", ".join(missing),
-                )
-            return table
+            if not missing:
+                return table
+            if not self._config.auto_evolve:
+                check_columns(whole, table.c.keys(), schema.names)
+            _add(connection, table, [schema.field(each) for each in missing])
+            again = sa.MetaData(schema=schema_name or None)
+            return sa.Table(name, again, autoload_with=connection)
         if not self._config.auto_create:
             raise ConfigError("there is no such table, and auto.create=false", table=whole)
         columns = [
@@ -117,7 +119,7 @@ class DatabaseSink:
         return self._config.sink_keys if self._config.sink_mode == "upsert" else []
 
     def _statement(self, table: sa.Table) -> Any:
-        if self._config.sink_mode == "append":
+        if self._config.sink_mode != "upsert":
             return sa.insert(table)
         dialect = self._opened().dialect.name
         if dialect not in _UPSERTS:
@@ -138,6 +140,16 @@ class DatabaseSink:
             mine = self._batches.c.query == self._place.query
             statement = sa.update(self._batches).where(mine).values(batch=number)
         connection.execute(statement)
+
+
+def _add(connection: sa.Connection, table: sa.Table, fields: Iterable[Any]) -> None:
+    """Adds columns, which are null in the rows that are there."""
+    dialect = connection.dialect
+    where = dialect.identifier_preparer.format_table(table)
+    columns = [sa.Column(each.name, _type_of(each.type)) for each in fields]
+    for each in sa.Table(table.name, sa.MetaData(), *columns).columns:
+        told = sa.schema.CreateColumn(each).compile(dialect=dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN {told}")
 
 
 def database_url(config: SparkConfig) -> sa.URL:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from moldau.connectors.spark.batches import Place, WriteBatch, is_repeated
+from moldau.connectors.spark.batches import Place, WriteBatch, check_columns, is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.pieces import Pieces, pieces_of
 from moldau.errors import ConfigError
@@ -36,15 +36,19 @@ def delta_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
             if is_repeated(last, number, is_fresh=place.is_fresh):
                 return
         commit = delta.CommitProperties(app_transactions=[delta.Transaction(place.query, number)])
-        with pieces_of(batch, place.spool) as pieces:
+        with pieces_of(batch, place.spool, is_optional=config.auto_evolve) as pieces:
+            if table is not None and not config.auto_evolve:
+                known = [each.name for each in table.schema().fields]
+                check_columns(path, known, pieces.schema.names)
             rows = _rows(config, pieces)
             if table is not None and config.sink_mode == "upsert":
-                _merge(table, rows, config.sink_keys, commit)
+                _merge(table, rows, config, commit)
                 return
             delta.write_deltalake(
                 path if table is None else table,
                 rows,
-                mode="append",
+                mode="overwrite" if config.sink_mode == "overwrite" else "append",
+                schema_mode="merge" if table is not None and config.auto_evolve else None,
                 partition_by=columns,
                 storage_options=options,
                 commit_properties=commit,
@@ -60,13 +64,14 @@ def _rows(config: SparkSinkConfig, pieces: Pieces) -> Any:
     return pieces.reader()
 
 
-def _merge(table: Any, rows: Any, keys: Sequence[str], commit: Any) -> None:
-    same = " AND ".join(f"target.`{each}` = source.`{each}`" for each in keys)
+def _merge(table: Any, rows: Any, config: SparkSinkConfig, commit: Any) -> None:
+    same = " AND ".join(f"target.`{each}` = source.`{each}`" for each in config.sink_keys)
     merge = table.merge(
         rows,
         predicate=same,
         source_alias="source",
         target_alias="target",
+        merge_schema=config.auto_evolve,
         commit_properties=commit,
     )
     merge.when_matched_update_all().when_not_matched_insert_all().execute()

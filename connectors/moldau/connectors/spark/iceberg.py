@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from moldau.connectors.spark.batches import Place, WriteBatch, is_repeated
+from moldau.connectors.spark.batches import Place, WriteBatch, check_columns, is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.pieces import pieces_of
 from moldau.errors import ConfigError
@@ -56,11 +56,20 @@ def iceberg_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
         before = None if written is None else int(written)
         if is_repeated(before, number, is_fresh=place.is_fresh):
             return
-        with pieces_of(batch, place.spool) as pieces:
+        with pieces_of(batch, place.spool, is_optional=config.auto_evolve) as pieces:
             table = made(pieces.schema) if table is None else table
+            if not config.auto_evolve:
+                known = [each.name for each in table.schema().fields]
+                check_columns(name, known, pieces.schema.names)
             with table.transaction() as transaction:
+                if config.auto_evolve:
+                    with transaction.update_schema() as update:
+                        update.union_by_name(pieces.schema)
+                replaces = config.sink_mode == "overwrite" and table.current_snapshot() is not None
                 for rows in pieces.tables():
-                    transaction.append(rows)
+                    write_rows = transaction.overwrite if replaces else transaction.append
+                    write_rows(rows)
+                    replaces = False
                 transaction.set_properties({last: str(number)})
 
     return write

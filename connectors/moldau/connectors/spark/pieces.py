@@ -38,11 +38,14 @@ class Pieces:
         """Arrow batches of some thousand rows each."""
         arrow = import_module("pyarrow")
         for part in self._parts:
-            if part.file is None:
-                yield from arrow.ipc.open_stream(part.rows)
-                continue
-            with self._system.open_input_file(part.file) as file:
-                yield from arrow.ipc.open_stream(file)
+            with self._opened(part) as file, arrow.ipc.open_stream(file) as stream:
+                for batch in stream:
+                    yield arrow.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+    def _opened(self, part: Any) -> Any:
+        if part.file is None:
+            return import_module("pyarrow").BufferReader(part.rows)
+        return self._system.open_input_file(part.file)
 
     def reader(self) -> Any:
         """The same as a RecordBatchReader."""
@@ -66,21 +69,28 @@ class Pieces:
             yield arrow.Table.from_batches(held, self.schema)
 
 
+def optional(schema: Any) -> Any:
+    """The columns, none of which is required. Spark requires a literal, and a table that evolves
+    has rows without it."""
+    return import_module("pyarrow").schema([each.with_nullable(True) for each in schema])
+
+
 @contextmanager
-def pieces_of(batch: Any, spool: str) -> Iterator[Pieces]:
+def pieces_of(batch: Any, spool: str, *, is_optional: bool = False) -> Iterator[Pieces]:
     """Runs the batch. `spool` is a folder, or an address of fsspec, that Spark's machines share; at
-    an address that nothing here can open, all rows come back at once."""
+    an address that nothing here can open, all rows come back at once. With `is_optional` no column
+    is required."""
     try:
         system, path = file_system(spool)
     except ConfigError as error:
         LOG.warning("a batch is held in memory, for its rows cannot be kept elsewhere: %s", error)
         parts = batch.mapInArrow(_to_spool(None), _FOUND).collect()
-        yield Pieces(None, parts, _schema_of(batch, None, parts))
+        yield Pieces(None, parts, _schema_of(batch, None, parts, is_optional=is_optional))
         return
     _remove(system, path)
     try:
         parts = batch.mapInArrow(_to_spool(spool), _FOUND).collect()
-        yield Pieces(system, parts, _schema_of(batch, system, parts))
+        yield Pieces(system, parts, _schema_of(batch, system, parts, is_optional=is_optional))
     finally:
         _remove(system, path)
 
@@ -153,7 +163,12 @@ def _found(rows: bytes | None, file: str | None) -> Any:
     )
 
 
-def _schema_of(batch: Any, system: Any, parts: Sequence[Any]) -> Any:
+def _schema_of(batch: Any, system: Any, parts: Sequence[Any], *, is_optional: bool) -> Any:
+    schema = _first_schema(batch, system, parts)
+    return optional(schema) if is_optional else schema
+
+
+def _first_schema(batch: Any, system: Any, parts: Sequence[Any]) -> Any:
     """Of the first rows; a batch without any is asked for its columns."""
     if not parts:
         return batch.limit(0).toArrow().schema

@@ -45,6 +45,8 @@ def start_sink(rows: Any, config: SparkSinkConfig, place: Place, clients: Mappin
         writer = writer.partitionBy(*columns)
     if kind in FILES:
         writer = writer.option("path", config.sink_path)
+    if config.target_file_rows is not None:
+        writer = writer.option("maxRecordsPerFile", config.target_file_rows)
     return writer.start()
 
 
