@@ -17,7 +17,7 @@ from tests.broker.log.test_directories import ORDERS, TOPIC_ID, UNIQUE, Node
 
 def opened(node: Node) -> tuple[LogDirectory, PartitionLog]:
     directory = node.open().directories[0]
-    log = directory.create(ORDERS, TOPIC_ID, SMALL, NOW)
+    log = directory.partitions.create(ORDERS, TOPIC_ID, SMALL, NOW)
     for _ in range(12):
         log.append_as_leader(batch(), 0, NOW)
     log.update_high_watermark(30)
@@ -32,13 +32,13 @@ def said(node: Node, name: str) -> int | None:
 def test_all_steps_make_it_durable() -> None:
     node = Node()
     directory, log = opened(node)
-    job = directory.begin_checkpoint((*POINTS, names.HIGH_WATERMARKS))
+    job = directory.checkpoints.begin((*POINTS, names.HIGH_WATERMARKS))
     job.write()
     assert said(node, names.HIGH_WATERMARKS) is None
-    assert directory.put_checkpoint(job)
+    assert directory.checkpoints.put(job)
     job.sync()
     assert log.persisted_recovery_point == 0, "it does not count before it is durable"
-    directory.end_checkpoint(job)
+    directory.checkpoints.end(job)
     assert log.persisted_recovery_point == log.recovery_point > 0
     node.lose_power()
     assert said(node, names.HIGH_WATERMARKS) == 30
@@ -48,21 +48,21 @@ def test_all_steps_make_it_durable() -> None:
 def test_what_was_overtaken_is_dropped() -> None:
     node = Node()
     directory, log = opened(node)
-    job = directory.begin_checkpoint(POINTS)
+    job = directory.checkpoints.begin(POINTS)
     job.write()
     log.increment_log_start_offset(20)
-    directory.persist_points()
-    assert not directory.put_checkpoint(job)
+    directory.checkpoints.persist_points()
+    assert not directory.checkpoints.put(job)
     assert said(node, names.LOG_STARTS) == 20
     assert [name for name in node.files.list("/a") if name.endswith(".new")] == []
     # The same between its taking place and its end: what the other said stays true.
-    again = directory.begin_checkpoint(POINTS)
+    again = directory.checkpoints.begin(POINTS)
     again.write()
-    assert directory.put_checkpoint(again)
+    assert directory.checkpoints.put(again)
     log.truncate_to(21)
     assert log.persisted_recovery_point <= 21
     again.sync()
-    directory.end_checkpoint(again)
+    directory.checkpoints.end(again)
     assert log.persisted_recovery_point <= 21
     assert (said(node, names.RECOVERY_POINTS) or 0) <= 21
 
@@ -70,11 +70,11 @@ def test_what_was_overtaken_is_dropped() -> None:
 def test_a_deleted_log_does_not_come_back_into_a_checkpoint() -> None:
     node = Node()
     directory, _ = opened(node)
-    job = directory.begin_checkpoint((names.HIGH_WATERMARKS,))
+    job = directory.checkpoints.begin((names.HIGH_WATERMARKS,))
     job.write()
-    directory.delete(ORDERS, UNIQUE, NOW)
-    assert not directory.put_checkpoint(job)
-    new = directory.create(ORDERS, bytes(15) + b"\x09", SMALL, NOW)
+    directory.partitions.delete(ORDERS, UNIQUE, NOW)
+    assert not directory.checkpoints.put(job)
+    new = directory.partitions.create(ORDERS, bytes(15) + b"\x09", SMALL, NOW)
     assert said(node, names.HIGH_WATERMARKS) is None
     assert new.high_watermark == 0
 
@@ -83,10 +83,10 @@ def test_a_new_log_does_not_inherit_how_far_an_old_one_was_cleaned() -> None:
     node = Node()
     directory, _ = opened(node)
     directory.cleaned_offsets[ORDERS] = 24
-    directory.checkpoint()
+    directory.checkpoints.write()
     assert said(node, names.CLEANED_OFFSETS) == 24
-    directory.delete(ORDERS, UNIQUE, NOW)
-    directory.create(ORDERS, bytes(15) + b"\x09", SMALL, NOW)
+    directory.partitions.delete(ORDERS, UNIQUE, NOW)
+    directory.partitions.create(ORDERS, bytes(15) + b"\x09", SMALL, NOW)
     node.lose_power()
     assert node.open().directories[0].cleaned_offsets == {}
 
@@ -95,11 +95,11 @@ def test_how_far_logs_are_clean_is_known_again() -> None:
     node = Node()
     directory, _ = opened(node)
     directory.cleaned_offsets[ORDERS] = 24
-    job = directory.begin_checkpoint((names.CLEANED_OFFSETS,))
+    job = directory.checkpoints.begin((names.CLEANED_OFFSETS,))
     job.write()
-    assert directory.put_checkpoint(job)
+    assert directory.checkpoints.put(job)
     job.sync()
-    directory.end_checkpoint(job)
+    directory.checkpoints.end(job)
     node.lose_power()
     assert node.open().directories[0].cleaned_offsets == {ORDERS: 24}
 
@@ -109,12 +109,12 @@ def test_power_that_fails_at_any_step_leaves_one_of_them(seed: int) -> None:
     """What follows a truncation is looked at again, whichever checkpoint the disk kept."""
     node = Node(seed)
     directory, log = opened(node)
-    job = directory.begin_checkpoint(POINTS)
+    job = directory.checkpoints.begin(POINTS)
     steps: list[Callable[[], object]] = [
         job.write,
-        lambda: directory.put_checkpoint(job),
+        lambda: directory.checkpoints.put(job),
         job.sync,
-        lambda: directory.end_checkpoint(job),
+        lambda: directory.checkpoints.end(job),
     ]
     for step in steps[: seed % 5]:
         step()

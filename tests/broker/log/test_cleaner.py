@@ -156,7 +156,7 @@ def test_a_damaged_log_is_set_aside_once_and_the_others_are_cleaned() -> None:
         assert keeper.directories.directories[0].failure is None
         assert not [each for each in runtime.files.list("/a/t-0") if each.endswith(".cleaned")]
         # A deleted log is forgotten here as well.
-        keeper.directories.directories[0].delete(T, bytes(16), runtime.clock.wall_ms())
+        keeper.directories.directories[0].partitions.delete(T, bytes(16), runtime.clock.wall_ms())
         await rest(5)
         assert not keeper.cleaner.uncleanable
         await keeper.aclose()
@@ -195,7 +195,7 @@ def deleted_while_cleaned(seed: int, pause: float, rate: float) -> bool:
         await rest(pause)
         was_busy = bool(keeper.cleaner._busy)
         directory = keeper.directories.directories[0]
-        directory.delete(T, bytes(16), runtime.clock.wall_ms())
+        directory.partitions.delete(T, bytes(16), runtime.clock.wall_ms())
         new = keeper.log("t", COMPACTED)
         writer = Writer(new, runtime.clock.wall_ms())
         for number in range(10):
@@ -359,14 +359,14 @@ def test_a_deleted_log_keeps_its_files_until_the_cleaner_has_let_go_of_it() -> N
         directory = keeper.directories.directories[0]
         await rest(20)
         assert keeper.cleaner.busy_count == 1
-        directory.delete(T, bytes(16), runtime.clock.wall_ms())
+        directory.partitions.delete(T, bytes(16), runtime.clock.wall_ms())
         due_ms = runtime.clock.wall_ms() + log.config.file_delete_delay_ms
-        assert directory.remove_deleted(due_ms) == 0
+        assert directory.removals.run(due_ms) == 0
         assert runtime.files.exists(log.directory)
         while keeper.cleaner.busy_count:
-            assert directory.remove_deleted(due_ms) == 0
+            assert directory.removals.run(due_ms) == 0
             await rest(10)
-        assert directory.remove_deleted(due_ms) == 1
+        assert directory.removals.run(due_ms) == 1
         assert not runtime.files.exists(log.directory)
         await keeper.aclose()
 
@@ -384,11 +384,11 @@ def test_segments_that_are_let_go_keep_their_files_while_the_cleaner_reads() -> 
         log.increment_log_start_offset(log.segments[2].base_offset)
         assert log.delete_old_segments(now_ms) == 2
         due_ms = now_ms + log.config.file_delete_delay_ms
-        assert directory.remove_deleted(due_ms) == 0
+        assert directory.removals.run(due_ms) == 0
         assert not lines_with(keeper, "cannot be compacted")
         while keeper.cleaner.busy_count:
             await rest(10)
-        assert directory.remove_deleted(runtime.clock.wall_ms() + due_ms) >= 2
+        assert directory.removals.run(runtime.clock.wall_ms() + due_ms) >= 2
         listed = runtime.files.list(log.directory)
         assert not [name for name in listed if names.parse_segment_file(name, names.DELETED)]
         await keeper.aclose()

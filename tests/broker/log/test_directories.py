@@ -70,7 +70,7 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     chosen = TopicPartition("chosen", 0)
     opened.create(chosen, TOPIC_ID, SMALL, NOW, directory_id=bytes(15) + b"\x02")
     assert opened.directory_of(chosen) is opened.directories[1]
-    assert opened.directories[0].sizes()[ORDERS] > 1000
+    assert opened.directories[0].logs[ORDERS].size_bytes > 1000
 
 
 def test_a_clean_end_is_found_as_it_was() -> None:
@@ -164,7 +164,7 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     fill(node, opened, ORDERS)
     node.disk.put(f"/a/orders-0/{0:020d}.log.lost", b"what recovery set aside")
     directory = opened.directories[0]
-    directory.delete(ORDERS, UNIQUE, NOW)
+    directory.partitions.delete(ORDERS, UNIQUE, NOW)
     assert opened.log(ORDERS) is None
     marked = f"/a/orders-0.{UNIQUE.hex()}-delete"
     assert node.files.exists(marked)
@@ -177,8 +177,8 @@ def test_a_deletion_that_a_crash_interrupted_is_finished() -> None:
     node = Node()
     opened = node.open()
     fill(node, opened, ORDERS)
-    opened.directories[0].delete(ORDERS, UNIQUE, NOW)
-    opened.directories[0].sync_names()
+    opened.directories[0].partitions.delete(ORDERS, UNIQUE, NOW)
+    opened.directories[0].partitions.sync_names()
     node.lose_power()
     again = node.open()
     assert again.log(ORDERS) is None
@@ -195,7 +195,7 @@ def test_a_new_log_does_not_inherit_the_points_of_an_old_one() -> None:
     log.flush()
     log.increment_log_start_offset(20)
     opened.checkpoint()
-    opened.directories[0].delete(ORDERS, UNIQUE, NOW)
+    opened.directories[0].partitions.delete(ORDERS, UNIQUE, NOW)
     other: Uuid = bytes(15) + b"\x09"
     new = opened.create(ORDERS, other, SMALL, NOW, directory_id=bytes(15) + b"\x01")
     new.append_as_leader(batch(), 0, NOW)
@@ -210,7 +210,7 @@ def test_a_stray_log_is_set_aside_and_stays() -> None:
     node = Node()
     opened = node.open()
     fill(node, opened, ORDERS)
-    opened.directories[0].set_aside(ORDERS, UNIQUE)
+    opened.directories[0].partitions.set_aside(ORDERS, UNIQUE)
     opened.close()
     node.lose_power()
     again = node.open()
@@ -243,7 +243,7 @@ def test_an_error_of_the_disk_takes_one_directory_out_of_service(code: int) -> N
         neighbour.append_as_leader(batch(), 0, NOW)
     other.append_as_leader(batch(), 0, NOW)
     with pytest.raises(KafkaError):
-        opened.directories[0].create(TopicPartition("new", 0), TOPIC_ID, SMALL, NOW)
+        opened.directories[0].partitions.create(TopicPartition("new", 0), TOPIC_ID, SMALL, NOW)
     opened.create(TopicPartition("new", 0), TOPIC_ID, SMALL, NOW).flush()
     opened.close()
     assert not node.files.exists(f"/a/{names.CLEAN_SHUTDOWN}")
@@ -293,7 +293,7 @@ def test_one_damaged_log_keeps_no_other_from_its_retention() -> None:
     directory = opened()
     places = [TopicPartition(each, 0) for each in "abc"]
     for place in places:
-        log = directory.create(place, None, config, NOW)
+        log = directory.partitions.create(place, None, config, NOW)
         for _ in range(40):
             log.append_as_leader(batch(3), 0, NOW)
     first = directory.logs[places[1]].segments[0].base_offset
@@ -307,7 +307,7 @@ def test_one_damaged_log_keeps_no_other_from_its_retention() -> None:
     directory = opened()
     for log in directory.logs.values():
         log.update_high_watermark(log.log_end_offset)
-    directory.delete_old_segments(NOW + 10**9)
+    directory.retention.delete_old_segments(NOW + 10**9)
     assert directory.logs[places[0]].log_start_offset == directory.logs[places[0]].log_end_offset
     assert directory.logs[places[2]].log_start_offset == directory.logs[places[2]].log_end_offset
     assert directory.failure is None
@@ -351,7 +351,7 @@ def test_a_partition_that_a_crash_left_twice_is_one_again() -> None:
         node = Node()
         opened = node.open()
         for number in (1, 2):
-            log = opened.directories[number - 1].create(ORDERS, TOPIC_ID, SMALL, NOW)
+            log = opened.directories[number - 1].partitions.create(ORDERS, TOPIC_ID, SMALL, NOW)
             log.append_as_leader(batch(), 0, NOW)
             log.flush()
         if is_marked:
@@ -367,7 +367,7 @@ def test_torn_metadata_of_an_empty_log_harm_nobody() -> None:
     node = Node()
     opened = node.open()
     fill(node, opened, BILLS)
-    opened.directories[0].create(ORDERS, TOPIC_ID, SMALL, NOW)
+    opened.directories[0].partitions.create(ORDERS, TOPIC_ID, SMALL, NOW)
     opened.close()
     node.disk.put("/a/orders-0/partition.metadata", b"versi")
     again = node.open()

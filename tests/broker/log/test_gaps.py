@@ -462,7 +462,7 @@ def test_no_recovery_point_vouches_for_what_is_written_where_damage_was_cut(seed
         return opened
 
     opened = directory()
-    log = opened.create(where, None, SMALL, NOW)
+    log = opened.partitions.create(where, None, SMALL, NOW)
     append(log, 40)
     starts = bases(log)
     opened.close()

@@ -35,7 +35,7 @@ def opened(machine: Machine, config: LogConfig = MANY_INDEX_ENTRIES) -> LogDirec
 def filled(machine: Machine) -> list[int]:
     """A log that ended in order; where its segments begin."""
     directory = opened(machine)
-    log = directory.create(T, TOPIC_ID, MANY_INDEX_ENTRIES, NOW)
+    log = directory.partitions.create(T, TOPIC_ID, MANY_INDEX_ENTRIES, NOW)
     while len(log.segments) < 4 or log.segments.active.size_bytes < 600:
         log.append_as_leader(batch(3), 0, NOW)
     directory.cleaned_offsets[T] = log.log_end_offset
@@ -141,7 +141,7 @@ def test_nothing_vouches_for_indexes_that_recovery_made_anew(
 ) -> None:
     machine = Machine(seed)
     directory = opened(machine)
-    log = directory.create(T, TOPIC_ID, MANY_INDEX_ENTRIES, NOW)
+    log = directory.partitions.create(T, TOPIC_ID, MANY_INDEX_ENTRIES, NOW)
     for number in range(20):
         producer = Producer(7, 0, 2 * number, True)
         log.append_as_leader(batch(2, producer=producer), 0, NOW)
@@ -173,7 +173,7 @@ def test_an_index_that_was_made_anew_is_durable_at_once(
     config = replace(MANY_INDEX_ENTRIES, segment_bytes=2700, segment_index_bytes=600)
     machine = Machine(seed)
     directory = opened(machine, config)
-    log = directory.create(T, TOPIC_ID, config, NOW)
+    log = directory.partitions.create(T, TOPIC_ID, config, NOW)
     for each in range(60):
         is_newest = each == 47
         log.append_as_leader(batch(2, timestamp=NOW + (5000 if is_newest else 10 * each)), 0, NOW)
@@ -202,7 +202,7 @@ def test_no_offset_is_given_twice_where_a_log_is_shorter_than_its_time_index(los
     config = replace(SMALL, segment_bytes=60_000, index_interval_bytes=1000)
     machine = Machine()
     directory = opened(machine, config)
-    log = directory.create(T, TOPIC_ID, config, NOW)
+    log = directory.partitions.create(T, TOPIC_ID, config, NOW)
     for number in range(23):
         log.append_as_leader(batch(10, size=4, timestamp=NOW + 100 * number), 0, NOW)
     segment = log.segments.active

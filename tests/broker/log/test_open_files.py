@@ -182,7 +182,7 @@ def test_a_log_that_cannot_be_made_for_want_of_files_costs_the_others_nothing() 
         files.broken.add("orders-0/")
         for _ in range(2):
             with pytest.raises(KafkaError) as caught:
-                directory.create(ORDERS, TOPIC_ID, SMALL, now_ms)
+                directory.partitions.create(ORDERS, TOPIC_ID, SMALL, now_ms)
             assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
             assert "ulimit" in str(caught.value)
         assert directory.failure is None
@@ -191,7 +191,7 @@ def test_a_log_that_cannot_be_made_for_want_of_files_costs_the_others_nothing() 
         other.append_as_leader(batch(), 0, now_ms)
 
         files.broken.clear()
-        log = directory.create(ORDERS, TOPIC_ID, SMALL, now_ms)
+        log = directory.partitions.create(ORDERS, TOPIC_ID, SMALL, now_ms)
         log.append_as_leader(batch(), 0, now_ms)
         assert directory.topic_ids[ORDERS] == TOPIC_ID
         await keeper.aclose()
@@ -208,14 +208,14 @@ def test_no_new_log_gets_the_points_of_one_that_is_gone() -> None:
         keeper.log("gone")
         directory = keeper.directories.directories[0]
         now_ms = runtime.clock.wall_ms()
-        directory.delete(TopicPartition("gone", 0), bytes(16), now_ms)
+        directory.partitions.delete(TopicPartition("gone", 0), bytes(16), now_ms)
         files.broken.add(names.RECOVERY_POINTS)
         with pytest.raises(KafkaError, match="ulimit"):
-            directory.create(ORDERS, TOPIC_ID, SMALL, now_ms)
+            directory.partitions.create(ORDERS, TOPIC_ID, SMALL, now_ms)
         assert directory.failure is None
-        assert not runtime.files.exists(directory.home_of(ORDERS))
+        assert not runtime.files.exists(directory.state.home_of(ORDERS))
         files.broken.clear()
-        directory.create(ORDERS, TOPIC_ID, SMALL, now_ms)
+        directory.partitions.create(ORDERS, TOPIC_ID, SMALL, now_ms)
         await keeper.aclose()
 
     simulate(main)

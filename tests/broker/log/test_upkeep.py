@@ -119,7 +119,7 @@ def test_a_deleted_log_frees_its_room() -> None:
         fill(keeper, keeper.log("t"))
         keeper.upkeep.start(UPKEEP)
         used = node.disk.used_bytes()
-        keeper.directories.directories[0].delete(T, bytes(16), runtime.clock.wall_ms())
+        keeper.directories.directories[0].partitions.delete(T, bytes(16), runtime.clock.wall_ms())
         await rest(3)
         assert [name for name in runtime.files.list("/a") if name.startswith("t-0")] == []
         assert node.disk.used_bytes() < used

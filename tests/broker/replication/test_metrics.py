@@ -30,7 +30,7 @@ def test_each_says_what_there_is() -> None:
         assert found["replication.partitions"] == found["replication.leaders"] == 2
         assert found["log.size"] == len(batch())
         assert found["log.segments"] == 2
-        host.directories.directories[1].fail(OSError(5, "broken"))
+        host.directories.directories[1].state.fail(OSError(5, "broken"))
         found = values(registry)
         assert found["log.directories.offline"] == 1
         assert found["replication.partitions"] == 1

@@ -201,7 +201,7 @@ def test_who_waits_hears_of_the_end() -> None:
             else:
                 directory = host.directories.directory_of(TopicPartition(end, 0))
                 assert directory is not None
-                directory.fail(OSError(5, "the disk is gone"))
+                directory.state.fail(OSError(5, "the disk is gone"))
             with pytest.raises(KafkaError) as error:
                 await waiting
             heard.append(error.value.code)

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 from unittest.mock import Mock, patch
 
-from moldau.broker.log import clean_shutdown, directory, names, producer_state
+from moldau.broker.log import clean_shutdown, loading, names, producer_state
+from moldau.broker.log.checkpoints import Checkpoints
 from moldau.broker.log.compaction_filter import BatchFilter
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.flush import FlushJob
@@ -99,7 +100,7 @@ def keeps_the_clean_marker() -> AbstractContextManager[object]:
             clean_shutdown.write_clean_shutdown(files, path, epoch)
         return epoch
 
-    return patch.object(directory, "take_clean_shutdown", leave)
+    return patch.object(loading, "take_clean_shutdown", leave)
 
 
 @contextmanager
@@ -146,12 +147,12 @@ def writes_snapshots_in_place() -> Iterator[None]:
 
 def forgets_log_starts() -> AbstractContextManager[object]:
     """Records are deleted in memory; the next life has them again."""
-    offsets = LogDirectory._offsets
+    offsets = Checkpoints._offsets
 
-    def without_starts(self: LogDirectory, checkpoint: str) -> dict[TopicPartition, int]:
+    def without_starts(self: Checkpoints, checkpoint: str) -> dict[TopicPartition, int]:
         return {} if checkpoint == names.LOG_STARTS else offsets(self, checkpoint)
 
-    return patch.object(LogDirectory, "_offsets", without_starts)
+    return patch.object(Checkpoints, "_offsets", without_starts)
 
 
 def goes_on_after_an_error() -> AbstractContextManager[object]:

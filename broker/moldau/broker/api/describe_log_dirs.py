@@ -82,7 +82,7 @@ def _topics(
                     is_future_key=False,
                 )
             )
-    for partition, future in directory.futures.items():
+    for partition, future in directory.copies.futures.items():
         if partition in asked:
             topics.setdefault(partition.topic, []).append(
                 DescribeLogDirsPartition(

@@ -1,10 +1,10 @@
 """Writing a directory's checkpoints without blocking the event loop.
 
-1. `LogDirectory.begin_checkpoint` collects the contents.          loop
-2. `write`: new files under other names, synced.                   thread
-3. `LogDirectory.put_checkpoint`: they replace the old ones.       loop
-4. `sync`: the names are durable.                                  thread
-5. `LogDirectory.end_checkpoint`: the new contents count.          loop
+1. `Checkpoints.begin` collects the contents.          loop
+2. `write`: new files under other names, synced.       thread
+3. `Checkpoints.put`: they replace the old ones.       loop
+4. `sync`: the names are durable.                      thread
+5. `Checkpoints.end`: the new contents count.          loop
 
 Invariant: older contents never replace newer ones. An operation that must not wait (before a
 truncation for instance) writes the same files at once, on the loop. Step 3 is on the loop as well;
@@ -107,7 +107,7 @@ class CheckpointWriter:
                         return
                 except OSError as error:
                     if failures == RETRIES or not may_pass(error):
-                        directory.fail(error)
+                        directory.state.fail(error)
                         return
                     if not failures:
                         self._tell(directory, error)
@@ -117,12 +117,12 @@ class CheckpointWriter:
     async def _write(self, directory: LogDirectory, checkpoints: tuple[str, ...]) -> bool:
         """Run one job. Return False if it was overtaken."""
         run_blocking = self._runtime.run_blocking
-        job = directory.begin_checkpoint(checkpoints)
+        job = directory.checkpoints.begin(checkpoints)
         await run_blocking(job.write)
-        if not directory.put_checkpoint(job):
+        if not directory.checkpoints.put(job):
             return False
         await run_blocking(job.sync)
-        directory.end_checkpoint(job)
+        directory.checkpoints.end(job)
         return True
 
     def _tell(self, directory: LogDirectory, error: OSError) -> None:

@@ -76,7 +76,7 @@ class _Target(NamedTuple):
             and self.log.failure is None
             and self.directory.logs.get(self.partition) is self.log
             and self.log.config.is_compacted
-            and self.partition not in self.directory.departing
+            and self.partition not in self.directory.copies.departing
         )
 
 
@@ -152,7 +152,7 @@ class Cleaner:
         except OSError as error:
             self.uncleanable.pop(log, None)
             if target.is_current:
-                target.directory.fail(error)
+                target.directory.state.fail(error)
         except (BadData, KafkaError) as error:
             self.uncleanable.pop(log, None)
             if target.is_current:
@@ -179,7 +179,7 @@ class Cleaner:
         for directory in self._directories.in_service():
             known.update(directory.logs.values())
             for partition, log in directory.logs.items():
-                if partition in directory.departing:
+                if partition in directory.copies.departing:
                     continue
                 if log.config.is_compacted and not self._is_excluded(log):
                     target = _Target(directory, partition, log)
@@ -201,7 +201,7 @@ class Cleaner:
         try:
             return self._examine(target, now_ms)
         except OSError as error:
-            target.directory.fail(error)
+            target.directory.state.fail(error)
         except BadData as error:
             self._set_aside(target, error)
         return None
@@ -232,13 +232,13 @@ class Cleaner:
         clock = self._runtime.clock
         compaction = Compaction(job, self._map_for(cleanable), clock.wall_ms())
         began = clock.monotonic()
-        target.directory.being_cleaned.add(log)
+        target.directory.removals.being_cleaned.add(log)
         try:
             if not await self._take_steps(target, compaction):
                 return
         finally:
             compaction.abandon()
-            target.directory.being_cleaned.discard(log)
+            target.directory.removals.being_cleaned.discard(log)
         target.directory.cleaned_offsets[target.partition] = compaction.end_offset
         await self._writer.write(target.directory, names.CLEANED_OFFSETS)
         statistics = compaction.statistics

@@ -9,10 +9,12 @@ to do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
-from moldau.broker.log.directory import ConfigOf, LogDirectory
+from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.future_log import generation
+from moldau.broker.log.loading import ConfigOf
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.meta_properties import check_meta_properties
@@ -96,7 +98,7 @@ class LogDirectories:
                     winner, loser = _superseding(
                         partition, (seen[partition], directory), home_of(partition)
                     )
-                    loser.delete(partition, now_ms.to_bytes(16, "big"), now_ms)
+                    loser.partitions.delete(partition, now_ms.to_bytes(16, "big"), now_ms)
                 seen[partition] = winner
 
     def in_service(self) -> list[LogDirectory]:
@@ -105,7 +107,7 @@ class LogDirectories:
     def on_failure(self, heard: Callable[[LogDirectory], None]) -> None:
         """Call `heard` when a directory goes out of service."""
         for directory in self.directories:
-            directory.on_failure = heard
+            directory.state.on_failure = partial(heard, directory)
 
     # Logs.
 
@@ -139,27 +141,32 @@ class LogDirectories:
         found = self.in_service()
         if directory_id is not None:
             found = [each for each in found if each.directory_id == directory_id]
-        found = [each for each in found if partition not in each.arriving]
+        found = [each for each in found if partition not in each.copies.arriving]
         if not found:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is in service")
         open_ones = [each for each in found if each.directory_id not in self.cordoned]
         target = min(open_ones or found[:1], key=lambda each: len(each.logs))
-        return target.create(partition, topic_id, config, now_ms)
+        return target.partitions.create(partition, topic_id, config, now_ms)
 
     # Operations on all directories.
 
     def delete_old_segments(self, now_ms: int) -> int:
-        return sum(each.delete_old_segments(now_ms) for each in self.in_service())
+        return sum(each.retention.delete_old_segments(now_ms) for each in self.in_service())
 
     def remove_deleted(self, now_ms: int) -> int:
-        return sum(each.remove_deleted(now_ms) for each in self.in_service())
+        return sum(each.removals.run(now_ms) for each in self.in_service())
 
     def expire_producers(self, now_ms: int) -> int:
-        return sum(each.expire_producers(now_ms) for each in self.in_service())
+        """Forget producers that were idle for `producer.id.expiration.ms`. Return how many."""
+        return sum(
+            log.producers.expire(now_ms)
+            for each in self.in_service()
+            for log in each.state.logs_in_service()
+        )
 
     def checkpoint(self) -> None:
         for directory in self.in_service():
-            directory.checkpoint()
+            directory.checkpoints.write()
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Close each directory: make everything in it durable, then write its marker."""
@@ -177,7 +184,7 @@ def _superseding(
 ) -> tuple[LogDirectory, LogDirectory]:
     """Return the directory whose log of the partition counts, and the other one."""
     first, second = found
-    marks = [generation(each.files, each.home_of(partition)) for each in found]
+    marks = [generation(each.files, each.state.home_of(partition)) for each in found]
     is_first = marks[0] > marks[1]
     if marks[0] == marks[1]:
         is_first = first.directory_id == home

@@ -101,7 +101,7 @@ class Upkeep:
     async def _retain(self) -> bool:
         for directory in self._directories.in_service():
             now_ms = self._now_ms()
-            expired = directory.expire_segments(now_ms)
+            expired = directory.retention.expire(now_ms)
             if not expired:
                 continue
             for log in expired:
@@ -111,7 +111,9 @@ class Upkeep:
             await self._writer.write(directory, *POINTS)
             # The segments of a topic that was deleted meanwhile are gone with it.
             present = set(directory.logs.values())
-            count = directory.drop_expired([each for each in expired if each in present], now_ms)
+            count = directory.retention.drop_expired(
+                [each for each in expired if each in present], now_ms
+            )
             if count:
                 self._log.info("let go of old segments", directory=directory.path, count=count)
         return False
@@ -128,20 +130,20 @@ class Upkeep:
 
     async def _sync_names(self, directory: LogDirectory) -> None:
         """Make the deletions of logs durable."""
-        if directory.are_names_stale:
-            directory.are_names_stale = False
+        if directory.partitions.are_names_stale:
+            directory.partitions.are_names_stale = False
             try:
                 await self._runtime.run_blocking(directory.files.sync_dir, directory.path)
             except OSError as error:
-                directory.fail(error)
+                directory.state.fail(error)
 
     async def _remove_deleted(self, directory: LogDirectory, now_ms: int) -> None:
-        removal = directory.take_deleted(now_ms)
+        removal = directory.removals.take(now_ms)
         if removal:
             try:
                 await self._runtime.run_blocking(removal.run)
             except OSError as error:
-                directory.fail(error)
+                directory.state.fail(error)
 
     async def _write_points(self) -> bool:
         for directory in self._directories.in_service():

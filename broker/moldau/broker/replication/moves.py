@@ -39,8 +39,9 @@ from moldau.errors.codes import ErrorCode, KafkaError
 if TYPE_CHECKING:
     import asyncio
 
+    from moldau.broker.log.copies import Left
     from moldau.broker.log.directories import LogDirectories
-    from moldau.broker.log.directory import Left, LogDirectory
+    from moldau.broker.log.directory import LogDirectory
     from moldau.broker.replication.partition import Partition
     from moldau.logging import Logger
     from moldau.runtime import Runtime
@@ -184,7 +185,7 @@ class Moves:
         source = self._source_of(partition)
         if source is target or self._is_closing:
             return
-        target.forget_points()
+        target.checkpoints.forget_departed()
         unique = self._runtime.random.randbytes(_UNIQUE_BYTES)
         name = names.marked_dir_name(place, unique, names.FUTURE_DIR)
         found = Place(f"{target.path}/{name}", partition.topic_id)
@@ -209,7 +210,7 @@ class Moves:
         """Go on with what an earlier life left. To be called before the log grows in this one."""
         place = _place(partition)
         for target in self._directories.in_service():
-            left = target.left.pop(place, None)
+            left = target.copies.left.pop(place, None)
             if left is None:
                 continue
             source = self._directories.directory_of(place)
@@ -228,8 +229,8 @@ class Moves:
         future = FutureLog(partition.log, place)
         move = Move(partition, source, target, future)
         self._moves[move.place] = move
-        source.departing.add(move.place)
-        target.futures[move.place] = future
+        source.copies.departing.add(move.place)
+        target.copies.futures[move.place] = future
         return move
 
     def _start(self, move: Move, begun: asyncio.Future[None] | None) -> None:
@@ -241,16 +242,16 @@ class Moves:
         if move is not None:
             move.is_called_off = True
         for directory in self._directories.in_service():
-            left = directory.left.pop(place, None)
+            left = directory.copies.left.pop(place, None)
             if left is not None:
                 self._remove(left)
 
     def call_off_unknown(self, is_known: Callable[[TopicPartition], bool]) -> None:
         """Remove what an earlier life left of replicas that the cluster does not know any more."""
         for directory in self._directories.in_service():
-            for place in list(directory.left):
+            for place in list(directory.copies.left):
                 if not is_known(place):
-                    self._remove(directory.left.pop(place))
+                    self._remove(directory.copies.left.pop(place))
 
     async def aclose(self) -> None:
         """End what is under way between two steps; copies stay, for the next life."""
@@ -316,12 +317,12 @@ class Moves:
         try:
             future.catch_up(self._now_ms())
             await run_blocking(future.settle)
-            move.target.arriving[move.place] = future.log
+            move.target.copies.arriving[move.place] = future.log
             await self._writer.write(move.target, *POINTS)
             if not move.is_current:
                 return
             copied_to = future.path
-            await run_blocking(future.rename, move.target.home_of(move.place))
+            await run_blocking(future.rename, move.target.state.home_of(move.place))
             try:
                 self._switch(move)
             except (KafkaError, OSError):
@@ -339,8 +340,8 @@ class Moves:
         move.future.take_over(target.owner, self._now_ms())
         topic_id = source.topic_ids[place]
         cleaned_offset = source.cleaned_offsets.get(place)
-        source.depart(place)
-        target.arrive(place, topic_id, cleaned_offset)
+        source.copies.depart(place)
+        target.copies.arrive(place, topic_id, cleaned_offset)
         move.partition.move_to(move.future.log, self._commits.of(target))
         move.state = MoveState.MOVED
 
@@ -364,20 +365,20 @@ class Moves:
             await run_blocking(old.move, f"{source.path}/{name}")
         except KafkaError:
             if isinstance(old.failure, OSError):
-                source.fail(old.failure)
+                source.state.fail(old.failure)
             return
-        source.bury(old, self._now_ms())
+        source.removals.bury(old, self._now_ms())
         await self._writer.write(move.target, *POINTS)
         try:
             await run_blocking(move.future.clear_mark)
         except OSError as error:
-            move.target.fail(error)
+            move.target.state.fail(error)
 
     # The end.
 
     async def _end(self, move: Move, error: MoldauError | OSError | None) -> None:
         """Whatever became of it, nothing of it is left that could mislead anybody."""
-        move.source.departing.discard(move.place)
+        move.source.copies.departing.discard(move.place)
         if move.state is MoveState.MOVED:
             self._log.info("moved a replica", partition=str(move.place), directory=move.target.path)
             self.on_moved(move.partition, move.target)
@@ -388,7 +389,7 @@ class Moves:
             self._report(move.place, move.target, error)
         if self._is_closing and error is None and not move.is_called_off:
             return  # closed with its directory
-        move.target.withdraw(move.place)
+        move.target.copies.withdraw(move.place)
         if error is None or move.target.failure is None:
             await self._discard(move)
 
@@ -396,11 +397,11 @@ class Moves:
         """Take the directory out of service whose disk refused."""
         future = move.future
         if future.unreadable is not None:
-            move.source.fail(future.unreadable)
+            move.source.state.fail(future.unreadable)
         elif isinstance(future.failure, OSError):
-            move.target.fail(future.failure)
+            move.target.state.fail(future.failure)
         elif isinstance(error, OSError):
-            move.target.fail(error)
+            move.target.state.fail(error)
 
     async def _discard(self, move: Move) -> None:
         """Remove the copy, or, while the replica's own disk has failed, keep it for later."""
@@ -410,7 +411,7 @@ class Moves:
             try:
                 await self._runtime.run_blocking(future.close if is_kept else future.discard)
             except OSError as error:
-                move.target.fail(error)
+                move.target.state.fail(error)
 
     def _remove(self, left: Left) -> None:
         self._runtime.spawn(self._remove_tree(left.path), name="move-remove")

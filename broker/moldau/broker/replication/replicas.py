@@ -238,7 +238,7 @@ class Replicas:
             return  # what lies in a failed directory is set aside when it comes back
         if directory.topic_ids.get(place) == topic_id:
             try:
-                directory.delete(place, self._unique(), self._now_ms())
+                directory.partitions.delete(place, self._unique(), self._now_ms())
             except KafkaError as error:
                 self._log.failure("a deleted log cannot be removed", error, **_facts(name))
 
@@ -314,7 +314,7 @@ class Replicas:
         if directory is not None and directory.failure is None:
             known = directory.topic_ids.get(place)
             if known is None:
-                directory.bind(place, topic_id)
+                directory.partitions.bind(place, topic_id)
             elif known != topic_id:
                 self._set_aside(directory, place)
                 directory = None
@@ -364,9 +364,9 @@ class Replicas:
     def _set_aside(self, directory: LogDirectory, place: TopicPartition) -> None:
         try:
             if self._was_deleted(place, directory.topic_ids.get(place)):
-                directory.delete(place, self._unique(), self._now_ms())
+                directory.partitions.delete(place, self._unique(), self._now_ms())
                 return
-            directory.set_aside(place, self._unique())
+            directory.partitions.set_aside(place, self._unique())
         except KafkaError as error:
             self._log.failure("a stray log cannot be set aside", error, partition=str(place))
             return

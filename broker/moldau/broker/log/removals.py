@@ -1,0 +1,85 @@
+"""Files of a directory that are not used any more, and when to remove them.
+
+Invariants: a deleted log or segment keeps its files for `file.delete.delay.ms`, and for as long as
+a thread may be reading it (`being_cleaned`). Nothing is removed in a directory that has failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.broker.log.directory_state import DirectoryState
+    from moldau.broker.log.log import PartitionLog
+    from moldau.broker.log.segment import Segment
+    from moldau.runtime.files import Files
+
+
+@dataclass(slots=True)
+class Removal:
+    """Files that are not used any more."""
+
+    files: Files
+    trees: list[str]
+    segments: list[Segment]
+
+    def __bool__(self) -> bool:
+        return bool(self.trees or self.segments)
+
+    def run(self) -> int:
+        """Remove the files. Return how many logs and segments were removed. May run in a thread."""
+        for path in self.trees:
+            self.files.remove_tree(path)
+        for segment in self.segments:
+            segment.remove()
+        return len(self.trees) + len(self.segments)
+
+
+class Removals:
+    """The files of one directory that are due later; see the module."""
+
+    def __init__(self, state: DirectoryState) -> None:
+        self.being_cleaned: set[PartitionLog] = set()
+        """Logs whose segments a thread may be reading. Their files stay until it has ended."""
+        self._state = state
+        self._waiting: list[tuple[int, str, PartitionLog | None]] = []
+
+    def add(self, path: str, deadline_ms: int) -> None:
+        """Remove a directory that no log uses."""
+        self._waiting.append((deadline_ms, path, None))
+
+    def bury(self, log: PartitionLog, now_ms: int) -> None:
+        """Remove a log or a copy after its delay. It has been renamed to be deleted."""
+        deadline_ms = now_ms + log.config.file_delete_delay_ms
+        self._waiting.append((deadline_ms, log.directory, log))
+
+    def take(self, now_ms: int) -> Removal:
+        """Return what is due, for the caller to run in a thread. Pass an OSError of it to
+        `DirectoryState.fail`. What it does not remove is removed at the next start."""
+        state = self._state
+        removal = Removal(state.files, [], [])
+        if state.failure is None:
+            later = []
+            for each in self._waiting:
+                deadline_ms, path, log = each
+                if deadline_ms > now_ms or log in self.being_cleaned:
+                    later.append(each)
+                    continue
+                if log is not None:
+                    log.abandon()
+                removal.trees.append(path)
+            self._waiting = later
+        for log in state.logs_in_service():
+            if log not in self.being_cleaned:
+                removal.segments += log.retention.take_deleted(now_ms)
+        return removal
+
+    def run(self, now_ms: int) -> int:
+        """Remove what is due. Return how many logs and segments were removed."""
+        removal = self.take(now_ms)
+        try:
+            return removal.run()
+        except OSError as error:
+            self._state.fail(error)
+            return 0
