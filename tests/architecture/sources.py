@@ -85,19 +85,27 @@ def product() -> tuple[Source, ...]:
 
 def functions(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """All functions with their qualified names, nested ones included."""
-    yield from _functions(tree, "")
+    for name, each in _definitions(tree, ""):
+        if not isinstance(each, ast.ClassDef):
+            yield name, each
 
 
-def _functions(
+def classes(tree: ast.AST) -> Iterator[tuple[str, ast.ClassDef]]:
+    """All classes with their qualified names, nested ones included."""
+    for name, each in _definitions(tree, ""):
+        if isinstance(each, ast.ClassDef):
+            yield name, each
+
+
+def _definitions(
     node: ast.AST, prefix: str
-) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
     for child in ast.iter_child_nodes(node):
         name = prefix
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = f"{prefix}.{child.name}" if prefix else child.name
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield name, child
-        yield from _functions(child, name)
+        yield from _definitions(child, name)
 
 
 def _asked_git(root: Path) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""Files, functions and parameter lists stay small enough to be read at one go.
+"""Files, classes, functions and parameter lists stay small enough to be read at one go.
 
 Line length is ruff's. Generated files are not in the repository, so there is no exception for them.
 """
@@ -11,10 +11,11 @@ from collections.abc import Iterable
 import pytest
 
 from tests.architecture.allowed import Found, check
-from tests.architecture.sources import Source, functions, python, sources
+from tests.architecture.sources import Source, classes, functions, product, python, sources
 
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
+METHODS_MAX = 35
 PARAMETERS_MAX = 6
 
 
@@ -31,6 +32,22 @@ def long_functions(among: Iterable[Source]) -> Found:
             if lines > FUNCTION_LINES_MAX:
                 found[f"{source.path}::{name}"] = lines
     return found
+
+
+def large_classes(among: Iterable[Source]) -> Found:
+    found = {}
+    for source in among:
+        for name, each in classes(source.tree):
+            count = len(_methods(each))
+            if count > METHODS_MAX:
+                found[f"{source.path}::{name}"] = count
+    return found
+
+
+def _methods(among: ast.ClassDef) -> set[str]:
+    """The names of the methods and properties: overloads, a getter and its setter count once."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {each.name for each in among.body if isinstance(each, kinds)}
 
 
 def long_parameter_lists(among: Iterable[Source]) -> Found:
@@ -59,6 +76,10 @@ def test_functions_have_at_most_70_lines() -> None:
     check("function_lines", long_functions(python()))
 
 
+def test_classes_have_at_most_35_methods() -> None:
+    check("methods", large_classes(product()))
+
+
 def test_functions_take_at_most_6_parameters() -> None:
     check("parameters", long_parameter_lists(python()))
 
@@ -73,6 +94,14 @@ def test_a_planted_long_method_is_found(lines: int, found: Found) -> None:
     text = "class Log:\n    @staticmethod\n    def append():\n" + "        x = 1\n" * (lines - 1)
 
     assert long_functions([Source("planted.py", text)]) == found
+
+
+@pytest.mark.parametrize(("methods", "found"), [(35, {}), (36, {"planted.py::Log.Part": 36})])
+def test_a_planted_large_class_is_found(methods: int, found: Found) -> None:
+    part = "".join(f"        async def method_{number}(self): ...\n" for number in range(methods))
+    text = "class Log:\n    class Part:\n" + part + "        def method_0(self, value): ...\n"
+
+    assert large_classes([Source("planted.py", text)]) == found
 
 
 @pytest.mark.parametrize(
