@@ -1,5 +1,6 @@
-"""What the coordinators and the controller share: the result of a decision, and answers that wait.
+"""What the coordinators and the controller share: decisions, and the runtime that carries them out.
 
-A decision is a function of state, request and time that returns an `Outcome`. A shell appends its
-records, replays them, and keeps its answers as `Parked` until the records are committed.
+A decision is a function of state, request and time that returns an `Outcome`. The `DecisionRuntime`
+appends its records to a `DecisionLog`, replays them, and keeps its answers as `Parked` until the
+records are committed.
 """

@@ -1,8 +1,8 @@
 """The result of a decision: records to append, and the answers that depend on them.
 
-Invariants: an outcome changes nothing by itself. A shell appends its records as one batch, replays
-them, and gives the answers when this batch and everything appended before it are committed. A
-rejected append changes nothing: none of its records was replayed. `on_failure` then decides what
+Invariants: an outcome changes nothing by itself. The runtime appends its records as one batch,
+replays them, and gives the answers when this batch and everything appended before it are committed.
+A rejected append changes nothing: none of its records was replayed. `on_failure` then decides what
 the waiting requests are answered.
 """
 
@@ -15,7 +15,7 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.declare import Response
 
 Ticket: TypeAlias = object
-"""One waiting request, as the shell knows it.
+"""One waiting request, as the runtime knows it.
 A core keeps the ticket and gives it back exactly once."""
 
 Answer: TypeAlias = "tuple[Ticket, Response | KafkaError]"
@@ -27,7 +27,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Outcome(NamedTuple, Generic[R_co]):
-    """What the shell must do, in this order: append `records`, replay them, give `answers` once
+    """What the runtime must do, in this order: append `records`, replay them, give `answers` once
     they are committed.
 
     An answer that is a KafkaError becomes the response with this error. `on_failure` is called when
@@ -48,3 +48,17 @@ def give(ticket: Ticket, response: Response | KafkaError) -> None:
     """Answer the request of a ticket. A ticket of a shell is the function that answers."""
     assert callable(ticket)
     ticket(response)
+
+
+def give_all(answers: tuple[Answer, ...]) -> None:
+    """Give the answers in order. A ticket that raises an error does not keep the others from
+    theirs; the error is raised after them."""
+    given = 0
+    try:
+        for ticket, response in answers:
+            given += 1
+            assert callable(ticket)
+            ticket(response)
+    finally:
+        if given < len(answers):
+            give_all(answers[given:])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from moldau.broker.decision.outcome import Answer, give
+from moldau.broker.decision.outcome import Answer, give_all
 from moldau.errors.codes import KafkaError
 
 R = TypeVar("R")
@@ -20,7 +20,7 @@ R = TypeVar("R")
 class Parked(Generic[R]):
     """The answers of one outcome, and its records."""
 
-    __slots__ = ("answers", "end_offset", "leader_epoch", "records")
+    __slots__ = ("answers", "end_offset", "leader_epoch", "records", "since_ns")
 
     def __init__(
         self,
@@ -28,24 +28,25 @@ class Parked(Generic[R]):
         end_offset: int,
         records: tuple[R, ...],
         answers: tuple[Answer, ...],
+        since_ns: int = 0,
     ) -> None:
+        """`since_ns` is the monotonic time at which the answers began to wait."""
         self.leader_epoch = leader_epoch
         self.end_offset = end_offset
         self.records = records
         self.answers = answers
+        self.since_ns = since_ns
 
-    def is_committed(self, leader_epoch: int, high_watermark: int) -> bool:
+    def is_committed(self, leader_epoch: int | None, high_watermark: int) -> bool:
         """Whether the records, and all before them, are committed in their leadership."""
         return leader_epoch == self.leader_epoch and high_watermark >= self.end_offset
 
     def release(self) -> None:
         """Give the answers: everything is committed."""
         answers, self.answers = self.answers, ()
-        for ticket, response in answers:
-            give(ticket, response)
+        give_all(answers)
 
     def refuse(self, error: KafkaError) -> None:
         """Give the error in the place of every answer."""
         answers, self.answers = self.answers, ()
-        for ticket, _ in answers:
-            give(ticket, error)
+        give_all(tuple((ticket, error) for ticket, _ in answers))
