@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
     from moldau.client.settings.arguments import OffsetAndMetadata
     from moldau.client.settings.file import load_settings
-    from moldau.client.settings.opening import ClientNotStarted
+    from moldau.client.settings.lifecycle import ClientNotStarted
     from moldau.client.settings.options import AdminOptions
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
@@ -104,7 +104,7 @@ _MODULES = {
     "serdes.contract": "DeserializationFailed SerializationFailed",
     "settings.arguments": "OffsetAndMetadata",
     "settings.file": "load_settings",
-    "settings.opening": "ClientNotStarted",
+    "settings.lifecycle": "ClientNotStarted",
 }
 _HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 

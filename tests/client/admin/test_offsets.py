@@ -10,8 +10,8 @@ from typing import Any, assert_type
 import pytest
 
 from moldau.client import Admin, ErrorCode, NewTopic, OffsetsNotStored, TopicPartition
-from moldau.client.consumer.absence import NotThere
 from moldau.client.consumer.offsets import EARLIEST, LATEST
+from moldau.client.consumer.unknown_topic import UnknownTopic
 from moldau.errors.codes import KafkaError
 from moldau.link.settings import bootstrap_servers
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
@@ -85,7 +85,7 @@ def test_the_error_travels_whole() -> None:
 
 LATER = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 NEVER = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-NO_SUCH_TOPIC = NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+NO_SUCH_TOPIC = UnknownTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @pytest.mark.parametrize(

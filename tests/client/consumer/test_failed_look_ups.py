@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Consumer
-from moldau.client.consumer.position import Position, State
+from moldau.client.consumer.position import Position, PositionState
 from moldau.client.consumer.positions import Positions
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -197,10 +197,10 @@ def test_what_lies_here_is_not_given_out_while_its_check_has_failed() -> None:
     made, position = _refused_check()
     with pytest.raises(KafkaError):
         made.take(10)
-    assert position.state is State.VALIDATING
+    assert position.state is PositionState.VALIDATING
     assert made.take(10) == []
-    assert made.waiting(State.VALIDATING, 1.0) == []
-    assert made.waiting(State.VALIDATING, made.next_wake(1.0) or 0.0) == [position]
+    assert made.waiting(PositionState.VALIDATING, 1.0) == []
+    assert made.waiting(PositionState.VALIDATING, made.next_wake(1.0) or 0.0) == [position]
     made.validated(position.asked(), 20, 5)
     assert made.take(10)[0].records[0].offset == 10
 
@@ -210,14 +210,14 @@ def test_a_second_error_does_not_hide_where_the_first_came_from() -> None:
     position.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
     with pytest.raises(KafkaError):
         made.take(10)
-    assert position.state is State.VALIDATING
+    assert position.state is PositionState.VALIDATING
 
 
 def test_a_seek_settles_what_a_failed_check_left_open() -> None:
     made, position = _refused_check()
     made.assignment.require(T0).seek(7)
-    assert (position.state, position.error) == (State.READING, None)
+    assert (position.state, position.error) == (PositionState.READING, None)
     position.fail(KafkaError(ErrorCode.CORRUPT_MESSAGE))
     with pytest.raises(KafkaError):
         made.take(10)
-    assert position.state is State.READING
+    assert position.state is PositionState.READING

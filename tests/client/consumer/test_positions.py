@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from moldau.client.consumer.position import Position, State
+from moldau.client.consumer.position import Position, PositionState
 from moldau.client.consumer.positions import Bounds, Positions
 from moldau.client.settings.offset_reset import Reset, parse_reset
 from moldau.errors import ConfigError
@@ -96,7 +96,7 @@ def test_a_new_leader_is_asked_before_it_is_read() -> None:
     position = reading(made, metadata)
     asked = position.asked()
     made.leaders_changed(cluster(epoch=6))
-    assert position.state is State.VALIDATING
+    assert position.state is PositionState.VALIDATING
     assert made.to_fetch(0.0, metadata) == {}
     assert made.take(10) == [], "it is not known yet whether these are in the log still"
     made.arrived(asked, data(15, 5, 5), is_committed=False, now=0.0)
@@ -115,10 +115,10 @@ def test_metadata_as_new_as_a_position_are_waited_for_but_not_for_ever() -> None
     made.leaders_changed(metadata)
     now, tries = 0.0, 0
     while made.awaits_epochs(metadata, now):
-        assert made.waiting(State.VALIDATING, now) == []
+        assert made.waiting(PositionState.VALIDATING, now) == []
         assert position.not_before > now
         now, tries = position.not_before, tries + 1
-    assert made.waiting(State.VALIDATING, now) == [position]
+    assert made.waiting(PositionState.VALIDATING, now) == [position]
     assert (30 <= now < 32, tries < 400) == (True, True)
     position.seek(7, 5)
     made.leaders_changed(metadata)
@@ -130,7 +130,7 @@ def test_what_was_fetched_and_truncated_is_dropped_and_fetched_again() -> None:
     position = reading(made, cluster())
     made.leaders_changed(cluster(epoch=6))
     made.validated(position.asked(), 12, 5)
-    assert (position.state, position.fetch_offset) == (State.READING, 10)
+    assert (position.state, position.fetch_offset) == (PositionState.READING, 10)
     assert made.take(10) == []
 
 
@@ -143,9 +143,9 @@ def test_what_was_given_out_and_truncated_goes_where_the_log_still_agrees(
     made.leaders_changed(cluster(epoch=6))
     made.validated(position.asked(), end, 5)
     if place is None:
-        assert position.state is State.UNKNOWN
+        assert position.state is PositionState.UNKNOWN
     else:
-        assert (position.state, position.position) == (State.READING, place)
+        assert (position.state, position.position) == (PositionState.READING, place)
 
 
 def test_without_a_reset_a_truncation_is_told() -> None:
@@ -159,12 +159,12 @@ def test_without_a_reset_a_truncation_is_told() -> None:
     assert (context["topic"], context["offset"], context["log_ends"]) == ("t", 10, 7)
     assert (position.position, position.fetch_offset, position.fetch_epoch) == (10, 10, 5)
     assert made.to_fetch(0.0, cluster(epoch=6)) == {}, "nothing is read of a log that has diverged"
-    assert made.waiting(State.VALIDATING, 0.0) == [position]
+    assert made.waiting(PositionState.VALIDATING, 0.0) == [position]
     made.validated(position.asked(), 7, 5)
     with pytest.raises(KafkaError, match="seek to go on"):
         made.take(10)
     position.seek(7)
-    assert (made.take(10), position.state) == ([], State.READING)
+    assert (made.take(10), position.state) == ([], PositionState.READING)
 
 
 def test_without_a_reset_what_was_read_is_gone_on_with_when_it_is_back() -> None:
@@ -175,7 +175,9 @@ def test_without_a_reset_what_was_read_is_gone_on_with_when_it_is_back() -> None
     with pytest.raises(KafkaError, match="truncated"):
         made.take(10)
     made.validated(position.asked(), 15, 5)
-    assert (position.state, position.fetch_offset) == (State.READING, 10), "no gap behind it"
+    assert (position.state, position.fetch_offset) == (PositionState.READING, 10), (
+        "no gap behind it"
+    )
 
 
 def test_a_partition_that_is_known_by_no_id_does_not_hide_its_siblings() -> None:
@@ -189,7 +191,7 @@ def test_a_partition_that_is_known_by_no_id_does_not_hide_its_siblings() -> None
     made.assignment.assign([T0, other])
     made.assignment.check_topics(metadata)
     assert made.assignment.topic_ids([T0, other], metadata) == dict.fromkeys((T0, other), b"o" * 16)
-    made.assignment.require(other).life.topic_id = b"n" * 16
+    made.assignment.require(other).identity.topic_id = b"n" * 16
     assert made.assignment.topic_ids([T0, other], metadata) == {T0: b"o" * 16, other: b"n" * 16}
     metadata.topics["u"] = Topic("u", b"u" * 16, ())
     elsewhere = TopicPartition("u", 0), TopicPartition("v", 0)
@@ -246,7 +248,7 @@ def test_an_answer_from_before_a_partition_was_assigned_anew_is_void() -> None:
     made.assignment.assign([], from_committed=True)
     made.assignment.assign([T0], from_committed=True)
     made.found_committed(before, 7, 0)
-    assert made.assignment.require(T0).state is State.COMMITTED
+    assert made.assignment.require(T0).state is PositionState.COMMITTED
     made.found_committed(made.assignment.require(T0).asked(), 9, 0)
     assert made.assignment.require(T0).position == 9
 
@@ -270,7 +272,7 @@ def test_a_partition_that_comes_back_begins_anew_in_another_topic_only(
     metadata.topics["t"] = replace(topic, topic_id=(b"n" if is_new else b"o") * 16)
     assert made.assignment.check_topics(metadata) == set()
     position = made.assignment.require(T0)
-    assert (position.state, position.position) == (State.COMMITTED, -1)
+    assert (position.state, position.position) == (PositionState.COMMITTED, -1)
     made.found_committed(position.asked(), None, -1)
     assert made.to_look_up(0.0, 0) == {T0: -2 if is_new else -1}
     made.found(position.asked(), 0, -1)
@@ -301,7 +303,9 @@ def test_in_a_topic_that_was_made_again_a_partition_begins_anew(waits: bool) -> 
     assert made.assignment.topic_ids([T0], metadata) == {T0: OLD}
     assert named(made, metadata, NEW) == {T0}
     assert made.assignment.current(asked) is None
-    assert made.assignment.require(T0).state is (State.GONE if waits else State.COMMITTED)
+    assert made.assignment.require(T0).state is (
+        PositionState.GONE if waits else PositionState.COMMITTED
+    )
     assert (made.to_fetch(0.0, metadata), made.assignment.require(T0).position) == ({}, -1)
 
 
@@ -328,7 +332,7 @@ def named(made: Positions, metadata: Metadata, topic_id: bytes) -> set[TopicPart
 def begins_at(made: Positions) -> int:
     """Where it is looked up, since the group has committed nothing."""
     position = made.assignment.require(T0)
-    assert position.state is State.COMMITTED
+    assert position.state is PositionState.COMMITTED
     made.found_committed(position.asked(), None, -1)
     return made.to_look_up(0.0, 0)[T0]
 
@@ -379,7 +383,7 @@ def test_one_old_answer_changes_nothing_of_what_is_read_when_the_right_one_is_ba
     assert (made.troubles() != {}) is by_id
     assert named(made, metadata, NEW) == {T0}
     position = made.assignment.require(T0)
-    assert (position.state, position.position) == (State.READING, 3), "where its user is"
+    assert (position.state, position.position) == (PositionState.READING, 3), "where its user is"
     assert made.troubles() == {}
 
 
@@ -398,7 +402,7 @@ def test_who_seeks_while_the_topic_is_another_one_seeks_in_his_own() -> None:
     made, metadata = of_topic(NEW, is_assigned_by_id=True)
     named(made, metadata, OLD)
     made.assignment.require(T0).sought(7, -1)
-    assert made.assignment.require(T0).state is State.GONE
+    assert made.assignment.require(T0).state is PositionState.GONE
     named(made, metadata, NEW)
     assert made.assignment.require(T0).position == 7
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client.consumer import records as fetched
-from moldau.client.consumer.records import Fetched
+from moldau.client.consumer.records import FetchedRecords
 from moldau.errors import CorruptRecord
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.fetch import AbortedTransaction
@@ -44,7 +44,7 @@ def taken(
     data: bytes, position: int = 0, aborted: list[AbortedTransaction] | None = None, most: int = 100
 ) -> list[int]:
     """The offsets of all that is given out, in takes of `most`."""
-    fetched = Fetched(WHERE, position, data, aborted, 100)
+    fetched = FetchedRecords(WHERE, position, data, aborted, 100)
     offsets: list[int] = []
     while (part := fetched.take(most, check_crc=True)) is not None:
         assert 0 < len(part.records) <= most
@@ -66,7 +66,7 @@ def taken_as_columns(
     by_turns: bool,
 ) -> list[int]:
     """The same as columns, or in turns as columns and as records."""
-    fetched = Fetched(WHERE, position, data, aborted, 100)
+    fetched = FetchedRecords(WHERE, position, data, aborted, 100)
     offsets: list[int] = []
     while True:
         columns = fetched.take_columns(most, check_crc=True)
@@ -97,7 +97,7 @@ def test_small_batches_take_no_more_than_their_bytes() -> None:
     data = b"".join(batch(offset, 1) for offset in range(1_000))
     tracemalloc.start()
     try:
-        fetched = Fetched(WHERE, 0, data, None, 1_000)
+        fetched = FetchedRecords(WHERE, 0, data, None, 1_000)
         held, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -127,7 +127,7 @@ def test_what_is_taken_of_many_small_batches_is_not_copied_for_each_of_them(
 
     monkeypatch.setattr(fetched, "walk", counted)
     data = b"".join(batch(offset, 1, codec=Codec.LZ4) for offset in range(100))
-    part = Fetched(WHERE, 0, data, None, 100).take(99, check_crc=False)
+    part = FetchedRecords(WHERE, 0, data, None, 100).take(99, check_crc=False)
     assert part is not None
     assert part.offsets() == list(range(99))
     assert copied <= 99
@@ -155,12 +155,12 @@ def test_as_many_may_be_asked_for_as_one_likes() -> None:
 def test_a_batch_that_is_cut_short_ends_it_quietly() -> None:
     whole = batch(0, 3)
     assert taken(whole + batch(3, 3)[:-1]) == [0, 1, 2]
-    assert Fetched(WHERE, 0, whole[:-1], None, 0).end_offset == 0
+    assert FetchedRecords(WHERE, 0, whole[:-1], None, 0).end_offset == 0
 
 
 def test_control_batches_are_never_seen_but_stepped_over() -> None:
     marker = encode_control_batch([(ControlType.COMMIT, b"\0\0\0\0\0\0")], 0, 3)
-    fetched = Fetched(WHERE, 0, batch(0, 3) + bytes(marker), None, 100)
+    fetched = FetchedRecords(WHERE, 0, batch(0, 3) + bytes(marker), None, 100)
     part = fetched.take(100, check_crc=True)
     assert part is not None
     assert len(part.records) == 3
@@ -252,7 +252,7 @@ def test_damage_is_told_with_its_place_after_what_is_before_it(codec: Codec) -> 
     bad = bytearray(batch(3, 3, codec=codec))
     bad[-1] ^= 1
     data = batch(0, 3, codec=codec) + bytes(bad) + batch(6, 1, codec=codec)
-    fetched = Fetched(WHERE, 0, data, None, 100)
+    fetched = FetchedRecords(WHERE, 0, data, None, 100)
     part = fetched.take(100, check_crc=True)
     assert part is not None
     assert [each.offset for each in part.records] == [0, 1, 2]
@@ -274,11 +274,11 @@ def test_damage_below_the_position_is_of_no_matter(codec: Codec) -> None:
 def test_without_the_check_checksums_do_not_matter(codec: Codec) -> None:
     data = bytearray(batch(0, 3, codec=codec))
     data[17] ^= 1
-    part = Fetched(WHERE, 0, bytes(data), None, 0).take(9, check_crc=False)
+    part = FetchedRecords(WHERE, 0, bytes(data), None, 0).take(9, check_crc=False)
     assert part is not None
     assert len(part.records) == 3
 
 
 def test_bytes_that_are_no_batch_are_refused_at_once() -> None:
     with pytest.raises(CorruptRecord):
-        Fetched(WHERE, 0, b"\0" * 100, None, 0)
+        FetchedRecords(WHERE, 0, b"\0" * 100, None, 0)

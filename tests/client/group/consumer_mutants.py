@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
+from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.iteration import RecordStream
 from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.polling import Polling
 from moldau.client.consumer.reading import Reading
-from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.session import GroupSession
@@ -93,12 +93,12 @@ def the_timer_commits_what_is_in_hand() -> Mutation:
 
 def what_is_at_hand_counts_as_done() -> Mutation:
     """To the timer, while the user goes through records or parts."""
-    return patch.object(RecordsOut, "done", RecordsOut.consumed)
+    return patch.object(Backlog, "done", Backlog.consumed)
 
 
 def what_a_poll_gave_counts_as_done() -> Mutation:
     """To the timer."""
-    return patch.object(RecordsOut, "gave", lambda *_: None)
+    return patch.object(Backlog, "gave", lambda *_: None)
 
 
 def the_timer_takes_commits_back() -> Mutation:
@@ -109,7 +109,7 @@ def the_timer_takes_commits_back() -> Mutation:
 def a_commit_leaves_out_what_is_at_hand() -> Mutation:
     """As if it went by itself."""
 
-    return patch.object(RecordsOut, "consumed", RecordsOut.done)
+    return patch.object(Backlog, "consumed", Backlog.done)
 
 
 def nothing_is_committed_as_time_passes() -> Mutation:
@@ -127,17 +127,17 @@ def a_cancelled_task_was_done() -> Mutation:
 
 def what_is_left_of_a_part_is_lost() -> Mutation:
     """When its reader leaves it in the middle."""
-    return patch.object(RecordsOut, "_cut", lambda _: None)
+    return patch.object(Backlog, "_cut", lambda _: None)
 
 
 def a_paused_part_is_read_on() -> Mutation:
     """By who is in the midst of it."""
-    return patch.object(RecordsOut, "pause", lambda *_: None)
+    return patch.object(Backlog, "pause", lambda *_: None)
 
 
 def a_seek_keeps_what_lies_here() -> Mutation:
     """It is given before what was sought."""
-    return patch.object(RecordsOut, "drop", lambda *_: None)
+    return patch.object(Backlog, "drop", lambda *_: None)
 
 
 def who_is_cut_off_has_no_stream_any_more() -> Mutation:

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from moldau.client.producer.accumulator import Accumulator, Drained
-from moldau.client.producer.batch import Batch, State
+from moldau.client.producer.batch import Batch, BatchState
 from moldau.client.producer.buffer import Options
 from moldau.client.producer.partitioner import Partitioner
 from moldau.client.producer.queue import EPOCH_MAX, PartitionQueue
-from moldau.client.producer.runs import Rows
+from moldau.client.producer.run import RowRun
 from moldau.client.producer.topics import OutgoingTopic
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
@@ -153,12 +153,12 @@ def test_records_fill_a_batch_until_it_refuses_them() -> None:
     sender = Sender()
     queue = sender.accumulator.queue(T0)
     rows = [(0, None, b"x" * 20, ())] * 10
-    first = sender.accumulator.extend(queue, 0.0, Rows(rows), 0)
+    first = sender.accumulator.extend(queue, 0.0, RowRun(rows), 0)
     assert first is not None
     batch, index, count = first
     assert (index, batch.builder is not None) == (0, True)
     assert 1 < count < 10
-    second = sender.accumulator.extend(queue, 0.0, Rows(rows), count)
+    second = sender.accumulator.extend(queue, 0.0, RowRun(rows), count)
     assert second is not None
     assert second[0] is not batch
     assert second[1] == 0
@@ -172,7 +172,7 @@ def test_memory_is_bounded_and_given_back() -> None:
     queue = sender.accumulator.queue(T0)
     while sender.accumulator.buffer.has_room:
         sender.send()
-    assert sender.accumulator.extend(queue, 0.0, Rows([(0, None, b"v", ())]), 0) is None
+    assert sender.accumulator.extend(queue, 0.0, RowRun([(0, None, b"v", ())]), 0) is None
     for batch in sender.sent():
         sender.acknowledge(batch)
     for batch in sender.sent():
@@ -250,7 +250,7 @@ def test_sequences_count_records_and_wrap() -> None:
     sender = Sender()
     queue = sender.accumulator.queue(T0)
     queue.next_sequence = 2**31 - 2
-    sender.accumulator.extend(queue, 0.0, Rows([(0, None, b"v", ())] * 3), 0)
+    sender.accumulator.extend(queue, 0.0, RowRun([(0, None, b"v", ())] * 3), 0)
     sender.accumulator.seal(queue)
     batch = sender.send()
     queue.producer_id, queue.producer_epoch = 7, 0
@@ -432,7 +432,7 @@ def test_what_is_held_is_never_told_as_stored(is_unsure: bool) -> None:
     sender.refuse(second, ErrorCode.NETWORK_EXCEPTION)
     assert sender.sent(10.0) == [first]
     sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert first.state is State.HELD
+    assert first.state is BatchState.HELD
     assert sender.sent(20.0) == [second]
     sender.acknowledge(second, 7)
     assert second.error is None
@@ -587,7 +587,7 @@ def test_without_idempotence_nothing_is_numbered() -> None:
     sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
     assert sender.sent(1.0) == [batch]
     sender.refuse(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert batch.state is State.FAILED
+    assert batch.state is BatchState.FAILED
 
 
 def test_nothing_is_sent_before_there_is_an_identity() -> None:
@@ -596,7 +596,7 @@ def test_nothing_is_sent_before_there_is_an_identity() -> None:
     batch = sender.send()
     assert sender.sent() == []
     sender.accumulator.fail_all(KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    assert batch.state is State.FAILED
+    assert batch.state is BatchState.FAILED
     assert sender.failed() == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 1)
     assert isinstance(sender.accumulator.queue(T0), PartitionQueue)
     assert sender.accumulator.unfinished() == []
@@ -622,7 +622,7 @@ def test_a_broker_that_came_back_with_only_the_last_batch_in_mind_gets_nothing_t
         assert sender.sent(sender.now + 10) == [batch]
         assert log.append(bytes(batch.data or b""))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         sender.refuse(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        assert batch.state is State.HELD
+        assert batch.state is BatchState.HELD
     assert sender.sent(sender.now + 10) == [batches[2]]
     assert log.append(bytes(batches[2].data or b"")) == (0, 2)
     sender.acknowledge(batches[2], 2)
@@ -641,7 +641,7 @@ def test_batches_that_are_held_and_turn_out_not_to_be_there_go_on_in_a_new_epoch
         sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
     assert sender.sent(10.0) == [first]
     sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert first.state is State.HELD
+    assert first.state is BatchState.HELD
     assert sender.sent(20.0) == [second]
     sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert sender.sent(30.0) == [first]
@@ -679,7 +679,7 @@ def test_what_is_held_fails_in_its_time_too() -> None:
     sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert first in sender.accumulator.unfinished()
     sender.accumulator.expire(101.0)
-    assert (first.state, second.state) == (State.LATE, State.FAILED)
+    assert (first.state, second.state) == (BatchState.LATE, BatchState.FAILED)
     sender.drain(102.0)
     assert sender.accumulator.buffer.used_bytes == 0
 

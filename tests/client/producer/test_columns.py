@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from moldau.client import Producer
 from moldau.client.producer.columns import ArrowColumn, Columns, from_arrow, is_arrow
-from moldau.client.producer.runs import InBuffers, content
+from moldau.client.producer.run import BufferRun, content
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError
 from moldau.records import BatchBuilder, Record, Spans, open_batch, partition_for_key
@@ -45,7 +45,7 @@ def test_a_sliced_and_chunked_column_is_read_from_its_buffers(
     assert [content(each, index) for each in spans for index in range(each.length)] == expected
     builder, plain = BatchBuilder(), BatchBuilder()
     for each in spans:
-        assert InBuffers(7, each).fill(builder, 0) == each.length
+        assert BufferRun(7, each).fill(builder, 0) == each.length
     plain.extend([(7, None, value, ()) for value in expected])
     assert (builder.count, builder.size_bytes) == (plain.count, plain.size_bytes)
     assert builder.take() == plain.take()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Deliveries, Delivery, Producer
-from moldau.client.producer.batch import TRANSITIONS, State
+from moldau.client.producer.batch import TRANSITIONS, BatchState
 from moldau.client.producer.failures import BATCHES_MAX
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
@@ -47,12 +47,12 @@ def test_of_many_failed_batches_the_oldest_are_only_counted() -> None:
 
 
 def test_every_state_of_a_batch_is_reached_and_the_decided_ones_are_final() -> None:
-    reached = {State.OPEN}
+    reached = {BatchState.OPEN}
     while more := {new for old in reached for new in TRANSITIONS[old]} - reached:
         reached |= more
-    assert reached == set(State) == TRANSITIONS.keys()
-    final = {state for state in State if not TRANSITIONS[state]}
-    assert final == {state for state in State if state >= State.LATE}
+    assert reached == set(BatchState) == TRANSITIONS.keys()
+    final = {state for state in BatchState if not TRANSITIONS[state]}
+    assert final == {state for state in BatchState if state >= BatchState.LATE}
 
 
 def test_a_step_that_is_not_in_the_table_is_a_bug() -> None:

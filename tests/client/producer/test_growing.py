@@ -10,7 +10,7 @@ from moldau.client.producer.accumulator import WAITS_S
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.producer import Producer
 from moldau.client.producer.queue import PartitionQueue
-from moldau.client.producer.runs import Rows
+from moldau.client.producer.run import RowRun
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
 from tests.client.producer.test_accumulator import T0, T1, Pipeline, Sender, Wire, hear
@@ -239,7 +239,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
         sender.now += random.uniform(0, 0.3)
         if len(homes) < 200:
             rows = [(0, None, b"%04d" % (len(homes) + each), ()) for each in range(20)]
-            run, start = Rows(rows[: random.randrange(1, 20)]), 0
+            run, start = RowRun(rows[: random.randrange(1, 20)]), 0
             while start < len(run) and (
                 part := sender.accumulator.extend(queue, sender.now, run, start)
             ):

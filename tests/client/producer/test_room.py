@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client import Producer, TopicPartition
-from moldau.client.producer.memory import Room
+from moldau.client.producer.room import Room
 from moldau.client.producer.sender import Sender
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest

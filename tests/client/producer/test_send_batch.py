@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client import KafkaError, Producer, ProducerInterceptor, TopicPartition
-from moldau.client.producer.column_buffers import Buffered, buffers_in
+from moldau.client.producer.column_buffers import ColumnRun, buffers_in
 from moldau.records import BatchBuilder, Codec, Record, encode_batch, open_batch
 from moldau.runtime import Runtime
 from tests.client.consumer.test_columns import ROWS
@@ -48,7 +48,7 @@ def test_a_sliced_and_chunked_table_is_written_from_its_buffers(
 ) -> None:
     whole = pyarrow.concat_tables([table_of(first), table_of(second)])
     expected = (first + second)[start : start + size]
-    runs = [Buffered(each) for each in buffers_in(whole.slice(start, size), 0)]
+    runs = [ColumnRun(each) for each in buffers_in(whole.slice(start, size), 0)]
     assert sum(map(len, runs)) == len(expected)
     builder, plain = BatchBuilder(), BatchBuilder()
     for run in runs:

@@ -12,7 +12,7 @@ import pytest
 from moldau.client import Deliveries, Producer, Sent, SentRange
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.delivery import error_of, ranges_of, sent_of
-from moldau.client.producer.runs import Rows
+from moldau.client.producer.run import RowRun
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.produce import ProduceRequest
@@ -31,7 +31,7 @@ def begin(sender: Sender, values: list[bytes]) -> Batch:
     """One batch of these values, complete."""
     queue = sender.accumulator.queue(T0)
     rows = [(number, b"k", value, (("h", b"1"),)) for number, value in enumerate(values)]
-    extended = sender.accumulator.extend(queue, sender.now, Rows(rows), 0)
+    extended = sender.accumulator.extend(queue, sender.now, RowRun(rows), 0)
     assert extended is not None
     assert extended[2] == len(values), "they fit a batch"
     sender.accumulator.seal(queue)
@@ -229,7 +229,7 @@ def test_a_limit_is_learned_by_few_refusals_and_then_kept() -> None:
     queue = sender.accumulator.queue(T0)
     start = 0
     while start < len(rows):
-        extended = sender.accumulator.extend(queue, sender.now, Rows(rows), start)
+        extended = sender.accumulator.extend(queue, sender.now, RowRun(rows), start)
         assert extended is not None
         start += extended[2]
         sender.accumulator.seal(queue)
@@ -270,7 +270,7 @@ def test_batches_may_grow_again_with_what_compresses_better() -> None:
         queue = sender.accumulator.queue(T0)
         start = 0
         while start < len(rows):
-            extended = sender.accumulator.extend(queue, sender.now, Rows(rows), start)
+            extended = sender.accumulator.extend(queue, sender.now, RowRun(rows), start)
             assert extended is not None
             start += extended[2]
             sender.accumulator.seal(queue)
@@ -379,7 +379,7 @@ def test_whatever_happens_records_are_stored_in_order_and_once(
             ]
             queue = sender.accumulator.queue(T0)
             rows = [(0, None, value, ()) for value in values]
-            extended = sender.accumulator.extend(queue, sender.now, Rows(rows), 0)
+            extended = sender.accumulator.extend(queue, sender.now, RowRun(rows), 0)
             assert extended is not None
             batch, first, count = extended
             assert first == 0

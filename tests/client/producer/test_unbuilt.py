@@ -16,7 +16,7 @@ import pytest
 from moldau.client import Delivery, Producer
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.delivery import error_of
-from moldau.client.producer.runs import Rows
+from moldau.client.producer.run import RowRun
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import open_batch
 from moldau.runtime import Runtime
@@ -208,7 +208,7 @@ def test_whatever_else_happens_the_others_are_stored_once_and_in_order(
         queue = sender.accumulator.queue(T0)
         values = numbers(len(records), len(records) + random.randrange(1, 30))
         rows = [(0, None, value, ()) for value in values]
-        extended = sender.accumulator.extend(queue, sender.now, Rows(rows), 0)
+        extended = sender.accumulator.extend(queue, sender.now, RowRun(rows), 0)
         assert extended is not None
         batch, _, count = extended
         records |= {value: (batch, at) for at, value in enumerate(values[:count])}

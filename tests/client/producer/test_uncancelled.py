@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from moldau.client import ConsumerInterceptor, PartitionRecords, ProducerInterceptor, TopicPartition
-from moldau.client.producer.batch import Batch, State
+from moldau.client.producer.batch import Batch, BatchState
 from moldau.client.producer.delivery import Sent
 from moldau.client.serdes.contract import (
     DeserializationFailed,
@@ -132,8 +132,8 @@ def test_whatever_one_raises_all_who_wait_for_a_batch_are_told() -> None:
     batch = Batch(TopicPartition("t", 0), BatchBuilder(), 0.0)
     for tell in (lambda: told.append("first"), end, end, lambda: told.append("last")):
         batch.when_done(tell)
-    batch.become(State.READY)
-    batch.become(State.SENT)
+    batch.become(BatchState.READY)
+    batch.become(BatchState.SENT)
     with pytest.raises(SystemExit):
         batch.finish(7)
     assert sorted(told) == ["ends", "ends", "first", "last"]

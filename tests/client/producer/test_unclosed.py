@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Admin, ClientClosed, Consumer, Producer
-from moldau.client.settings.opening import Life
+from moldau.client.settings.lifecycle import Lifecycle
 from moldau.testing import SyncEmbeddedBroker
 
 COUNT = 50
@@ -51,7 +51,7 @@ def unclosed(main: Coroutine[Any, Any, Any]) -> list[str]:
 def missed(told: list[warnings.WarningMessage]) -> list[str]:
     """Those that are ours: asyncio and Python warn of what the clients left open."""
     assert all(each.category is ResourceWarning for each in told)
-    return sorted(str(each.message) for each in told if each.source.__class__ is Life)
+    return sorted(str(each.message) for each in told if each.source.__class__ is Lifecycle)
 
 
 def test_a_producer_that_is_not_closed_says_how_many_records_are_lost(

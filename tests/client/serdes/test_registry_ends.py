@@ -11,7 +11,7 @@ import pytest
 
 from moldau.client.serdes import RegistryError, SchemaRegistry
 from moldau.client.serdes.registry.connections import _Stream
-from moldau.client.serdes.registry.shell import Registry, Waits, _Branch
+from moldau.client.serdes.registry.shell import Registry, Waits, _InLoop
 from tests.client.serdes.served_registry import served_registry
 from tests.client.sync.test_processes import WITHOUT_UVLOOP, run
 
@@ -28,7 +28,7 @@ class Branch:
 
 def registry_of(branch: Branch, loop: asyncio.AbstractEventLoop) -> Registry:
     made = Registry([], Waits(1, 1, 0, 1, 1), None, None)
-    made._branches[loop] = cast("_Branch", branch)
+    made._branches[loop] = cast("_InLoop", branch)
     return made
 
 
@@ -38,7 +38,7 @@ def test_in_a_child_it_has_no_branch_of_its_parent_any_more() -> None:
         registry = registry_of(branch, loop)
         registry.forked()
         assert branch.told == 1
-        assert isinstance(await registry._branch(), _Branch)
+        assert isinstance(await registry._branch(), _InLoop)
         await registry.aclose()
 
     asyncio.run(main())

@@ -15,7 +15,7 @@ from moldau.client.serdes.registry import SchemaRegistry
 from moldau.client.settings import producer as producer_rows
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
-from moldau.client.settings.every_client import (
+from moldau.client.settings.given import (
     WITHOUT_MEANING_PREFIXES,
     WITHOUT_MEANING_TO_ADMINS,
     WITHOUT_MEANING_TO_CONSUMERS,

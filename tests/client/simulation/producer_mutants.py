@@ -22,12 +22,12 @@ from moldau.client.producer import delivery, splitting
 from moldau.client.producer import outcome as outcomes
 from moldau.client.producer.accumulator import Accumulator, Clocks
 from moldau.client.producer.batch import Batch
+from moldau.client.producer.bulk import BulkSend
 from moldau.client.producer.delivery import SentRange
-from moldau.client.producer.many import Many
 from moldau.client.producer.partitioner import Partitioner
 from moldau.client.producer.queue import PartitionQueue
-from moldau.client.producer.runs import Run
-from moldau.client.producer.topics import OutgoingTopic, Topics
+from moldau.client.producer.run import Run
+from moldau.client.producer.topics import OutgoingTopic, OutgoingTopics
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Buffer, Rules, open_batch
 from moldau.records.record import BATCH_BYTES_MAX
@@ -47,14 +47,14 @@ def hashes_keys_in_its_own_way() -> Mutation:
 @contextmanager
 def takes_a_key_for_more_than_a_partition() -> Iterator[None]:
     """That was named beside it."""
-    original = Topics.choose
+    original = OutgoingTopics.choose
 
     def choose(
-        self: Topics, known: OutgoingTopic, key: bytes | None, partition: int | None
+        self: OutgoingTopics, known: OutgoingTopic, key: bytes | None, partition: int | None
     ) -> PartitionQueue:
         return original(self, known, key, partition if key is None else None)
 
-    with patch.object(Topics, "choose", choose):
+    with patch.object(OutgoingTopics, "choose", choose):
         yield
 
 
@@ -162,10 +162,10 @@ def refuses_what_it_keeps() -> Iterator[None]:
 @contextmanager
 def counts_what_has_gone_out_whole() -> Iterator[None]:
     """`accepted` lacks the records of a run that ended in the midst."""
-    original = Many.send_runs
+    original = BulkSend.send_runs
 
     async def send_runs(
-        self: Many, topic: OutgoingTopic, queue: PartitionQueue | None, runs: Iterable[Run]
+        self: BulkSend, topic: OutgoingTopic, queue: PartitionQueue | None, runs: Iterable[Run]
     ) -> None:
         before = list(self.parts)
         try:
@@ -174,7 +174,7 @@ def counts_what_has_gone_out_whole() -> Iterator[None]:
             self.parts = before
             raise
 
-    with patch.object(Many, "send_runs", send_runs):
+    with patch.object(BulkSend, "send_runs", send_runs):
         yield
 
 

@@ -21,7 +21,7 @@ from moldau.client.sync import (
     RebalanceListener,
     SchemaRegistry,
 )
-from moldau.client.sync.client import BlockingClient, State
+from moldau.client.sync.client import BlockingClient, ClientState
 from moldau.errors.codes import KafkaError
 from moldau.runtime.loop_thread import _PROCESS, LoopThread
 from moldau.testing import SyncEmbeddedBroker
@@ -64,14 +64,14 @@ def in_thread(work: Callable[[], object]) -> threading.Thread:
 
 
 def test_whoever_closes_it_finds_it_closed(started: Any) -> None:
-    found: list[State] = []
+    found: list[ClientState] = []
 
     def close(_: int) -> None:
         started.close()
         found.append(started._state)
 
     in_threads(THREADS, close)
-    assert found == [State.CLOSED] * THREADS
+    assert found == [ClientState.CLOSED] * THREADS
     assert _PROCESS.thread is None
 
 
@@ -79,7 +79,7 @@ def test_who_comes_second_waits_until_the_first_has_closed_it(started: Any) -> N
     came: list[int] = []
     both, first, closes = threading.Event(), threading.Event(), started._client.aclose
     go_on = asyncio.Event()
-    found: list[State] = []
+    found: list[ClientState] = []
 
     async def aclose(*arguments: Any, **named: Any) -> None:
         came.append(1)
@@ -102,17 +102,17 @@ def test_who_comes_second_waits_until_the_first_has_closed_it(started: Any) -> N
     assert started._thread.soon(go_on.set)
     for each in closing:
         each.join()
-    assert found == [State.CLOSED, State.CLOSED]
+    assert found == [ClientState.CLOSED, ClientState.CLOSED]
 
 
 def test_one_that_is_not_started_is_closed_by_several_at_once() -> None:
     for kind in (Admin, Consumer, Producer):
         client = kind(bootstrap_servers="h:1")
         in_threads(THREADS, lambda _, client=client: client.close())  # type: ignore[misc]
-        assert client._state is State.CLOSED
+        assert client._state is ClientState.CLOSED
     registry = SchemaRegistry("http://h:1")
     in_threads(THREADS, lambda _: registry.close())
-    assert registry._state is State.CLOSED
+    assert registry._state is ClientState.CLOSED
 
 
 class Vanishes(BlockingClient):
@@ -200,7 +200,7 @@ def test_a_listener_may_close_it_while_another_thread_does(
     bootstrap: str, moldau_topic: str
 ) -> None:
     write(bootstrap, moldau_topic, 3)
-    hears, closes, found = threading.Event(), threading.Event(), list[State]()
+    hears, closes, found = threading.Event(), threading.Event(), list[ClientState]()
 
     class Closes(RebalanceListener):
         def on_partitions_assigned(self, partitions: Sequence[object]) -> None:
@@ -227,8 +227,8 @@ def test_a_listener_may_close_it_while_another_thread_does(
         while not found:
             consumer.poll(0.5)
     other.join()
-    assert found == [State.CLOSING]
-    assert consumer._state is State.CLOSED
+    assert found == [ClientState.CLOSING]
+    assert consumer._state is ClientState.CLOSED
 
 
 def test_what_is_neither_yes_nor_no_is_refused_and_nothing_is_closed(bootstrap: str) -> None:
@@ -339,7 +339,7 @@ def _close_in_vain(client: Any) -> None:
     client._client.aclose = aclose
     with pytest.raises(Broken):
         client.close()
-    assert client._state is State.CLOSED
+    assert client._state is ClientState.CLOSED
     assert client._as_tenant() not in _PROCESS.tenants
 
 

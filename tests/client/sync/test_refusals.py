@@ -23,7 +23,7 @@ from moldau.client.sync import (
     WrongProcess,
     WrongThread,
 )
-from moldau.client.sync.client import State
+from moldau.client.sync.client import ClientState
 from moldau.errors import MoldauError
 from moldau.runtime.loop_thread import _PROCESS
 from moldau.testing import SyncEmbeddedBroker
@@ -92,7 +92,7 @@ def test_after_the_close(kind: Any) -> None:
 @pytest.mark.parametrize("kind", [Admin, Consumer, Producer])
 def test_in_a_child(kind: Any) -> None:
     client = made(kind)
-    client._state = State.OPEN
+    client._state = ClientState.OPEN
     client.forked()
     refused(client, WrongProcess)
     client.close()
@@ -104,7 +104,7 @@ def test_nor_is_there_an_end_of_what_is_read_in_a_child(
     reading: Callable[[Consumer], Iterator[object]],
 ) -> None:
     client = made(Consumer)
-    client._state = State.OPEN
+    client._state = ClientState.OPEN
     client.forked()
     with pytest.raises(WrongProcess):
         next(reading(client))

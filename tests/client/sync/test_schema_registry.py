@@ -22,7 +22,7 @@ from moldau.client.serdes import (
 )
 from moldau.client.settings import serdes as rows
 from moldau.client.sync import ClientClosed, Producer, SchemaRegistry, WrongThread
-from moldau.client.sync.client import State
+from moldau.client.sync.client import ClientState
 from moldau.runtime.loop_thread import _PROCESS
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
 from tests.client.sync.test_loop_thread import entered
@@ -140,11 +140,11 @@ def test_in_a_child_it_goes_on_and_one_that_was_closed_stays_closed(served: Serv
 
 def test_one_that_is_being_closed_is_closed_in_a_child(served: ServedRegistry) -> None:
     with SchemaRegistry(served.url, **ONCE) as registry:
-        registry._state = State.CLOSING
+        registry._state = ClientState.CLOSING
         registry.forked()
         with pytest.raises(ClientClosed):
             registry.subjects()
-        registry._state, registry._thread = State.OPEN, _PROCESS.thread
+        registry._state, registry._thread = ClientState.OPEN, _PROCESS.thread
 
 
 def test_one_that_nobody_has_any_more_is_collected_with_its_connection(

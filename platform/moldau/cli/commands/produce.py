@@ -255,7 +255,7 @@ def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Pro
 @contextmanager
 def _by_line(before: int) -> Iterator[None]:
     """An error of what is sent here says at which line, and which ones were not sent for it."""
-    from moldau.client.producer.many import Indices
+    from moldau.client.producer.bulk import Indices
 
     try:
         yield

@@ -49,9 +49,9 @@ from moldau.client.admin.topics import CreatedTopic, NewTopic, Topics
 from moldau.client.consumer.offsets import Found
 from moldau.client.group.descriptions import GroupDescription, ListedGroup
 from moldau.client.settings import rows
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
-from moldau.client.settings.every_client import WITHOUT_MEANING_TO_ADMINS, Given
-from moldau.client.settings.opening import Life, comes_with_start, reach
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
+from moldau.client.settings.given import WITHOUT_MEANING_TO_ADMINS, Given
+from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.settings.options import AdminOptions
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
@@ -82,7 +82,7 @@ class Admin:
             of_others=rows.OF_PRODUCERS_AND_CONSUMERS,
         )
         self.settings = rows.resolve(rows.ADMIN_SETTINGS, self._given.settings, {})
-        self._world = Life("admin client", runtime)
+        self._world = Lifecycle("admin client", runtime)
         requests = self._requests = Requests(self._world)
         self._brokers = Brokers(requests)
         self._configs = Configs(requests)
@@ -183,7 +183,7 @@ class Admin:
         when one of them cannot be asked."""
         return await self._brokers.log_dirs(brokers)
 
-    async def describe_producers(self, where: Partition) -> list[ActiveProducer]:
+    async def describe_producers(self, where: PartitionGiven) -> list[ActiveProducer]:
         """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
         if the partition does not exist."""
         return await self._brokers.producers(where)
@@ -224,7 +224,7 @@ class Admin:
 
     async def elect_leaders(
         self,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
         *,
         election: Election = Election.PREFERRED,
     ) -> Outcomes:
@@ -241,7 +241,7 @@ class Admin:
         return await self._partitions.reassign(replicas)
 
     async def list_partition_reassignments(
-        self, partitions: Iterable[Partition] | None = None
+        self, partitions: Iterable[PartitionGiven] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The moves that are under way, of these partitions or of all."""
         return await self._partitions.reassignments(partitions)
@@ -310,7 +310,7 @@ class Admin:
         """All partitions of these topics; KafkaError for one that the cluster does not know."""
         return await self._topics.partitions(topics)
 
-    async def led_partitions(self, chosen: Iterable[Partition]) -> list[TopicPartition]:
+    async def led_partitions(self, chosen: Iterable[PartitionGiven]) -> list[TopicPartition]:
         """Those of them that exist and have a leader at present."""
         return await self._topics.led(chosen)
 
@@ -370,7 +370,7 @@ class Admin:
     async def group_offsets(
         self,
         group: str,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -387,7 +387,7 @@ class Admin:
         await self._groups.alter_offsets(group, offsets)
 
     async def delete_group_offsets(
-        self, group: str, partitions: Iterable[Partition]
+        self, group: str, partitions: Iterable[PartitionGiven]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Forgets what the group has committed of partitions that none of its members reads."""
         return await self._groups.delete_offsets(group, partitions)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from moldau.client.admin.requests import Requests, at_once, error_of, value_of
-from moldau.client.consumer.absence import final
+from moldau.client.consumer.unknown_topic import final
 from moldau.client.settings import arguments
-from moldau.client.settings.arguments import Partition
+from moldau.client.settings.arguments import PartitionGiven
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
@@ -252,7 +252,7 @@ class Brokers:
         found = await at_once(chosen, ask)
         return [each for broker in chosen for each in value_of(found[broker])]
 
-    async def producers(self, where: Partition) -> list[ActiveProducer]:
+    async def producers(self, where: PartitionGiven) -> list[ActiveProducer]:
         where = arguments.partition_of(where)
         topic = producers.TopicRequest(name=where.topic, partition_indexes=[where.partition])
         request = producers.DescribeProducersRequest(topics=[topic])

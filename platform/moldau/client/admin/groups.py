@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from moldau.client.admin.requests import Requests, at_once, by_topic, error_of, value_of
-from moldau.client.consumer.absence import maybe_final
+from moldau.client.consumer.unknown_topic import maybe_final
 from moldau.client.group import offset_requests
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import (
@@ -27,7 +27,7 @@ from moldau.client.group.member import NOBODY
 from moldau.client.group.offset_requests import MANY_GROUPS, NEWEST_WITH_NAMES
 from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
 from moldau.client.settings import arguments
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.arguments import text_of
 from moldau.link.metadata import TopicPartition
@@ -154,7 +154,7 @@ class Groups:
     # Offsets
 
     async def offsets(
-        self, group: str, partitions: Iterable[Partition] | None, require_stable: bool
+        self, group: str, partitions: Iterable[PartitionGiven] | None, require_stable: bool
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         wanted = None if partitions is None else arguments.partitions_in(partitions)
         arguments.flag(require_stable, "require_stable")
@@ -204,7 +204,7 @@ class Groups:
             )
 
     async def delete_offsets(
-        self, group: str, partitions: Iterable[Partition]
+        self, group: str, partitions: Iterable[PartitionGiven]
     ) -> dict[TopicPartition, KafkaError | None]:
         topics = []
         for name, numbers in by_topic(arguments.partitions_in(partitions)).items():

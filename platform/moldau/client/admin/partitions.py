@@ -9,7 +9,7 @@ from typing import Final
 
 from moldau.client.admin.requests import Requests, at_once, by_topic, error_of
 from moldau.client.settings import arguments
-from moldau.client.settings.arguments import ByPartition, Partition
+from moldau.client.settings.arguments import ByPartition, PartitionGiven
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import text_of, told
 from moldau.link.metadata import TopicPartition
@@ -79,7 +79,9 @@ class Partitions:
             if cursor is None:
                 return found
 
-    async def elect(self, partitions: Iterable[Partition] | None, election: Election) -> Outcomes:
+    async def elect(
+        self, partitions: Iterable[PartitionGiven] | None, election: Election
+    ) -> Outcomes:
         request = electing.ElectLeadersRequest(
             election_type=arguments.member_of(Election, election, "election"),
             topic_partitions=None
@@ -122,7 +124,7 @@ class Partitions:
         )
 
     async def reassignments(
-        self, partitions: Iterable[Partition] | None
+        self, partitions: Iterable[PartitionGiven] | None
     ) -> dict[TopicPartition, Reassignment]:
         request = listing.ListPartitionReassignmentsRequest(
             timeout_ms=self._requests.timeout_ms,

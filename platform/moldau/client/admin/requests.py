@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from moldau.client.consumer.absence import maybe_final
-from moldau.client.settings.opening import Life, comes_with_start
+from moldau.client.consumer.unknown_topic import maybe_final
+from moldau.client.settings.lifecycle import Lifecycle, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
 from moldau.link.metadata import TopicPartition
@@ -25,7 +25,7 @@ class Requests:
 
     cluster: Cluster = comes_with_start("admin client")
 
-    def __init__(self, world: Life) -> None:
+    def __init__(self, world: Lifecycle) -> None:
         self._world = world
 
     @property

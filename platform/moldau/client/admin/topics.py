@@ -15,10 +15,10 @@ from moldau.client.admin.requests import (
     final_error,
     value_of,
 )
-from moldau.client.consumer.absence import final
 from moldau.client.consumer.offsets import Found, list_offsets
+from moldau.client.consumer.unknown_topic import final
 from moldau.client.settings import arguments
-from moldau.client.settings.arguments import ByPartition, Partition
+from moldau.client.settings.arguments import ByPartition, PartitionGiven
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid, format_uuid
 from moldau.link.backoff import may_work_later
@@ -247,7 +247,7 @@ class Topics:
             for each in value_of(topic).partitions
         ]
 
-    async def led(self, chosen: Iterable[Partition]) -> list[TopicPartition]:
+    async def led(self, chosen: Iterable[PartitionGiven]) -> list[TopicPartition]:
         wanted = arguments.partitions_in(chosen)
         topics = await self.describe({where.topic for where in wanted})
         led = {

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Final
 
-from moldau.client.consumer.position import Asked, Position, State
-from moldau.client.consumer.topic_life import Former, TopicLife
+from moldau.client.consumer.position import Asked, Position, PositionState
+from moldau.client.consumer.topic_identity import Former, TopicIdentity
 from moldau.client.settings.offset_reset import Reset
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -33,7 +33,7 @@ class Assignment:
         self.consumed: Callable[[], Mapping[TopicPartition, int]] = dict
         """How far the user is in those of which not all that was taken was given."""
         self._generations = count()
-        self._first_state = State.UNKNOWN
+        self._first_state = PositionState.UNKNOWN
 
     def __iter__(self) -> Iterator[Position]:
         return iter(self._all.values())
@@ -51,7 +51,7 @@ class Assignment:
         """These and no others; those that stay keep their positions and what is buffered. New ones
         begin at the committed offset, where there is a group that may have one; `ids` where it has
         given them in the topics of these ids."""
-        self._first_state = State.COMMITTED if from_committed else State.UNKNOWN
+        self._first_state = PositionState.COMMITTED if from_committed else PositionState.UNKNOWN
         before = self._all
         self._all = {where: before.get(where) or self._made(where, ids) for where in wanted}
         for where in before.keys() - self._all.keys():
@@ -62,13 +62,13 @@ class Assignment:
 
     def _made(self, where: TopicPartition, ids: Mapping[TopicPartition, Uuid]) -> Position:
         """One that is new, or is taken up again, maybe in another topic of its name."""
-        life = TopicLife(self._taken_away.pop(where, None), ids.get(where, ZERO_UUID))
-        return Position(where, self.reset, self._first_state, self._generations, life)
+        identity = TopicIdentity(self._taken_away.pop(where, None), ids.get(where, ZERO_UUID))
+        return Position(where, self.reset, self._first_state, self._generations, identity)
 
     def settle(self, position: Position) -> None:
         """Looks whether its user is still in a former topic."""
-        if position.life.former is not None:
-            position.life.on_given(self.consumed().get(position.where, position.position))
+        if position.identity.former is not None:
+            position.identity.on_given(self.consumed().get(position.where, position.position))
 
     def begin(self) -> None:
         """The user has chosen anew what to read: nothing is taken up again."""
@@ -112,7 +112,7 @@ class Assignment:
             own = ZERO_UUID if former is None else former.topic_id
             if position is not None:
                 self.settle(position)
-                own = position.life.given_id
+                own = position.identity.given_id
             if own != ZERO_UUID:
                 found[where] = own
         return found

@@ -18,7 +18,7 @@ from itertools import pairwise, repeat
 from operator import index as index_of
 from typing import Any, Literal
 
-from moldau.client.consumer.origin import UNKNOWN, Origin
+from moldau.client.consumer.part import UNKNOWN, Origin
 from moldau.records import (
     Buffer,
     ColumnBuffers,

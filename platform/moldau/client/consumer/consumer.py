@@ -23,6 +23,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Self, Unpack
 
+from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.consumer.fetcher import Fetcher
@@ -32,12 +33,11 @@ from moldau.client.consumer.membership import ConsumerGroup, OffsetsGiven
 from moldau.client.consumer.metrics import ConsumerMetrics
 from moldau.client.consumer.offsets import EARLIEST, LATEST, FoundOffset, partitions_of
 from moldau.client.consumer.options import ConsumerOptions
+from moldau.client.consumer.pipeline import RecordPipeline
 from moldau.client.consumer.polling import Polling
 from moldau.client.consumer.positions import Bounds, Positions
 from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.supply import Supply
-from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.member import GroupMetadata
@@ -50,7 +50,7 @@ from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.arguments import (
     ByPartition,
     OffsetAndMetadata,
-    Partition,
+    PartitionGiven,
     by_partition,
     flag,
     flag_or_none,
@@ -63,7 +63,7 @@ from moldau.client.settings.arguments import (
     since_1970,
     timestamp_of,
 )
-from moldau.client.settings.every_client import (
+from moldau.client.settings.given import (
     WITHOUT_MEANING_TO_CONSUMERS,
     Given,
     interceptor_classes,
@@ -72,10 +72,10 @@ from moldau.client.settings.every_client import (
     refuse_bytes,
 )
 from moldau.client.settings.group import coordinator_decides
+from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.settings.notices import not_hiding
 from moldau.client.settings.notices import tell as tell_notices
 from moldau.client.settings.offset_reset import parse_reset
-from moldau.client.settings.opening import Life, comes_with_start, reach
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -92,7 +92,7 @@ from moldau.runtime import Clock, Runtime
 if TYPE_CHECKING:
     import asyncio
 
-Partitions = Iterable[Partition]
+Partitions = Iterable[PartitionGiven]
 
 _CLOSE_S: Final = 30.0
 _COLUMNS_MAX: Final = 100_000
@@ -112,7 +112,7 @@ class Consumer(Generic[K, V]):
     _cluster: Cluster = comes_with_start("consumer")
     _reading: Reading = comes_with_start("consumer")
     _polling: Polling = comes_with_start("consumer")
-    _supply: Supply = comes_with_start("consumer")
+    _pipeline: RecordPipeline = comes_with_start("consumer")
 
     def __init__(
         self,
@@ -137,13 +137,13 @@ class Consumer(Generic[K, V]):
         )
         self.settings = rows.resolve(rows.CONSUMER_SETTINGS, self._given.settings, {})
         self._check_assignors()
-        self._world = Life("consumer", runtime)
+        self._world = Lifecycle("consumer", runtime)
         self._given_interceptors = tuple(interceptors)
         self._interceptors = Interceptors()
         self._given_deserializers = (key_deserializer, value_deserializer)
         self._decoding: Decoding | None = None
         self._group: ConsumerGroup | None = None
-        self._out = RecordsOut()
+        self._out = Backlog()
         self._is_closing = False
         self._is_closed = False
         self._has_failed = False
@@ -187,8 +187,8 @@ class Consumer(Generic[K, V]):
                 self._decoding = Decoding.of(
                     self._given_deserializers, self.settings, self._cluster.runtime
                 )
-                self._supply.interceptors = self._interceptors
-                self._supply.decoding = self._decoding
+                self._pipeline.interceptors = self._interceptors
+                self._pipeline.decoding = self._decoding
                 await reach(self._cluster, "consumer")
 
     def _begin(self) -> None:
@@ -221,7 +221,7 @@ class Consumer(Generic[K, V]):
             self._cluster, positions, self._out, fetcher, metrics_of, missing
         )
         metrics = reading.metrics
-        self._supply = Supply(positions, self._out, fetcher, metrics)
+        self._pipeline = RecordPipeline(positions, self._out, fetcher, metrics)
         metrics.connections = lambda: self._cluster.connections
         fetcher.on_fetched = metrics.fetched
         self._cluster.on_update = self._metadata_came
@@ -232,7 +232,7 @@ class Consumer(Generic[K, V]):
             self._group.on_committed = self._committed_now
             fetcher.committed = self._group.look_up
             fetcher.held_until = self._group.held_until
-        self._polling = Polling(self._cluster, reading, self._supply, self._group)
+        self._polling = Polling(self._cluster, reading, self._pipeline, self._group)
         self._is_closing = self._is_closed = self._out.is_withheld = False
 
     def _committed_now(
@@ -432,7 +432,7 @@ class Consumer(Generic[K, V]):
 
     # Seeking
 
-    def seek(self, partition: Partition, offset: int, *, leader_epoch: int = -1) -> None:
+    def seek(self, partition: PartitionGiven, offset: int, *, leader_epoch: int = -1) -> None:
         """Go on reading the partition at `offset`, or at the first record behind it.
         `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
         self._check_open()
@@ -488,7 +488,7 @@ class Consumer(Generic[K, V]):
         found = await self.offsets(dict.fromkeys(partitions_in(partitions), end))
         return {where: each.offset for where, each in found.items()}
 
-    def position(self, partition: Partition) -> int | None:
+    def position(self, partition: PartitionGiven) -> int | None:
         """The offset of the next record that a poll will give; None while it is not known."""
         where = partition_of(partition)
         found = self._reading.assignment.require(where)
@@ -498,7 +498,7 @@ class Consumer(Generic[K, V]):
             return None
         return self._out.consumed().get(where, found.position)
 
-    def lag(self, partition: Partition) -> int | None:
+    def lag(self, partition: PartitionGiven) -> int | None:
         """How many offsets lie between what was given out and the end as of the last fetch; None
         before the first one. With read_committed the end is where the first open transaction
         begins."""
@@ -554,7 +554,7 @@ class Consumer(Generic[K, V]):
         timeout_s: float = 0.0,
         *,
         max_records: int | None = None,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionRecords[K, V]]:
         """Return records as soon as there are some, or an empty list when the time is over. Waits
         of deserializers, for a schema say, come on top.
@@ -582,7 +582,7 @@ class Consumer(Generic[K, V]):
         timeout_s: float = 0.0,
         *,
         max_records: int = _COLUMNS_MAX,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionColumns]:
         """As `poll`, with offsets, timestamps, keys, values and headers as columns in buffers: many
         times cheaper where no record is wanted as an object.
@@ -599,7 +599,9 @@ class Consumer(Generic[K, V]):
         chosen = None if partitions is None else _chosen_in(partitions)
         return await self._polling.columns(timeout_s, max_records, chosen)
 
-    async def getone(self, partitions: Iterable[Partition] | None = None) -> ConsumerRecord[K, V]:
+    async def getone(
+        self, partitions: Iterable[PartitionGiven] | None = None
+    ) -> ConsumerRecord[K, V]:
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
         async for part in self.batches(max_records=1, partitions=partitions):
@@ -608,7 +610,7 @@ class Consumer(Generic[K, V]):
 
     async def getmany(
         self,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
         *,
         timeout_s: float = 0.0,
         max_records: int | None = None,
@@ -621,7 +623,7 @@ class Consumer(Generic[K, V]):
         return found
 
     def batches(
-        self, *, max_records: int | None = None, partitions: Iterable[Partition] | None = None
+        self, *, max_records: int | None = None, partitions: Iterable[PartitionGiven] | None = None
     ) -> PartStream[K, V]:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""

@@ -18,13 +18,13 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final, cast
 
+from moldau.client.consumer.fetch_room import FetchRoom
+from moldau.client.consumer.fetch_session import FetchSession
 from moldau.client.consumer.leader_epochs import ends_of_epochs
-from moldau.client.consumer.memory import FetchRoom
 from moldau.client.consumer.offsets import LATEST, FoundOffset, ask_leader
-from moldau.client.consumer.position import Asked, Position, State
+from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.requests import Told, fetch_request, settle_fetch
-from moldau.client.consumer.session import FetchSession
 from moldau.client.settings import consumer as rows
 from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.client.settings.notices import tell as tell_notices
@@ -69,7 +69,7 @@ class Fetcher:
         self._fetching: set[int] = set()
         # Brokers that had nothing new of the partitions which had room for more.
         self._had_nothing: set[int] = set()
-        self._looking: dict[tuple[State, int], asyncio.Task[None]] = {}
+        self._looking: dict[tuple[PositionState, int], asyncio.Task[None]] = {}
         self._released_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due: asyncio.Handle | None = None
@@ -159,7 +159,9 @@ class Fetcher:
             self._cluster.request_refresh()
         self._positions.note_lasting_troubles(now)
         tell_notices(self._positions.notices)
-        failed = [each.where for each in self._positions.assignment if each.state is State.FAILED]
+        failed = [
+            each.where for each in self._positions.assignment if each.state is PositionState.FAILED
+        ]
         if any(map(self._positions.is_chosen, failed)):
             self.news.set()
         self._set_timer(now)
@@ -281,20 +283,22 @@ class Fetcher:
             # Not of a topic that is unknown: its id must stand before what is committed of it is
             # asked for. 1. It is deleted. 2. An offset of it is found all the same. 3. Another one
             # has its name now, and is read and committed from there.
-            led = self._led(self._positions.waiting(State.COMMITTED, now)).values()
+            led = self._led(self._positions.waiting(PositionState.COMMITTED, now)).values()
             known = [each for chosen in led for each in chosen]
             ready = self._without_held(known, now)
-            self._look((State.COMMITTED, NO_LEADER), ready, self._look_committed_up)
+            self._look((PositionState.COMMITTED, NO_LEADER), ready, self._look_committed_up)
         wanted = self._positions.to_look_up(now, self._clock.wall_ms())
         unknown = [self._positions.assignment.require(where) for where in wanted]
         self._look_at_leaders(
-            State.UNKNOWN, unknown, lambda leader: partial(self._look_offsets_up, leader, wanted)
+            PositionState.UNKNOWN,
+            unknown,
+            lambda leader: partial(self._look_offsets_up, leader, wanted),
         )
         if self._positions.awaits_epochs(self._cluster.metadata, now):
             self._cluster.request_refresh()
-        waiting = self._positions.waiting(State.VALIDATING, now)
+        waiting = self._positions.waiting(PositionState.VALIDATING, now)
         self._look_at_leaders(
-            State.VALIDATING, waiting, lambda leader: partial(self._validate, leader)
+            PositionState.VALIDATING, waiting, lambda leader: partial(self._validate, leader)
         )
 
     def _without_held(self, waiting: list[Position], now: float) -> list[Position]:
@@ -306,7 +310,7 @@ class Fetcher:
         return [each for each in waiting if each.where not in held]
 
     def _look_at_leaders(
-        self, state: State, waiting: list[Position], at: Callable[[int], Find]
+        self, state: PositionState, waiting: list[Position], at: Callable[[int], Find]
     ) -> None:
         """`at` that leader."""
         for leader, chosen in self._led(waiting).items():
@@ -320,7 +324,7 @@ class Fetcher:
             cluster.request_refresh()
         return found
 
-    def _look(self, what: tuple[State, int], waiting: list[Position], find: Find) -> None:
+    def _look(self, what: tuple[PositionState, int], waiting: list[Position], find: Find) -> None:
         if not waiting or what in self._looking:
             return
         asked = [each.asked() for each in waiting]

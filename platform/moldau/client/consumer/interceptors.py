@@ -12,7 +12,7 @@ from typing import Final
 
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.settings.arguments import OffsetAndMetadata
-from moldau.client.settings.every_client import interceptor_classes
+from moldau.client.settings.given import interceptor_classes
 from moldau.client.settings.user_code import close_all, guarded, made_from, refuse_coroutines
 from moldau.errors import ConfigError
 from moldau.link.arguments import told

@@ -2,7 +2,7 @@
 
 Invariants: a cancelled wait (`asyncio.wait_for(anext(records), 1.0)`) loses nothing and ends
 nothing; an asynchronous generator would end there. Records that were polled and not given lie in
-the consumer's `RecordsOut`, where commits, seeks and the next stream see them. The rest of the loop
+the consumer's `Backlog`, where commits, seeks and the next stream see them. The rest of the loop
 has its turn between two parts, and between two records if it is time for one: up to
 `_BETWEEN_LOOKS` records share a look at the clock, fewer where each took long.
 """
@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator
 from typing import Final, Generic, Self
 
+from moldau.client.consumer.backlog import Chosen
 from moldau.client.consumer.polling import Polling
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.taken import Chosen
 from moldau.records import ConsumerRecord, K, V
 
 _BETWEEN_LOOKS: Final = 64

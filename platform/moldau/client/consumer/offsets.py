@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from moldau.client.consumer.absence import final
+from moldau.client.consumer.unknown_topic import final
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
 from moldau.link.backoff import may_work_later

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
+from moldau.client.consumer.backlog import Chosen
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.membership import ConsumerGroup
-from moldau.client.consumer.origin import Part
+from moldau.client.consumer.part import Part
+from moldau.client.consumer.pipeline import RecordPipeline
 from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.supply import Supply
-from moldau.client.consumer.taken import Chosen
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import ClientClosed, closed
@@ -38,7 +38,11 @@ class Polling:
     """The polls of one consumer."""
 
     def __init__(
-        self, cluster: Cluster, reading: Reading, supply: Supply, group: ConsumerGroup | None
+        self,
+        cluster: Cluster,
+        reading: Reading,
+        pipeline: RecordPipeline,
+        group: ConsumerGroup | None,
     ) -> None:
         self.is_closing = False
         self.out = reading.out
@@ -47,7 +51,7 @@ class Polling:
         self._reading = reading
         self._fetcher = reading.fetcher
         self._metrics = reading.metrics
-        self._supply = supply
+        self._pipeline = pipeline
         self._group = group
         self._turned_at = _LONG_AGO
         """When the rest of the loop had its last turn, as far as is known here."""
@@ -67,19 +71,19 @@ class Polling:
         self, timeout_s: float, max_records: int, chosen: Chosen
     ) -> list[PartitionRecords]:
         """The records that are there, or come in that time, as parts."""
-        return await self._first(timeout_s, partial(self._supply.records, max_records), chosen)
+        return await self._first(timeout_s, partial(self._pipeline.records, max_records), chosen)
 
     async def columns(
         self, timeout_s: float, max_records: int, chosen: Chosen
     ) -> list[PartitionColumns]:
         """The same as columns."""
-        return await self._first(timeout_s, partial(self._supply.columns, max_records), chosen)
+        return await self._first(timeout_s, partial(self._pipeline.columns, max_records), chosen)
 
     async def more(self, max_records: int, chosen: Chosen) -> list[PartitionRecords]:
         """The same for a stream whose turn it is; nothing if the consumer is closed."""
         try:
             self.check()
-            find = partial(self._supply.records, max_records)
+            find = partial(self._pipeline.records, max_records)
             return await self._poll(_ITERATION_S, find, chosen)
         except ClientClosed:
             if not self.is_closing:

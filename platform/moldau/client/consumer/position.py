@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from moldau.client.consumer.records import Fetched
-from moldau.client.consumer.topic_life import Former, TopicLife
+from moldau.client.consumer.records import FetchedRecords
+from moldau.client.consumer.topic_identity import Former, TopicIdentity
 from moldau.client.settings.offset_reset import BEGINNING, Reset
 from moldau.errors import BadData
 from moldau.errors.codes import KafkaError
@@ -34,7 +34,7 @@ from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 
 
-class State(Enum):
+class PositionState(Enum):
     """What can be done for a partition; see above."""
 
     COMMITTED = "committed"
@@ -45,7 +45,7 @@ class State(Enum):
     GONE = "gone"
 
 
-_ASKED_UNTIL_ANSWERED: Final = (State.COMMITTED, State.VALIDATING)
+_ASKED_UNTIL_ANSWERED: Final = (PositionState.COMMITTED, PositionState.VALIDATING)
 
 
 class Asked(NamedTuple):
@@ -73,9 +73,9 @@ class Position:
         "fetch_offset",
         "generation",
         "high_watermark",
+        "identity",
         "is_paused",
         "leader_epoch",
-        "life",
         "log_start_offset",
         "look_up",
         "missing_since",
@@ -96,12 +96,12 @@ class Position:
         self,
         where: TopicPartition,
         look_up: Reset,
-        state: State,
+        state: PositionState,
         generations: Iterator[int],
-        life: TopicLife | None = None,
+        identity: TopicIdentity | None = None,
     ) -> None:
         self.where = where
-        self.life = life or TopicLife()
+        self.identity = identity or TopicIdentity()
         self.state = state
         self.position = -1
         self.fetch_offset = -1
@@ -112,7 +112,7 @@ class Position:
         self._generations = generations
         self.look_up = look_up
         self.is_paused = False
-        self.buffered: deque[Fetched] = deque()
+        self.buffered: deque[FetchedRecords] = deque()
         self.buffered_bytes = 0
         self.high_watermark = -1
         self.readable_end = -1
@@ -141,17 +141,17 @@ class Position:
     @property
     def topic_id(self) -> Uuid:
         """Of the topic that it is in; ZERO_UUID while nobody knows."""
-        return self.life.topic_id
+        return self.identity.topic_id
 
     def sought(self, offset: int, epoch: int) -> None:
         """As `seek`, by the user."""
-        if self.life.seek(offset, epoch):
+        if self.identity.seek(offset, epoch):
             self.seek(offset, epoch)
 
     def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
         """Goes on from that offset; `epoch` is that of the record before it, if known."""
         self._drop()
-        self.state = State.READING
+        self.state = PositionState.READING
         self.position = self.fetch_offset = offset
         self.epoch = self.fetch_epoch = epoch
         self.leader_epoch = NO_EPOCH
@@ -159,7 +159,7 @@ class Position:
     def forget(self, look_up: Reset) -> None:
         """Goes on from what `look_up` will be found to be."""
         self._drop()
-        self.state = State.UNKNOWN
+        self.state = PositionState.UNKNOWN
         self.position = self.fetch_offset = -1
         self.epoch = self.fetch_epoch = NO_EPOCH
         self.look_up = look_up
@@ -167,11 +167,11 @@ class Position:
     def reset(self, look_up: Reset, why: str) -> None:
         """As `forget`, for a reason that its user shall hear."""
         was = self.position
-        self.life.former = self.life.former or self.life.taken_away(was, self.epoch)
+        self.identity.former = self.identity.former or self.identity.taken_away(was, self.epoch)
         self.forget(look_up)
         self.was = (was, f"{why}: reading goes on where auto.offset.reset says")
 
-    def name_topic(self, topic_id: Uuid, offset: int, look_up: Reset, state: State) -> bool:
+    def name_topic(self, topic_id: Uuid, offset: int, look_up: Reset, state: PositionState) -> bool:
         """Metadata say which topic has the name; the user is at `offset`. True if it was another
         one before: what lies here is void.
 
@@ -179,11 +179,11 @@ class Position:
         skip records that were never seen. So reading begins at its beginning, unless the user
         decides or the group has committed something."""
         is_known_first = self.topic_id == ZERO_UUID
-        back_at = self.life.on_topic(topic_id, offset if self.position >= 0 else -1, self.epoch)
-        former = self.life.former
+        back_at = self.identity.on_topic(topic_id, offset if self.position >= 0 else -1, self.epoch)
+        former = self.identity.former
         is_same = former is None or former.topic_id == topic_id
         begins_at = look_up if is_same or look_up.is_none else BEGINNING
-        if is_known_first and not self.life.is_anothers:
+        if is_known_first and not self.identity.is_anothers:
             if self.position < 0:
                 self.look_up = begins_at
             return False
@@ -191,7 +191,7 @@ class Position:
             self.seek(back_at.offset, back_at.epoch)
         else:
             self.forget(begins_at)
-            self.state = State.GONE if self.life.is_anothers else state
+            self.state = PositionState.GONE if self.identity.is_anothers else state
             self.leader_epoch = NO_EPOCH
         self.well()
         self.replica = NO_LEADER
@@ -200,7 +200,7 @@ class Position:
 
     def as_former(self) -> Former | None:
         """What is to be known of it when it is assigned again; None where nothing was read."""
-        return self.life.taken_away(self.position, self.epoch)
+        return self.identity.taken_away(self.position, self.epoch)
 
     def in_trouble(self, error: KafkaError, now: float) -> None:
         """This keeps it from being read; it goes on being tried."""
@@ -228,14 +228,14 @@ class Position:
     @property
     def is_in_doubt(self) -> bool:
         """Whether what lies here may be gone from the log: a check that failed settles nothing."""
-        state = self.failed_in if self.state is State.FAILED else self.state
-        return state is State.VALIDATING
+        state = self.failed_in if self.state is PositionState.FAILED else self.state
+        return state is PositionState.VALIDATING
 
     def fail(self, error: KafkaError | BadData) -> None:
         """What the next poll has to raise."""
-        if self.state is not State.FAILED:
+        if self.state is not PositionState.FAILED:
             self.failed_in = self.state
-        self.state = State.FAILED
+        self.state = PositionState.FAILED
         self.error = error
 
     def take_error(self) -> KafkaError | BadData | None:
@@ -246,7 +246,7 @@ class Position:
         if self.failed_in in _ASKED_UNTIL_ANSWERED:
             self.state = self.failed_in
         else:
-            self.state = State.READING if self.position >= 0 else State.UNKNOWN
+            self.state = PositionState.READING if self.position >= 0 else PositionState.UNKNOWN
         return error
 
     def waits_for_newer(self, metadata: Metadata, now: float, longest_s: float) -> bool:

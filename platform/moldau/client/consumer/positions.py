@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from moldau.client.consumer.assignment import Assignment
 from moldau.client.consumer.columns import PartitionColumns
-from moldau.client.consumer.origin import Part
-from moldau.client.consumer.position import Asked, Position, State
-from moldau.client.consumer.records import Fetched, PartitionRecords
+from moldau.client.consumer.part import Part
+from moldau.client.consumer.position import Asked, Position, PositionState
+from moldau.client.consumer.records import FetchedRecords, PartitionRecords
 from moldau.client.settings.offset_reset import Reset
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -38,7 +38,7 @@ _MISSING_S: Final = 5.0
 """After this long a user hears of a topic or partition that there is not; it is looked for on."""
 _BEHIND_S: Final = 30.0
 """So long metadata as new as the epoch of a position are waited for: it may be made up."""
-_LOOKED_UP: Final = (State.COMMITTED, State.UNKNOWN, State.VALIDATING)
+_LOOKED_UP: Final = (PositionState.COMMITTED, PositionState.UNKNOWN, PositionState.VALIDATING)
 _MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -83,7 +83,7 @@ class Positions:
     def awaits_topics(self, now: float) -> bool:
         """Whether metadata are to be asked for, since the topic that has the name now is not the
         one that the group has given."""
-        waiting = self.waiting(State.GONE, now)
+        waiting = self.waiting(PositionState.GONE, now)
         for each in waiting:
             reason = "the topic of that name is not the one that the group has given"
             facts = {"topic": each.where.topic, "partition": each.where.partition}
@@ -96,7 +96,7 @@ class Positions:
         committed or sought. The leader that they name has perhaps not heard of that epoch, and its
         log would seem to be truncated (KIP-320)."""
         is_awaited = False
-        for each in self.waiting(State.VALIDATING, now):
+        for each in self.waiting(PositionState.VALIDATING, now):
             if not each.waits_for_newer(metadata, now, _BEHIND_S):
                 continue
             is_awaited = True
@@ -131,14 +131,14 @@ class Positions:
 
     # Looking positions up
 
-    def waiting(self, state: State, now: float) -> list[Position]:
+    def waiting(self, state: PositionState, now: float) -> list[Position]:
         """Those in that state that may be tried now."""
         return [each for each in self.assignment if each.state is state and now >= each.not_before]
 
     def to_look_up(self, now: float, now_ms: int) -> dict[TopicPartition, int]:
         """The partitions whose position has to be found, each with the timestamp to ask for."""
         wanted = {}
-        for each in self.waiting(State.UNKNOWN, now):
+        for each in self.waiting(PositionState.UNKNOWN, now):
             timestamp = each.look_up.timestamp(now_ms)
             if timestamp is not None:
                 wanted[each.where] = timestamp
@@ -174,7 +174,7 @@ class Positions:
                 self.not_found(position, blind_for, now)
             else:
                 self.put_off(position, now)  # the first metadata of it are on their way
-            position.waits_for_leader = position.state is not State.FAILED
+            position.waits_for_leader = position.state is not PositionState.FAILED
         return {leader: [by_where[each] for each in chosen] for leader, chosen in found.items()}
 
     def not_found(self, position: Position, error: KafkaError, now: float) -> None:
@@ -184,7 +184,7 @@ class Positions:
         facts = {"topic": position.where.topic, "partition": position.where.partition}
         error = KafkaError(error.code, error.reason, **{**error.context, **facts})
         is_passing = may_work_later(error) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
-        if error.code in _MISSING and position.state is not State.VALIDATING:
+        if error.code in _MISSING and position.state is not PositionState.VALIDATING:
             if position.missing_since is None:
                 position.missing_since = now
             is_passing = now - position.missing_since < _MISSING_S
@@ -193,7 +193,7 @@ class Positions:
             self.put_off(position, now)
         else:
             position.missing_since = None
-            if position.state in (State.COMMITTED, State.VALIDATING):
+            if position.state in (PositionState.COMMITTED, PositionState.VALIDATING):
                 self.put_off(position, now)  # asked again when it is told: not by every poll
             position.fail(error)
 
@@ -206,7 +206,7 @@ class Positions:
     def found_committed(self, asked: Asked, offset: int | None, epoch: int) -> None:
         """What the group has committed; None if nothing."""
         position = self.assignment.current(asked)
-        if position is None or position.state is not State.COMMITTED:
+        if position is None or position.state is not PositionState.COMMITTED:
             return
         if offset is not None:
             self._begin_at(position, offset, epoch)
@@ -222,13 +222,13 @@ class Positions:
             if each.waits_for_leader and known is not None and known.leader in metadata.brokers:
                 each.waits_for_leader = False
                 each.not_before = 0.0
-            if known is None or each.state not in (State.READING, State.VALIDATING):
+            if known is None or each.state not in (PositionState.READING, PositionState.VALIDATING):
                 continue
             if known.leader_epoch <= each.leader_epoch:
                 continue
             each.leader_epoch = known.leader_epoch
             if each.fetch_epoch != NO_EPOCH:
-                each.state = State.VALIDATING
+                each.state = PositionState.VALIDATING
                 each.make_void()
 
     def validated(self, asked: Asked, end_offset: int, epoch: int) -> None:
@@ -239,11 +239,11 @@ class Positions:
         or the position is reset.
         """
         position = self.assignment.current(asked)
-        if position is None or position.state is not State.VALIDATING:
+        if position is None or position.state is not PositionState.VALIDATING:
             return
         position.failures = 0
         position.well()
-        position.state = State.READING
+        position.state = PositionState.READING
         if end_offset >= position.fetch_offset:
             return
         self.assignment.settle(position)
@@ -255,7 +255,7 @@ class Positions:
             if position.epoch == NO_EPOCH:
                 return  # nothing was read of it: whether it is in the log a fetch finds out
             # Asked again by each poll until the user seeks, as that has an answer now.
-            position.state = State.VALIDATING
+            position.state = PositionState.VALIDATING
             position.fail(
                 KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -284,7 +284,7 @@ class Positions:
             return found
         for each in self.assignment:
             if (
-                each.state is State.READING
+                each.state is PositionState.READING
                 and not each.is_paused
                 and each.buffered_bytes < self._bounds.fetch_bytes
                 and now >= each.not_before
@@ -350,12 +350,12 @@ class Positions:
         """Where a position that was unknown begins. One that was out of range before is told of,
         now that both offsets are known."""
         position = self.assignment.current(asked)
-        if position is None or position.state is not State.UNKNOWN:
+        if position is None or position.state is not PositionState.UNKNOWN:
             return
         self._begin_at(position, offset, epoch)
 
     def _begin_at(self, position: Position, offset: int, epoch: int) -> None:
-        was = position.was or position.life.tell()
+        was = position.was or position.identity.tell()
         position.well()
         position.seek(offset, epoch)
         if was is not None:
@@ -401,7 +401,7 @@ class Positions:
             return
         aborted = (data.aborted_transactions or []) if is_committed else None
         try:
-            fetched = Fetched(asked.where, asked.offset, data.records, aborted, end)
+            fetched = FetchedRecords(asked.where, asked.offset, data.records, aborted, end)
         except BadData as error:
             position.fail(error)
             return
@@ -464,7 +464,7 @@ class Positions:
             where = each.where
             if count_max <= 0:
                 break
-            if each.state is State.FAILED and self.is_chosen(where):
+            if each.state is PositionState.FAILED and self.is_chosen(where):
                 self._has_met_failed = True
             if not each.buffered or each.is_in_doubt or not self._may_give(each):
                 continue
@@ -484,7 +484,7 @@ class Positions:
             if part is not None:
                 found.append(part)
                 count += len(part.records)
-            elif position.state is State.FAILED:
+            elif position.state is PositionState.FAILED:
                 break
         return count
 
@@ -498,7 +498,7 @@ class Positions:
             if part is not None:
                 found.append(part)
                 count += len(part)
-            elif position.state is State.FAILED:
+            elif position.state is PositionState.FAILED:
                 break
         return count
 
@@ -521,15 +521,15 @@ class Positions:
             position.buffered_bytes -= fetched.size_bytes
             topic = position.where.topic
             self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
-        elif position.life.former is not None:
-            position.life.on_taken(part.first_offset)
+        elif position.identity.former is not None:
+            position.identity.on_taken(part.first_offset)
         return part
 
     def _raise_error(self) -> None:
         self._has_met_failed = False
         for each in self.assignment:
             where = each.where
-            if each.state is State.FAILED and self.is_chosen(where):
+            if each.state is PositionState.FAILED and self.is_chosen(where):
                 error = each.take_error()
                 if error is not None:
                     self.assignment.to_the_back(where)  # the next error is another one's

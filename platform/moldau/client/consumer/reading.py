@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.consumer.assignment import NO_IDS
+from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.metrics import ConsumerMetrics, Lag
 from moldau.client.consumer.offsets import LATEST, FoundOffset, list_offsets
 from moldau.client.consumer.position import Position
 from moldau.client.consumer.positions import Positions
-from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.member import Change
 from moldau.client.group.missing import MissingTopics, unheard_of
 from moldau.client.group.subscription import Interest
@@ -39,7 +39,7 @@ class Reading:
         self,
         cluster: Cluster,
         positions: Positions,
-        out: RecordsOut,
+        out: Backlog,
         fetcher: Fetcher,
         metrics: Callable[[Callable[[], dict[TopicPartition, Lag]]], ConsumerMetrics],
         missing: MissingTopics,

@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple
 
 from moldau.client.consumer.columns import PartitionColumns
-from moldau.client.consumer.origin import UNKNOWN, Origin
+from moldau.client.consumer.part import UNKNOWN, Origin
 from moldau.errors import CorruptRecord
 from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.protocol.messages.fetch import AbortedTransaction
@@ -99,7 +99,7 @@ class PartitionRecords(NamedTuple, Generic[K, V]):
         return to_arrow(self.topic, self.partition, self.records)
 
 
-class Fetched:
+class FetchedRecords:
     """The bytes of one fetch of one partition, from `position` on."""
 
     def __init__(

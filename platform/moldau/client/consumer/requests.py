@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from moldau.client.consumer.fetch_session import SESSION_ERRORS, FetchSession, Wish
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
-from moldau.client.consumer.session import SESSION_ERRORS, FetchSession, Wish
 from moldau.client.settings import consumer as rows
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError

@@ -39,14 +39,14 @@ from moldau.client.settings import rows
 from moldau.client.settings.arguments import (
     ByPartition,
     OffsetAndMetadata,
-    Partition,
+    PartitionGiven,
     flag_or_none,
     name_of,
     offsets_to_store,
     partitions_in,
 )
-from moldau.client.settings.every_client import WITHOUT_MEANING_TO_ADMINS, Given
-from moldau.client.settings.opening import Life, comes_with_start, reach
+from moldau.client.settings.given import WITHOUT_MEANING_TO_ADMINS, Given
+from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.settings.user_code import LOG
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
@@ -97,7 +97,7 @@ class GroupMember:
         self.protocol_type = name_of(protocol_type, "protocol type")
         _check_protocols(protocols)
         self._protocols = protocols
-        self._world = Life("group member", runtime)
+        self._world = Lifecycle("group member", runtime)
         self._happened = asyncio.Event()
         self._living: asyncio.Task[None] | None = None
         self._calling: asyncio.Task[object] | None = None
@@ -231,7 +231,7 @@ class GroupMember:
         await self._offsets.commit(left, ids, is_given_up, timeout_s=timeout_s)
 
     async def committed(
-        self, partitions: Iterable[Partition], *, timeout_s: float | None = None
+        self, partitions: Iterable[PartitionGiven], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has stored of these partitions; None where nothing is."""
         self._check_open()

@@ -25,7 +25,7 @@ from moldau.client.producer.batch import Batch
 from moldau.client.producer.buffer import Buffer, Options
 from moldau.client.producer.outcome import Outcomes
 from moldau.client.producer.queue import EPOCH_MAX, PartitionQueue
-from moldau.client.producer.runs import Run
+from moldau.client.producer.run import Run
 from moldau.client.producer.splitting import Fit
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff

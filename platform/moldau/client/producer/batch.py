@@ -32,7 +32,7 @@ NO_TIMESTAMP: Final = -1
 NOT_SENT: Final = -1
 
 
-class State(IntEnum):
+class BatchState(IntEnum):
     """Where a batch is; see the module. The order matters: from LATE on it is decided."""
 
     OPEN = 0
@@ -45,19 +45,26 @@ class State(IntEnum):
     FAILED = 7
 
 
-_FIRST_DECIDED: Final = int(State.LATE)
+_FIRST_DECIDED: Final = int(BatchState.LATE)
 
-TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
-    State.OPEN: frozenset((State.READY,)),
-    State.READY: frozenset((State.SENT, State.SPLIT, State.FAILED)),
-    State.SENT: frozenset(
-        (State.READY, State.HELD, State.SPLIT, State.LATE, State.STORED, State.FAILED)
+TRANSITIONS: Final[Mapping[BatchState, frozenset[BatchState]]] = {
+    BatchState.OPEN: frozenset((BatchState.READY,)),
+    BatchState.READY: frozenset((BatchState.SENT, BatchState.SPLIT, BatchState.FAILED)),
+    BatchState.SENT: frozenset(
+        (
+            BatchState.READY,
+            BatchState.HELD,
+            BatchState.SPLIT,
+            BatchState.LATE,
+            BatchState.STORED,
+            BatchState.FAILED,
+        )
     ),
-    State.HELD: frozenset((State.READY, State.LATE, State.FAILED)),
-    State.SPLIT: frozenset((State.STORED, State.FAILED)),
-    State.LATE: frozenset(),
-    State.STORED: frozenset(),
-    State.FAILED: frozenset(),
+    BatchState.HELD: frozenset((BatchState.READY, BatchState.LATE, BatchState.FAILED)),
+    BatchState.SPLIT: frozenset((BatchState.STORED, BatchState.FAILED)),
+    BatchState.LATE: frozenset(),
+    BatchState.STORED: frozenset(),
+    BatchState.FAILED: frozenset(),
 }
 
 
@@ -80,7 +87,7 @@ class Batch:
     created: float
     append: Callable[..., Any] = field(init=False)
     place: Callable[..., Any] = field(init=False)
-    state: State = State.OPEN
+    state: BatchState = BatchState.OPEN
     data: bytearray | None = None
     count: int = 0
     number: int = NOT_SENT
@@ -135,7 +142,7 @@ class Batch:
         """The batch that its records were appended to."""
         return self if self.whole is None else self.whole.outermost
 
-    def become(self, state: State) -> None:
+    def become(self, state: BatchState) -> None:
         """Takes one step of the table."""
         assert state in TRANSITIONS[self.state], f"{self.state.name} -> {state.name}"
         self.state = state
@@ -175,8 +182,10 @@ class Batch:
         self.base_offset = base_offset
         self.timestamp = timestamp
         self.error = error
-        failed = State.LATE if is_under_way else State.FAILED
-        self.become(State.STORED if error is None else failed)  # last: threads look at it first
+        failed = BatchState.LATE if is_under_way else BatchState.FAILED
+        self.become(
+            BatchState.STORED if error is None else failed
+        )  # last: threads look at it first
         callbacks, self.on_done = self.on_done, None
         if callbacks:
             _call_each(iter(callbacks))
@@ -200,7 +209,7 @@ class Batch:
 
     def has_become(self, parts: list[Batch]) -> None:
         """These are sent instead of it."""
-        self.become(State.SPLIT)
+        self.become(BatchState.SPLIT)
         self.parts = parts
         for part in parts:
             part.whole = self

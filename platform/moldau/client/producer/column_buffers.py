@@ -19,7 +19,7 @@ from moldau.client.producer.columns import (
     is_arrow,
     spans_of,
 )
-from moldau.client.producer.runs import content
+from moldau.client.producer.run import content
 from moldau.client.serdes.extras import need
 from moldau.link.arguments import told
 from moldau.records import BatchBuilder, Buffer, ColumnBuffers, HeaderBuffers, Headers, Row, Spans
@@ -28,7 +28,7 @@ _KNOWN: Final = {"topic", "partition", "offset", "timestamp", "key", "value", "h
 _NULL_BITS: Final = b"\0"
 
 
-class Buffered:
+class ColumnRun:
     """Records of columns, as a `Run`."""
 
     __slots__ = ("_columns",)

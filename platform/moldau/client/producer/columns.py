@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypedDict, cast
 
-from moldau.client.producer.runs import InBuffers, Rows, Run, Values
+from moldau.client.producer.run import BufferRun, RowRun, Run, ValueRun
 from moldau.client.serdes.extras import need
 from moldau.client.settings.arguments import check_numbers, check_timestamp, check_timestamps
 from moldau.link.arguments import told
@@ -122,11 +122,11 @@ class Columns(NamedTuple):
         stamp = self.timestamps_ms if isinstance(self.timestamps_ms, int) else now_ms
         values = self.values.spans()
         if self.keys is None:
-            return [InBuffers(stamp, each) for each in values]
+            return [BufferRun(stamp, each) for each in values]
         keys = self.keys.spans() if isinstance(self.keys, ArrowColumn) else []
         if [each.length for each in keys] != [each.length for each in values]:
             return None
-        return [InBuffers(stamp, *each) for each in zip(values, keys, strict=True)]
+        return [BufferRun(stamp, *each) for each in zip(values, keys, strict=True)]
 
     @property
     def partitions(self) -> set[int]:
@@ -143,8 +143,8 @@ class Columns(NamedTuple):
         columns = self.as_lists()
         if columns.keys is None and columns.is_even:
             stamp = columns.timestamps_ms if isinstance(columns.timestamps_ms, int) else now_ms
-            return [Values(stamp, cast("Sequence[Any]", columns.values))]
-        return [Rows(columns.rows(now_ms))]
+            return [ValueRun(stamp, cast("Sequence[Any]", columns.values))]
+        return [RowRun(columns.rows(now_ms))]
 
     def rows(self, now_ms: int) -> list[Row]:
         """Of lists: timestamp, key, value and headers of each record."""

@@ -28,10 +28,10 @@ from typing import Any, Final, Generic, Self, SupportsIndex, Unpack, cast
 
 from moldau.client.producer.accumulator import Accumulator, Clocks
 from moldau.client.producer.buffer import Options
-from moldau.client.producer.column_buffers import Buffered, buffers_in
+from moldau.client.producer.bulk import BulkSend
+from moldau.client.producer.column_buffers import ColumnRun, buffers_in
 from moldau.client.producer.columns import Columns, RecordColumns, from_arrow, is_arrow
 from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery, Sent
-from moldau.client.producer.many import Many
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.options import ProducerOptions
 from moldau.client.producer.partitioner import RecordPartitioner, load_partitioner
@@ -47,16 +47,16 @@ from moldau.client.producer.record import (
     no_record,
 )
 from moldau.client.producer.sender import Sender, Turn
-from moldau.client.producer.topics import OutgoingTopic, Topics
+from moldau.client.producer.topics import OutgoingTopic, OutgoingTopics
 from moldau.client.serdes.contract import SerializerFrom
-from moldau.client.settings import every_client as common_rows
+from moldau.client.settings import given as common_rows
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
-from moldau.client.settings.arguments import Partition, flag, name_of, partition_of
-from moldau.client.settings.every_client import Given
+from moldau.client.settings.arguments import PartitionGiven, flag, name_of, partition_of
+from moldau.client.settings.given import Given
+from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.settings.notices import not_hiding
-from moldau.client.settings.opening import Life, comes_with_start, reach
 from moldau.client.settings.user_code import LOG
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -112,7 +112,7 @@ class Producer(Generic[K, V]):
         )
         self.settings = rows.resolve(rows.PRODUCER_SETTINGS, self._given.settings, {})
         self._given_interceptors = tuple(interceptors)
-        self._world = Life("producer", runtime, lambda: self._sender.unsettled)
+        self._world = Lifecycle("producer", runtime, lambda: self._sender.unsettled)
         self._options = _accumulator_options(self.settings)
         self._usual: dict[str, OutgoingTopic] = {}
         self._world.on_missed = self._end_short_way
@@ -182,7 +182,7 @@ class Producer(Generic[K, V]):
         self._sender = self._sender_type(
             runtime, self._cluster, self._accumulator, self._metrics, settings
         )
-        self._topics = Topics(
+        self._topics = OutgoingTopics(
             settings, runtime, self._cluster, self._accumulator, self._sender, self._metrics
         )
         self._cluster.on_update = self._topics.on_metadata
@@ -413,7 +413,7 @@ class Producer(Generic[K, V]):
                 await many.send_columns(await self._topic_of(topic, columns), columns)
         return Deliveries(many.parts)
 
-    async def send_batch(self, partition: Partition, columns: object) -> Deliveries:
+    async def send_batch(self, partition: PartitionGiven, columns: object) -> Deliveries:
         """Sends columns in buffers to one partition, with their timestamps and headers: what
         `Consumer.poll_batches` gave, or an Arrow table with the columns value and maybe key,
         headers and timestamp (others that a polled table has are not looked at).
@@ -425,17 +425,17 @@ class Producer(Generic[K, V]):
         where = partition_of(partition)
         if self._pipeline.interceptors:
             raise ValueError("interceptors look at records, and send_batch has none: use send_many")
-        runs = list(map(Buffered, buffers_in(columns, self._clock.wall_ms())))
+        runs = list(map(ColumnRun, buffers_in(columns, self._clock.wall_ms())))
         many = self._many(sum(map(len, runs)))
         with many.named_in_errors():
             topic = self._topics.find(*where) or await self._topics.learn(*where)
             await many.send_runs(topic, self._topics.choose(topic, None, where.partition), runs)
         return Deliveries(many.parts)
 
-    def _many(self, count: int) -> Many:
-        return Many(count, self._topics, self._accumulator, self._sender, self._clock)
+    def _many(self, count: int) -> BulkSend:
+        return BulkSend(count, self._topics, self._accumulator, self._sender, self._clock)
 
-    async def _send_each(self, topic: str, columns: Columns, many: Many) -> None:
+    async def _send_each(self, topic: str, columns: Columns, many: BulkSend) -> None:
         """For interceptors and partitioners, which want to see every record. A partition that does
         not exist is refused before the first, unless interceptors have a say in it."""
         if columns.partition is not None and not self._pipeline.interceptors:

@@ -36,7 +36,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from moldau.client.producer.batch import NOT_SENT, Batch, State
+from moldau.client.producer.batch import NOT_SENT, Batch, BatchState
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.records import NO_PRODUCER, Producer
@@ -117,7 +117,7 @@ class PartitionQueue:
         assert batch is not None
         assert batch.builder is not None
         batch.count = batch.builder.count
-        batch.become(State.READY)
+        batch.become(BatchState.READY)
         self.waiting.append(batch)
 
     def take(self, identity: Producer) -> Batch:
@@ -133,7 +133,7 @@ class PartitionQueue:
             self.numbered += 1
             self._count(batch)
         self.waiting.popleft()
-        batch.become(State.SENT)
+        batch.become(BatchState.SENT)
         self.in_flight.append(batch)
         batch.leader_epoch = self.leader_epoch
         batch.attempts += 1
@@ -216,12 +216,12 @@ class PartitionQueue:
     def hold(self, batch: Batch) -> None:
         """Whether it is stored shows when those behind it are answered."""
         if not batch.is_done:
-            batch.become(State.HELD)
+            batch.become(BatchState.HELD)
         self.held.append(batch)
 
     def put_back(self, batch: Batch) -> None:
         """It has to be sent again, before all that was sent after it."""
-        batch.become(State.READY)
+        batch.become(BatchState.READY)
         self._insert(batch)
 
     def _insert(self, batch: Batch) -> None:

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple, cast
 from moldau.client.producer.accumulator import Accumulator, ToSend
 from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch
 from moldau.client.producer.delivery import again, decided
-from moldau.client.producer.memory import Room
 from moldau.client.producer.metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.requests import names_in, produce_request, settle_response
+from moldau.client.producer.room import Room
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings.user_code import LOG
 from moldau.config import Settings

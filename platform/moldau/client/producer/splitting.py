@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.client.producer.batch import Batch, State, unbuilt
+from moldau.client.producer.batch import Batch, BatchState, unbuilt
 from moldau.records import BatchBuilder, Codec, Row, open_batch
 from moldau.records.record import BATCH_BYTES_MAX
 
@@ -87,7 +87,7 @@ def _rows(batch: Batch) -> list[Row]:
 
 def _part(batch: Batch, builder: BatchBuilder) -> Batch:
     part = Batch(batch.where, builder, batch.created)
-    part.become(State.READY)
+    part.become(BatchState.READY)
     part.count = builder.count
     part.reserved_bytes = builder.size_bytes
     part.last_error = batch.last_error

@@ -82,7 +82,7 @@ class OutgoingTopic:
         return self._accumulator.waiting(self.queues[partition])
 
 
-class Topics:
+class OutgoingTopics:
     """The topics of one producer."""
 
     def __init__(

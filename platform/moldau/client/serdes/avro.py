@@ -19,8 +19,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
-from moldau.client.serdes.avro_classes import NAMING, NOWHERE, told_apart
-from moldau.client.serdes.avro_classes import Place as TypePlace
+from moldau.client.serdes.avro_classes import NAMING, NOWHERE, TypePlace, told_apart
 from moldau.client.serdes.avro_defaults import copied, make_defaults
 from moldau.client.serdes.avro_nested import NestedReader
 from moldau.client.serdes.avro_plain import Misfit

@@ -39,7 +39,7 @@ _LISTS: Final = (list, set, frozenset, abc.Sequence, abc.Set, abc.Collection, ab
 _MAPS: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 
-class Place:
+class TypePlace:
     """Where a value goes. `known` are the classes of the whole type."""
 
     def __init__(self, annotation: Any, known: dict[Any, _Object] | None = None) -> None:
@@ -68,7 +68,7 @@ class Place:
         }
 
     @cached_property
-    def items(self) -> Place:
+    def items(self) -> TypePlace:
         """Of what is in a list."""
         found = [get_args(part)[:1] for part in self._parts if get_origin(part) in _LISTS]
         for part in self._parts:
@@ -77,11 +77,11 @@ class Place:
         return self._only(found)
 
     @cached_property
-    def values(self) -> Place:
+    def values(self) -> TypePlace:
         """Of what is in a dict that is no record."""
         return self._only([get_args(part)[1:] for part in self._parts if _is_map(part)])
 
-    def inside(self, name: str | None) -> dict[str, Place] | None:
+    def inside(self, name: str | None) -> dict[str, TypePlace] | None:
         """The fields of the record of that name; None for what is no record here."""
         named = self.objects
         if name in self.makers:
@@ -91,9 +91,9 @@ class Place:
         is_sure = len(named) == 1 and not any(map(_is_map, self._parts))
         return named[0].fields if is_sure else {}
 
-    def _only(self, found: list[tuple[Any, ...]]) -> Place:
+    def _only(self, found: list[tuple[Any, ...]]) -> TypePlace:
         inner = found[0] if len(found) == 1 else ()
-        return Place(inner[0], self._known) if inner else NOWHERE
+        return TypePlace(inner[0], self._known) if inner else NOWHERE
 
     @cached_property
     def _parts(self) -> list[Any]:
@@ -102,7 +102,7 @@ class Place:
         return parts if all(map(_is_known, parts)) else []
 
 
-NOWHERE: Final = Place(Any)
+NOWHERE: Final = TypePlace(Any)
 
 
 class _Object:
@@ -145,7 +145,7 @@ class _Object:
         return lambda fields: {config.tag_field: config.tag, **fields}
 
     @cached_property
-    def fields(self) -> dict[str, Place]:
+    def fields(self) -> dict[str, TypePlace]:
         """By the names that they have in a record."""
         if self.is_closed:
             return {}
@@ -153,7 +153,7 @@ class _Object:
         bound = dict(zip(params, get_args(self._annotation), strict=False))
         changed = _validated(self._kind)
         return {
-            key: Place(_with_arguments(annotation, bound), self._known)
+            key: TypePlace(_with_arguments(annotation, bound), self._known)
             for name, keys, annotation in field_types(self._kind)
             if name not in changed and "*" not in changed
             for key in keys
@@ -251,7 +251,7 @@ def _is_only_checked(metadata: Any) -> bool:
     return isinstance(metadata, AfterValidator | PlainSerializer | Tag | WrapSerializer)
 
 
-def told_apart(value: Any, place: Place, named: Container[str]) -> Any:
+def told_apart(value: Any, place: TypePlace, named: Container[str]) -> Any:
     """A value with each named record in the class of its name, or without the name. At `NOWHERE`
     all are without."""
     kind, name = type(value), None

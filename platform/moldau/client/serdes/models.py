@@ -22,7 +22,7 @@ _KINDS_MAX: Final = 1_000
 _VALIDATORS: Final = "pydantic.functional_validators"
 
 
-class _Field(NamedTuple):
+class _ModelField(NamedTuple):
     """`name` is the attribute's, `key` what it is given as."""
 
     name: str
@@ -35,8 +35,8 @@ class _Field(NamedTuple):
 class _Plan(NamedTuple):
     """How instances of a class are taken apart."""
 
-    fields: tuple[_Field, ...]
-    computed: tuple[_Field, ...]
+    fields: tuple[_ModelField, ...]
+    computed: tuple[_ModelField, ...]
     is_root: bool
 
 
@@ -65,11 +65,11 @@ def model_fields(value: Any, wanted: Container[str]) -> Any:
     return found
 
 
-def _left_out(field: _Field, held: dict[str, Any]) -> bool:
+def _left_out(field: _ModelField, held: dict[str, Any]) -> bool:
     return field.is_left_out is not None and field.is_left_out(held[field.name])
 
 
-def _of_dataclass(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
+def _of_dataclass(value: Any, fields: tuple[_ModelField, ...]) -> dict[str, Any]:
     """Each may be in a slot, or not."""
     return {each.name: getattr(value, each.name) for each in fields if hasattr(value, each.name)}
 
@@ -82,7 +82,7 @@ def _dumped(value: Any, **options: Any) -> Any:
     return dump(**options)
 
 
-def _given(field: _Field, model: Any, inside: Any) -> Any:
+def _given(field: _ModelField, model: Any, inside: Any) -> Any:
     if field.is_dumped:
         if _is_root(type(model)):
             return model.model_dump()
@@ -125,13 +125,15 @@ def _plan_of(kind: Any) -> _Plan | None:
     }
     config = kind.model_config if is_model else kind.__pydantic_config__
 
-    def field(name: str, info: Any, types: tuple[Any, ...]) -> _Field:
+    def field(name: str, info: Any, types: tuple[Any, ...]) -> _ModelField:
         parts = [part for each in types for part in reachable(each, is_model_class)]
         own = "*" in decorated or name in decorated or any(map(_may_say, parts))
         key = name
         if config.get("serialize_by_alias"):
             key = getattr(info, "serialization_alias", None) or info.alias or name
-        return _Field(name, key, own, any(map(_is_root, parts)), getattr(info, "exclude_if", None))
+        return _ModelField(
+            name, key, own, any(map(_is_root, parts)), getattr(info, "exclude_if", None)
+        )
 
     held = kind.model_fields if is_model else kind.__pydantic_fields__
     return _Plan(

@@ -24,7 +24,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
 
-Partition = TopicPartition | tuple[str, int]
+PartitionGiven = TopicPartition | tuple[str, int]
 """A partition as callers may write it: a pair of topic and number does as well."""
 
 
@@ -32,7 +32,7 @@ class ByPartition(Protocol[V_co]):
     """A dict, or another Mapping, of something for each of many partitions. As a type, a Mapping
     itself would take keys that are written in one of the ways and refuse the other."""
 
-    def items(self) -> ItemsView[Partition, V_co]:
+    def items(self) -> ItemsView[PartitionGiven, V_co]:
         """As a Mapping's."""
 
 
@@ -94,7 +94,7 @@ def known_names(given: Iterable[str], what: str, known: Iterable[str]) -> list[s
     return found
 
 
-def partition_of(given: Partition) -> TopicPartition:
+def partition_of(given: PartitionGiven) -> TopicPartition:
     """A partition, also from a plain pair."""
     pair: object = given
     if not isinstance(pair, tuple) or len(pair) != _PAIR:
@@ -104,7 +104,7 @@ def partition_of(given: Partition) -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-def partitions_in(given: Iterable[Partition]) -> list[TopicPartition]:
+def partitions_in(given: Iterable[PartitionGiven]) -> list[TopicPartition]:
     """Many of them, and not one, which is a tuple too."""
     if isinstance(given, tuple) and given and isinstance(given[0], str):
         raise TypeError(f"partitions are given as a list, [{given!r}], not as {told(given)}")

@@ -17,7 +17,7 @@ from moldau.client.settings import producer as producer_rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.consumer import CONSUMER_ROWS
 from moldau.client.settings.consumer import client_rack as client_rack
-from moldau.client.settings.every_client import (
+from moldau.client.settings.given import (
     BOOTSTRAP_CONTROLLERS,
     RECORD_ROWS,
     WITHOUT_CONTROLLERS,

@@ -21,7 +21,7 @@ from moldau.client.admin.progress import GroupProgress
 from moldau.client.admin.topics import CreatedTopic, NewTopic
 from moldau.client.consumer.offsets import Found
 from moldau.client.group.descriptions import GroupDescription, ListedGroup
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
@@ -93,7 +93,7 @@ class AdminCalls(BlockingClient):
         when one of them cannot be asked."""
         return self._call(self._client.describe_log_dirs(brokers))
 
-    def describe_producers(self, where: Partition) -> list[ActiveProducer]:
+    def describe_producers(self, where: PartitionGiven) -> list[ActiveProducer]:
         """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
         if the partition does not exist."""
         return self._call(self._client.describe_producers(where))
@@ -140,7 +140,7 @@ class AdminCalls(BlockingClient):
 
     def elect_leaders(
         self,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
         *,
         election: Election = Election.PREFERRED,
     ) -> Outcomes:
@@ -157,7 +157,7 @@ class AdminCalls(BlockingClient):
         return self._call(self._client.alter_partition_reassignments(replicas))
 
     def list_partition_reassignments(
-        self, partitions: Iterable[Partition] | None = None
+        self, partitions: Iterable[PartitionGiven] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The moves that are under way, of these partitions or of all."""
         return self._call(self._client.list_partition_reassignments(partitions))
@@ -232,7 +232,7 @@ class AdminCalls(BlockingClient):
         """All partitions of these topics; KafkaError for one that the cluster does not know."""
         return self._call(self._client.partitions(*topics))
 
-    def led_partitions(self, chosen: Iterable[Partition]) -> list[TopicPartition]:
+    def led_partitions(self, chosen: Iterable[PartitionGiven]) -> list[TopicPartition]:
         """Those of them that exist and have a leader at present."""
         return self._call(self._client.led_partitions(chosen))
 
@@ -292,7 +292,7 @@ class AdminCalls(BlockingClient):
     def group_offsets(
         self,
         group: str,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -311,7 +311,7 @@ class AdminCalls(BlockingClient):
         self._call(self._client.alter_group_offsets(group, offsets))
 
     def delete_group_offsets(
-        self, group: str, partitions: Iterable[Partition]
+        self, group: str, partitions: Iterable[PartitionGiven]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Forgets what the group has committed of partitions that none of its members reads."""
         return self._call(self._client.delete_group_offsets(group, partitions))

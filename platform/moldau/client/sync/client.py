@@ -18,9 +18,9 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
-from moldau.client.settings.every_client import settings_in
+from moldau.client.settings.given import settings_in
+from moldau.client.settings.lifecycle import not_started
 from moldau.client.settings.notices import not_hiding
-from moldau.client.settings.opening import not_started
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.lifetime import closed
@@ -57,7 +57,7 @@ class WrongProcess(MoldauError):
     """A client was used in a process that was forked from the one that had started it."""
 
 
-class State(Enum):
+class ClientState(Enum):
     """NEW -> OPEN -> CLOSING -> CLOSED; and in a child process FORKED, from OPEN and CLOSING.
 
     While it is closing it can still be called: a listener that hears of it may commit.
@@ -85,7 +85,7 @@ class BlockingClient:
             dict(settings_in(settings)),
             dict(options),
         )
-        self._state = State.NEW
+        self._state = ClientState.NEW
         self._thread: LoopThread | None = None
         self._lock = new_lock()
         self._closing = new_lock()
@@ -117,12 +117,12 @@ class BlockingClient:
     def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
         started."""
-        if self._state is State.NEW:
+        if self._state is ClientState.NEW:
             check_may_wait()  # before the lock, which a thread may hold that waits for this one
         with self._lock:
-            if self._state is State.OPEN:
+            if self._state is ClientState.OPEN:
                 return
-            if self._state is not State.NEW:
+            if self._state is not ClientState.NEW:
                 raise self._refusal()
             for name in _LATE:
                 import_whole(name)
@@ -130,9 +130,9 @@ class BlockingClient:
             try:
                 thread.call(self._begin(thread.runtime))
                 self._thread = thread
-                self._state = State.OPEN
+                self._state = ClientState.OPEN
             finally:
-                if self._state is not State.OPEN:
+                if self._state is not ClientState.OPEN:
                     leave(self._as_tenant())
 
     async def _begin(self, runtime: Runtime) -> None:
@@ -151,20 +151,20 @@ class BlockingClient:
         with ExitStack() as until_closed:
             with self._lock:
                 state, thread = self._state, self._thread
-                if state is State.NEW:
-                    self._state = State.CLOSED
-                elif state is State.OPEN:
-                    self._state = State.CLOSING
+                if state is ClientState.NEW:
+                    self._state = ClientState.CLOSED
+                elif state is ClientState.OPEN:
+                    self._state = ClientState.CLOSING
                     until_closed.enter_context(self._closing)
-            if thread is not None and state is State.OPEN:
+            if thread is not None and state is ClientState.OPEN:
                 self._close_by(thread, coroutine, errands)
                 return
-            if thread is not None and state is State.CLOSING:
+            if thread is not None and state is ClientState.CLOSING:
                 with suppress(LoopStopped):  # the other one is done
                     thread.call(coroutine, errands=errands)
             else:
                 coroutine.close()
-            if state is State.CLOSING and waits:
+            if state is ClientState.CLOSING and waits:
                 until_closed.enter_context(self._closing)
 
     def _close_by(
@@ -180,7 +180,7 @@ class BlockingClient:
             try:
                 leave(self._as_tenant())
             finally:
-                self._state = State.CLOSED
+                self._state = ClientState.CLOSED
 
     def _drop_by(
         self,
@@ -202,12 +202,12 @@ class BlockingClient:
     @property
     def is_forked(self) -> bool:
         """Whether it is another process's."""
-        return self._state is State.FORKED
+        return self._state is ClientState.FORKED
 
     @property
     def is_over(self) -> bool:
         """Whether it is closed or being closed, or another process's."""
-        return self._state not in (State.NEW, State.OPEN)
+        return self._state not in (ClientState.NEW, ClientState.OPEN)
 
     # Waiting
 
@@ -257,7 +257,7 @@ class BlockingClient:
         return self._call(_calling(function))
 
     def _refusal(self) -> Exception:
-        if self._state is State.NEW:
+        if self._state is ClientState.NEW:
             return not_started(self.kind, is_blocking=True)
         thread = self._thread
         if thread is not None and not thread.is_alive():
@@ -265,7 +265,7 @@ class BlockingClient:
                 ErrorCode.NETWORK_EXCEPTION,
                 f"the {self.kind}'s thread has ended: a callback on it raised SystemExit",
             )
-        if self._state is State.FORKED:
+        if self._state is ClientState.FORKED:
             return WrongProcess(
                 f"this process was forked from the one that started the {self.kind}, whose thread "
                 "and connections are not here: make another one of its `configuration` after the "
@@ -291,8 +291,8 @@ class BlockingClient:
         self._lock = new_lock()
         self._closing = new_lock()
         self._thread = None
-        if self._state in (State.OPEN, State.CLOSING):
-            self._state = State.FORKED
+        if self._state in (ClientState.OPEN, ClientState.CLOSING):
+            self._state = ClientState.FORKED
 
 
 async def _calling(function: Callable[[], T]) -> T:

@@ -24,19 +24,19 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
+from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer.interceptors import ConsumerInterceptor
 from moldau.client.consumer.membership import OffsetsGiven
 from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.taken import RecordsOut
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.subscription import Pattern
 from moldau.client.serdes.contract import DeserializerTo
-from moldau.client.settings.arguments import Partition, flag_or_none
+from moldau.client.settings.arguments import PartitionGiven, flag_or_none
 from moldau.client.settings.notices import not_hiding
-from moldau.client.sync.client import State
+from moldau.client.sync.client import ClientState
 from moldau.client.sync.consumer_calls import ConsumerCalls
 from moldau.link.arguments import seconds
 from moldau.link.lifetime import ClientClosed, closed
@@ -70,7 +70,7 @@ class _ReadElsewhere(AsyncConsumer):
 
     def __init__(self, settings: Mapping[str, object], **given: Any) -> None:
         super().__init__(settings, **given)
-        self._out = RecordsOut(new_shared_lock())
+        self._out = Backlog(new_shared_lock())
 
     def records(self) -> Iterator[ConsumerRecord]:
         """What `fill` has brought and was not given out yet, one by one."""
@@ -95,10 +95,10 @@ class _ReadElsewhere(AsyncConsumer):
 
     def take_back_columns(self, parts: list[PartitionColumns]) -> None:
         """The same of columns."""
-        self._supply.fetch_again(parts)
+        self._pipeline.fetch_again(parts)
 
 
-class _InThread(RebalanceListener):
+class _ListenerInThread(RebalanceListener):
     """A listener that is called by the thread that polls."""
 
     def __init__(
@@ -235,7 +235,11 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         (RE2) with group.protocol=consumer.
         """
         check_listener(listener)
-        told = None if listener is None else _InThread(listener, self._errands, self._listening)
+        told = (
+            None
+            if listener is None
+            else _ListenerInThread(listener, self._errands, self._listening)
+        )
         subscribing = self._client.subscribe(topics, pattern=pattern, listener=told)
         self._call(subscribing, errands=self._errands)
 
@@ -250,7 +254,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         timeout_s: float = 0.0,
         *,
         max_records: int | None = None,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionRecords[K, V]]:
         """Records as soon as there are some, an empty list when the time is over before. What
         deserializers wait for, a schema say, is waited for beside that: a registry that is away
@@ -272,7 +276,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         timeout_s: float = 0.0,
         *,
         max_records: int = _COLUMNS_MAX,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionColumns]:
         """As `poll`, with offsets, timestamps, keys, values and headers as columns in buffers: many
         times cheaper where no record is wanted as an object.
@@ -284,7 +288,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         found = self._client.poll_batches(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back_columns)
 
-    def getone(self, partitions: Iterable[Partition] | None = None) -> ConsumerRecord[K, V]:
+    def getone(self, partitions: Iterable[PartitionGiven] | None = None) -> ConsumerRecord[K, V]:
         """The next record, of these partitions if any are named. It is at hand until more is asked
         for. ClientClosed if the consumer is closed meanwhile."""
         for part in self.batches(max_records=1, partitions=partitions):
@@ -293,7 +297,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
 
     def getmany(
         self,
-        partitions: Iterable[Partition] | None = None,
+        partitions: Iterable[PartitionGiven] | None = None,
         *,
         timeout_s: float = 0.0,
         max_records: int | None = None,
@@ -303,7 +307,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         return self._read(found)
 
     def batches(
-        self, *, max_records: int | None = None, partitions: Iterable[Partition] | None = None
+        self, *, max_records: int | None = None, partitions: Iterable[PartitionGiven] | None = None
     ) -> Iterator[PartitionRecords[K, V]]:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
@@ -322,7 +326,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
-        is_open = State.OPEN  # looked up once, not with every record
+        is_open = ClientState.OPEN  # looked up once, not with every record
         with self._going_through():
             while not self.is_over:
                 client = self._client
@@ -377,10 +381,10 @@ class Consumer(ConsumerCalls, Generic[K, V]):
     def _take_turn(self) -> None:
         """No other thread is in the midst of a poll or of what it goes through. At the end one may
         be on its way out of it."""
-        wait_s = _CLOSE_S if self._state is State.CLOSING else 0.0
+        wait_s = _CLOSE_S if self._state is ClientState.CLOSING else 0.0
         if not self._reader.acquire(timeout=wait_s):
             raise WrongThread(_READ_ELSEWHERE)
-        if self._inside and self._state is not State.CLOSING:
+        if self._inside and self._state is not ClientState.CLOSING:
             mine = this_thread()
             if any(each is not mine and _is_alive(each) for each in self._inside):
                 self._reader.release()

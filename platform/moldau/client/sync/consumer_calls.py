@@ -9,7 +9,7 @@ from moldau.client.consumer.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer.consumer import Partitions
 from moldau.client.consumer.offsets import FoundOffset
 from moldau.client.group.member import GroupMetadata
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
@@ -53,7 +53,7 @@ class ConsumerCalls(BlockingClient):
         names since. ZERO_UUID where it is unknown."""
         return self._run(lambda: self._client.topic_ids(partitions))
 
-    def seek(self, partition: Partition, offset: int, *, leader_epoch: int = -1) -> None:
+    def seek(self, partition: PartitionGiven, offset: int, *, leader_epoch: int = -1) -> None:
         """Go on reading the partition at `offset`, or at the first record behind it.
         `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
         self._run(lambda: self._client.seek(partition, offset, leader_epoch=leader_epoch))
@@ -91,11 +91,11 @@ class ConsumerCalls(BlockingClient):
         transaction that is open."""
         return self._call(self._client.end_offsets(partitions))
 
-    def position(self, partition: Partition) -> int | None:
+    def position(self, partition: PartitionGiven) -> int | None:
         """The offset of the next record that a poll will give; None while it is not known."""
         return self._run(lambda: self._client.position(partition))
 
-    def lag(self, partition: Partition) -> int | None:
+    def lag(self, partition: PartitionGiven) -> int | None:
         """How many offsets lie between what was given out and the end as of the last fetch; None
         before the first one. With read_committed the end is where the first open transaction
         begins."""

@@ -26,7 +26,7 @@ from moldau.runtime import Runtime
 _CLOSE_S: Final = 30.0
 
 
-class _InThread:
+class _ProtocolsInThread:
     """Calls `Protocols` outside of the loop's thread."""
 
     def __init__(self, protocols: Protocols, runtime: Runtime) -> None:
@@ -78,7 +78,7 @@ class GroupMember(GroupMemberCalls):
     def _make(self, runtime: Runtime | None = None) -> AsyncMember:
         settings, options = self._given
         if runtime is not None:
-            options = {**options, "protocols": _InThread(options["protocols"], runtime)}
+            options = {**options, "protocols": _ProtocolsInThread(options["protocols"], runtime)}
         return AsyncMember(settings, runtime=runtime, **options)
 
     async def _begin(self, runtime: Runtime) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from moldau.client.group.group_member import GroupMember as AsyncGroupMember
 from moldau.client.group.member import GroupMetadata
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, Partition
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.client.sync.client import BlockingClient
 from moldau.link.metadata import TopicPartition
 
@@ -66,7 +66,7 @@ class GroupMemberCalls(BlockingClient):
         self._call(self._client.commit(offsets, metadata, timeout_s=timeout_s))
 
     def committed(
-        self, partitions: Iterable[Partition], *, timeout_s: float | None = None
+        self, partitions: Iterable[PartitionGiven], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has stored of these partitions; None where nothing is."""
         return self._call(self._client.committed(partitions, timeout_s=timeout_s))

@@ -27,7 +27,7 @@ from moldau.client.producer.delivery import Sent
 from moldau.client.producer.options import ProducerOptions
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, SendOptions, checked
 from moldau.client.serdes.contract import SerializerFrom
-from moldau.client.settings.arguments import Partition, flag
+from moldau.client.settings.arguments import PartitionGiven, flag
 from moldau.client.sync.delivery import Deliveries, Delivery
 from moldau.client.sync.producer_calls import ProducerCalls
 from moldau.client.sync.shared_producer import SharedProducer
@@ -198,7 +198,7 @@ class Producer(ProducerCalls, Generic[K, V]):
         """
         return Deliveries(self._call(self._client.send_many(topic, values, **more)), self)
 
-    def send_batch(self, partition: Partition, columns: object) -> Deliveries:
+    def send_batch(self, partition: PartitionGiven, columns: object) -> Deliveries:
         """Sends columns in buffers to one partition, with their timestamps and headers: what
         `Consumer.poll_batches` gave, or an Arrow table with the columns value and maybe key,
         headers and timestamp (others that a polled table has are not looked at).

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
 from moldau.client.settings.options import RegistryOptions
-from moldau.client.sync.client import State
+from moldau.client.sync.client import ClientState
 from moldau.client.sync.schema_registry_calls import SchemaRegistryCalls
 from moldau.config import Settings
 from moldau.runtime import Runtime
@@ -64,7 +64,7 @@ class SchemaRegistry(SchemaRegistryCalls):
         errands: Errands | None = None,
         salvage: Callable[[T], None] | None = None,
     ) -> T:
-        if self._state is State.NEW:
+        if self._state is ClientState.NEW:
             with ExitStack() as unless_started:
                 unless_started.callback(coroutine.close)
                 self.start()
@@ -79,11 +79,11 @@ class SchemaRegistry(SchemaRegistryCalls):
         RegistryError or with ClientClosed. Nothing can be asked for any more; serdes go on with the
         schemas that they know. May be called again, also by several threads at once: each returns
         when it is closed."""
-        if self._state is not State.CLOSED:
+        if self._state is not ClientState.CLOSED:
             check_may_wait()
         with self._lock:
-            if self._state is State.NEW:
-                self._state = State.CLOSED
+            if self._state is ClientState.NEW:
+                self._state = ClientState.CLOSED
                 self._client._close_soon()  # serdes may have connected without it
         self._end(self._client.aclose())
 
@@ -95,10 +95,10 @@ class SchemaRegistry(SchemaRegistryCalls):
 
     def forked(self) -> None:
         """This is another process, where it begins anew, unless it was being closed."""
-        was_open = self._state is State.OPEN
+        was_open = self._state is ClientState.OPEN
         super().forked()
         if self.is_forked:
-            self._state = State.NEW if was_open else State.CLOSED
+            self._state = ClientState.NEW if was_open else ClientState.CLOSED
 
     def __reduce__(self) -> tuple[Any, ...]:
         _, given = self._client.__reduce__()

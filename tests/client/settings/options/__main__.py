@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from moldau.client.settings import rows
-from moldau.client.settings.every_client import METRICS_ROWS
+from moldau.client.settings.given import METRICS_ROWS
 from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import (
     BOOLEAN,

@@ -5,7 +5,7 @@ time, or an answer that says "later") to the others, then again after a wait tha
 connection that was kept and turns out closed is made anew at once, and counts as no failure.
 
 `Registry` may be asked on several event loops, one after the other or at the same time in several
-threads. What belongs to a loop is its `_Branch`: connections and running requests.
+threads. What belongs to a loop is its `_InLoop`: connections and running requests.
 
 Invariants: every request ends, after `max.retries` rounds at most; equal requests that run at the
 same time on a loop are sent once; a request that waits while the client is closed ends with a
@@ -24,7 +24,7 @@ from weakref import finalize
 from moldau.client.serdes.registry.connections import Connections, HttpBroken
 from moldau.client.serdes.registry.http import HttpAddress, HttpAnswer, HttpRequest, redirected
 from moldau.client.serdes.registry.schemas import RegistryError
-from moldau.client.settings.opening import World
+from moldau.client.settings.lifecycle import OwnedRuntime
 from moldau.runtime import Runtime
 from moldau.runtime.forks import hear_of_forks
 from moldau.runtime.loop_thread import new_lock
@@ -66,11 +66,11 @@ def closed() -> RegistryError:
     return RegistryError("the client of the schema registry is closed")
 
 
-class _Branch:
+class _InLoop:
     """What belongs to one event loop."""
 
     def __init__(self, runtime: Runtime | None, waits: Waits, tls: ssl.SSLContext | None) -> None:
-        self._world = World(runtime)
+        self._world = OwnedRuntime(runtime)
         self.runtime = self._world.enter()
         self._connections = Connections(self.runtime, tls, waits.connect_s, waits.read_s)
         self._asked: dict[Hashable, asyncio.Task[Any]] = {}
@@ -189,7 +189,7 @@ class Registry:
         branch = await self._branch()
         return await branch.once(key, make)
 
-    async def _branch(self) -> _Branch:
+    async def _branch(self) -> _InLoop:
         """That of the loop that runs."""
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -200,11 +200,11 @@ class Registry:
                 return branch
             for each in [each for each in self._branches if each.is_closed()]:
                 del self._branches[each]
-            branch = self._branches[loop] = _Branch(self._runtime, self._waits, self._tls)
+            branch = self._branches[loop] = _InLoop(self._runtime, self._waits, self._tls)
         await branch.open()
         return branch
 
-    async def _ask(self, branch: _Branch, request: HttpRequest) -> HttpAnswer:
+    async def _ask(self, branch: _InLoop, request: HttpRequest) -> HttpAnswer:
         outcome: HttpAnswer | RegistryError | None = None
         for retry in range(self._waits.retries_max + 1):
             if retry:
@@ -226,7 +226,7 @@ class Registry:
         return [(self._first + turn) % count for turn in range(count)]
 
     async def _try(
-        self, branch: _Branch, index: int, request: HttpRequest
+        self, branch: _InLoop, index: int, request: HttpRequest
     ) -> HttpAnswer | RegistryError:
         address, authorization = self._addresses[index]
         try:
@@ -273,7 +273,7 @@ class Registry:
 
 
 async def _follow(
-    branch: _Branch, address: HttpAddress, authorization: str | None, request: HttpRequest
+    branch: _InLoop, address: HttpAddress, authorization: str | None, request: HttpRequest
 ) -> HttpAnswer:
     """The answer of that address, or of where it sends on to."""
     answer = await branch.exchange(address, authorization, request)
@@ -286,7 +286,7 @@ async def _follow(
     return answer
 
 
-_Branches = dict[asyncio.AbstractEventLoop, _Branch]
+_Branches = dict[asyncio.AbstractEventLoop, _InLoop]
 
 
 def _close_soon(branches: _Branches) -> None:

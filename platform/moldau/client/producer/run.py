@@ -25,7 +25,7 @@ class Run(Protocol):
         """One of them by itself."""
 
 
-class Rows:
+class RowRun:
     """Any records."""
 
     __slots__ = ("_rows",)
@@ -45,7 +45,7 @@ class Rows:
         return self._rows[index]
 
 
-class Values:
+class ValueRun:
     """Values of one time, without keys and headers."""
 
     __slots__ = ("_timestamp_ms", "_values")
@@ -66,7 +66,7 @@ class Values:
         return self._timestamp_ms, None, self._values[index], _NO_HEADERS
 
 
-class InBuffers(NamedTuple):
+class BufferRun(NamedTuple):
     """Values, and maybe keys, of one time, straight from Arrow's buffers."""
 
     timestamp_ms: int

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client import ConsumerRecord, PartitionRecords, TopicPartition
-from moldau.client.consumer.taken import RecordsOut
+from moldau.client.consumer.backlog import Backlog
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -23,12 +23,12 @@ def part(where: TopicPartition, first: int, count: int) -> PartitionRecords:
     return PartitionRecords(*where, records, first + count, first + count)
 
 
-def offsets(out: RecordsOut, count: int) -> list[tuple[int, int]]:
+def offsets(out: Backlog, count: int) -> list[tuple[int, int]]:
     return [(each.partition, each.offset) for each in islice(out.records(), count)]
 
 
 def test_who_comes_back_goes_on_behind_what_he_had() -> None:
-    out = RecordsOut()
+    out = Backlog()
     out.add([part(A, 0, 3), part(B, 7, 2)])
     assert out.consumed() == {A: 0, B: 7}
     assert offsets(out, 2) == [(0, 0), (0, 1)]
@@ -38,7 +38,7 @@ def test_who_comes_back_goes_on_behind_what_he_had() -> None:
 
 
 def test_the_rest_can_be_had_in_parts() -> None:
-    out = RecordsOut()
+    out = Backlog()
     out.add([part(A, 0, 3), part(B, 7, 2)])
     assert offsets(out, 1) == [(0, 0)]
     (found,) = out.take(1)
@@ -49,7 +49,7 @@ def test_the_rest_can_be_had_in_parts() -> None:
 
 
 def test_while_a_rebalance_takes_partitions_away_nothing_is_given() -> None:
-    out = RecordsOut()
+    out = Backlog()
     out.add([part(A, 0, 3), part(B, 7, 2)])
     out.hold([part(A, 3, 2)])
     records = out.records()
@@ -67,7 +67,7 @@ def test_while_a_rebalance_takes_partitions_away_nothing_is_given() -> None:
 
 
 def test_before_a_poll_that_is_awaited_nothing_is_given_one_by_one() -> None:
-    out = RecordsOut()
+    out = Backlog()
     out.add([part(A, 0, 3), part(B, 7, 2)])
     records = out.records()
     assert next(records).offset == 0
@@ -79,7 +79,7 @@ def test_before_a_poll_that_is_awaited_nothing_is_given_one_by_one() -> None:
 
 
 def test_what_was_sought_elsewhere_is_not_read_on() -> None:
-    out = RecordsOut()
+    out = Backlog()
     out.add([part(A, 0, 3), part(B, 7, 2), part(A, 3, 2)])
     records = out.records()
     assert next(records).offset == 0
@@ -90,7 +90,7 @@ def test_what_was_sought_elsewhere_is_not_read_on() -> None:
 class Looked(list[ConsumerRecord]):
     """Somebody commits just when the reading of these begins."""
 
-    def __init__(self, records: Sequence[ConsumerRecord], out: RecordsOut) -> None:
+    def __init__(self, records: Sequence[ConsumerRecord], out: Backlog) -> None:
         super().__init__(records)
         self.out = out
         self.seen: list[dict[TopicPartition, int]] = []
@@ -103,7 +103,7 @@ class Looked(list[ConsumerRecord]):
 
 
 def test_a_part_that_begins_is_at_no_time_given_out_whole_or_as_far_as_another_was() -> None:
-    out = RecordsOut()
+    out = Backlog()
     second = part(B, 7, 2)
     looked = Looked(second.records, out)
     out.add([part(A, 1000, 3), second._replace(records=looked)])
@@ -112,7 +112,7 @@ def test_a_part_that_begins_is_at_no_time_given_out_whole_or_as_far_as_another_w
 
 
 def test_done_is_what_lies_before_what_is_at_hand() -> None:
-    out = RecordsOut()
+    out = Backlog()
     assert out.done() == {}
     out.add([part(A, 0, 3), part(B, 7, 2), part(A, 3, 2)])
     assert out.done() == {A: 0, B: 7}
@@ -134,7 +134,7 @@ def test_done_is_what_lies_before_what_is_at_hand() -> None:
 
 def test_what_was_not_decoded_yet_goes_by_the_next_polls_count_and_pauses() -> None:
     paused: set[TopicPartition] = set()
-    out = RecordsOut()
+    out = Backlog()
     out.is_paused = paused.__contains__
     out.hold([part(A, 0, 5), part(B, 7, 3)])
     assert sum(len(each.records) for each in out.begin_decoding(80)) == 8
@@ -168,7 +168,7 @@ class Turns:
 
 def test_what_touches_more_than_the_record_at_hand_takes_the_lock_and_a_record_does_not() -> None:
     turns = Turns()
-    out = RecordsOut(turns)
+    out = Backlog(turns)
     out.add([part(A, 0, 3), part(B, 7, 2)])
     records = out.records()
     next(records)
@@ -185,7 +185,7 @@ def test_what_touches_more_than_the_record_at_hand_takes_the_lock_and_a_record_d
 
 @given(st.lists(st.integers(1, 5), max_size=6), st.lists(st.integers(0, 7), max_size=20))
 def test_everything_once_however_it_is_taken(sizes: list[int], steps: list[int]) -> None:
-    out = RecordsOut()
+    out = Backlog()
     first = 0
     for size in sizes:
         out.add([part(A, first, size)])
@@ -204,7 +204,7 @@ def test_everything_once_however_it_is_taken(sizes: list[int], steps: list[int])
 
 def test_what_is_added_lies_before_what_comes_after_it_in_its_log() -> None:
     paused = {A, B}
-    out = RecordsOut()
+    out = Backlog()
     out.is_paused = paused.__contains__
     out.add([part(A, 100, 400), part(B, 100, 400)])
     paused.clear()
@@ -218,7 +218,7 @@ def test_what_is_added_lies_before_what_comes_after_it_in_its_log() -> None:
 
 def test_what_nobody_was_given_comes_first_again_also_before_what_was_paused_meanwhile() -> None:
     paused: set[TopicPartition] = set()
-    out = RecordsOut()
+    out = Backlog()
     out.is_paused = paused.__contains__
     out.add([part(A, 0, 5), part(B, 0, 5)])
     found = out.take(3)
@@ -231,7 +231,7 @@ def test_what_nobody_was_given_comes_first_again_also_before_what_was_paused_mea
 
 def test_what_is_not_decoded_waits_for_what_is() -> None:
     paused = {A}
-    out = RecordsOut()
+    out = Backlog()
     out.is_paused = paused.__contains__
     out.add([part(A, 0, 2)])
     out.hold([part(A, 2, 2), part(B, 0, 1)])
@@ -245,7 +245,7 @@ class Reader:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.paused: set[TopicPartition] = set()
-        self.out = RecordsOut()
+        self.out = Backlog()
         self.out.is_paused = self.paused.__contains__
         self.next = dict.fromkeys((A, B), 0)
         self.given = defaultdict[TopicPartition, list[int]](list)

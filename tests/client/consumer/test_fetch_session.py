@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client.consumer.session import FetchSession, Wish
+from moldau.client.consumer.fetch_session import FetchSession, Wish
 from moldau.link.metadata import TopicPartition
 
 ID = b"i" * 16

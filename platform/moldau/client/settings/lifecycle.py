@@ -83,7 +83,7 @@ async def reach(cluster: Cluster, kind: str) -> None:
         LOG.warning("%s: reached its cluster in %.1f s", kind, clock.monotonic() - began)
 
 
-class World:
+class OwnedRuntime:
     """Makes a runtime if none was given, and closes only what it made."""
 
     def __init__(self, runtime: Runtime | None) -> None:
@@ -110,7 +110,7 @@ class World:
             self._own = None
 
 
-class Life(World):
+class Lifecycle(OwnedRuntime):
     """The world of a client that has a `start`."""
 
     def __init__(
@@ -180,7 +180,7 @@ class Life(World):
         opening.set_result(None)
 
     async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
-        """See `World`."""
+        """See `OwnedRuntime`."""
         if self._watch is not None:
             await self._watch.aclose()
         await super().aclose(spared)

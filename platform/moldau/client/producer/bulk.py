@@ -21,9 +21,9 @@ from moldau.client.producer.columns import Columns
 from moldau.client.producer.delivery import Delivery, Part
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import NO_RECORD, no_record
-from moldau.client.producer.runs import Rows, Run
+from moldau.client.producer.run import RowRun, Run
 from moldau.client.producer.sender import Sender, Turn
-from moldau.client.producer.topics import OutgoingTopic, Topics
+from moldau.client.producer.topics import OutgoingTopic, OutgoingTopics
 from moldau.errors import MoldauError
 from moldau.records import Row
 from moldau.runtime import Clock
@@ -42,11 +42,16 @@ class Indices(tuple[int, ...]):
         return f"[{shown}, and {len(self) - _SHOWN} more]" if len(self) > _SHOWN else f"[{shown}]"
 
 
-class Many:
+class BulkSend:
     """So many records, and what of them is in batches: `parts`."""
 
     def __init__(
-        self, count: int, topics: Topics, accumulator: Accumulator, sender: Sender, clock: Clock
+        self,
+        count: int,
+        topics: OutgoingTopics,
+        accumulator: Accumulator,
+        sender: Sender,
+        clock: Clock,
     ) -> None:
         self.parts: list[Part] = []
         self._count = count
@@ -104,7 +109,7 @@ class Many:
             raise no_record(error, topic.name, row) from None
         self._turns.extend(by_partition)
         for queue, chosen in zip(topic.queues, by_partition, strict=False):
-            await self.send_runs(topic, queue, [Rows(chosen)])
+            await self.send_runs(topic, queue, [RowRun(chosen)])
 
     async def _send_placed(
         self, topic: OutgoingTopic, records: list[Row], partitions: Sequence[int | None]
@@ -118,7 +123,7 @@ class Many:
             by_partition = self._by_partition(topic, records[start : start + at_once], chosen)
             self._turns.extend(by_partition.values())
             for index, its_records in by_partition.items():
-                await self.send_runs(topic, topic.queues[index], [Rows(its_records)])
+                await self.send_runs(topic, topic.queues[index], [RowRun(its_records)])
 
     def _by_partition(
         self, topic: OutgoingTopic, records: list[Row], partitions: Sequence[int | None]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moldau.client.consumer.memory import FetchRoom
+from moldau.client.consumer.fetch_room import FetchRoom
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import consumer, fill, read_all

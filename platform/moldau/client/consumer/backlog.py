@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, nullcontext
 from operator import length_hint
 from typing import Final
 
-from moldau.client.consumer.origin import Part
+from moldau.client.consumer.part import Part
 from moldau.client.consumer.records import PartitionRecords
 from moldau.link.metadata import TopicPartition
 from moldau.records import ConsumerRecord
@@ -81,7 +81,7 @@ class _Begun:
         return self.part.records[self._end :]
 
 
-class RecordsOut:
+class Backlog:
     """The parts that are being read one record at a time, the first of them begun."""
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:

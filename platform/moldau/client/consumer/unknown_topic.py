@@ -13,7 +13,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 _NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-class NotThere(KafkaError):
+class UnknownTopic(KafkaError):
     """There is no such topic. Not to be tried again, though its code would allow it."""
 
     @property
@@ -25,7 +25,7 @@ def final(error: KafkaError) -> KafkaError:
     """The same, and final if it says that something is not there."""
     if error.code not in _NOT_THERE:
         return error
-    return NotThere(error.code, error.reason, **error.context)
+    return UnknownTopic(error.code, error.reason, **error.context)
 
 
 def maybe_final(error: KafkaError | None) -> KafkaError | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client import ConsumerRecord, NewTopic, PartitionRecords, TimestampType, TopicPartition
-from moldau.client.consumer.records import Fetched
+from moldau.client.consumer.records import FetchedRecords
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.records import encode_batch, stamp
 from moldau.runtime import Runtime
@@ -40,7 +40,7 @@ def test_a_part_has_records_of_one_origin(most: int) -> None:
         data += bytes(batch)
         kind = CREATE if appended is None else APPEND
         expected += [(first + n, kind, epoch) for n in range(3)]
-    fetched = Fetched(TopicPartition("t", 0), 0, data, None, 100)
+    fetched = FetchedRecords(TopicPartition("t", 0), 0, data, None, 100)
     parts = []
     while (part := fetched.take(most, check_crc=True)) is not None:
         parts.append(part)

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.decoding import Decoding, Undecoded
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.interceptors import Interceptors
 from moldau.client.consumer.metrics import ConsumerMetrics
-from moldau.client.consumer.origin import Part
+from moldau.client.consumer.part import Part
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.taken import RecordsOut
 from moldau.link.metadata import TopicPartition
 
 
-class Supply:
+class RecordPipeline:
     """Takes records from the positions, and counts them in the metrics."""
 
     def __init__(
-        self, positions: Positions, out: RecordsOut, fetcher: Fetcher, metrics: ConsumerMetrics
+        self, positions: Positions, out: Backlog, fetcher: Fetcher, metrics: ConsumerMetrics
     ) -> None:
         self.interceptors = Interceptors()
         self.decoding: Decoding | None = None

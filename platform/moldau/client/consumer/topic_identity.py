@@ -47,7 +47,7 @@ class Former(NamedTuple):
     """Whether the user has heard that it is another topic now."""
 
 
-class TopicLife:
+class TopicIdentity:
     """The topic of one partition, by its id."""
 
     __slots__ = ("_begins_at", "assigned_id", "former", "topic_id")
