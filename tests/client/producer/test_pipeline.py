@@ -12,9 +12,9 @@ import pytest
 
 from moldau.client import Producer, Sent
 from moldau.client.producer.delivery import Deliveries, Delivery
-from moldau.client.producer.pipeline import load_interceptors
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
 from moldau.client.serdes.contract import Place, SerializationFailed
+from moldau.client.settings.user_code import load_interceptors
 from moldau.client.sync.shared_producer import SharedProducer
 from moldau.config import BadSettings
 from moldau.errors import ConfigError, MoldauError
@@ -387,7 +387,7 @@ NOTING: Final = Noting("shared")
 
 
 def test_two_producers_that_are_given_a_name_have_one_each() -> None:
-    first, second = (load_interceptors([f"{__name__}.Bad"]) for _ in range(2))
+    first, second = (load_interceptors([f"{__name__}.Bad"], ProducerInterceptor) for _ in range(2))
     assert first[0] is not second[0]
 
 

@@ -408,4 +408,4 @@ def _not_deleted(
     known = KafkaError(code)
     reason = reason or _NOT_DELETED.get(known.code, known.reason)
     asked = "end" if offset == TO_THE_END else offset
-    return KafkaError(code, reason, topic=where.topic, partition=where.partition, before=asked)
+    return KafkaError(code, reason, **where._asdict(), before=asked)

@@ -20,14 +20,10 @@ def to_arrow(topic: str, partition: int, records: Sequence[ConsumerRecord]) -> A
     """A `pyarrow.RecordBatch`; ConfigError with what to install where there is no pyarrow."""
     pyarrow = need("pyarrow", "arrow")
     count = len(records)
-    names = pyarrow.DictionaryArray.from_arrays(
-        pyarrow.repeat(pyarrow.scalar(0, pyarrow.int32()), count), pyarrow.array([topic])
-    )
     stamps = [each.timestamp if each.timestamp >= 0 else None for each in records]
     kind_of_headers = pyarrow.map_(pyarrow.string(), pyarrow.binary())
     columns = {
-        "topic": names,
-        "partition": pyarrow.repeat(pyarrow.scalar(partition, pyarrow.int32()), count),
+        **_place(pyarrow, topic, partition, count),
         "offset": pyarrow.array([each.offset for each in records], pyarrow.int64()),
         "timestamp": pyarrow.array(stamps, pyarrow.timestamp("ms", tz="UTC")),
         "key": _column(pyarrow, [each.key for each in records]),
@@ -35,6 +31,15 @@ def to_arrow(topic: str, partition: int, records: Sequence[ConsumerRecord]) -> A
         "headers": pyarrow.array([each.headers for each in records], kind_of_headers),
     }
     return pyarrow.RecordBatch.from_pydict(columns)
+
+
+def _place(pyarrow: Any, topic: str, partition: int, count: int) -> dict[str, Any]:
+    """The columns topic and partition."""
+    same = pyarrow.repeat(pyarrow.scalar(0, pyarrow.int32()), count)
+    return {
+        "topic": pyarrow.DictionaryArray.from_arrays(same, pyarrow.array([topic])),
+        "partition": pyarrow.repeat(pyarrow.scalar(partition, pyarrow.int32()), count),
+    }
 
 
 def _column(pyarrow: Any, values: list[Any]) -> Any:
@@ -48,9 +53,6 @@ def columns_to_arrow(topic: str, partition: int, columns: ColumnBuffers) -> Any:
     compute = need("pyarrow.compute", "arrow")
     count = columns.length
     binary, number = pyarrow.binary(), pyarrow.int64()
-    names = pyarrow.DictionaryArray.from_arrays(
-        pyarrow.repeat(pyarrow.scalar(0, pyarrow.int32()), count), pyarrow.array([topic])
-    )
     stamps = pyarrow.Array.from_buffers(
         number, count, [None, pyarrow.py_buffer(columns.timestamps)]
     )
@@ -60,8 +62,7 @@ def columns_to_arrow(topic: str, partition: int, columns: ColumnBuffers) -> Any:
         none = pyarrow.scalar(None, number)
         stamps = compute.if_else(is_there, stamps, none)
     found = {
-        "topic": names,
-        "partition": pyarrow.repeat(pyarrow.scalar(partition, pyarrow.int32()), count),
+        **_place(pyarrow, topic, partition, count),
         "offset": pyarrow.Array.from_buffers(
             number, count, [None, pyarrow.py_buffer(columns.offsets)]
         ),

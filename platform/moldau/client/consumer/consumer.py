@@ -437,7 +437,7 @@ class Consumer(Generic[K, V]):
         `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
         self._check_open()
         where = partition_of(partition)
-        facts = {"topic": where.topic, "partition": where.partition}
+        facts = where._asdict()
         offset, leader_epoch = offset_of(offset, facts), leader_epoch_of(leader_epoch, facts)
         self._reading.seek(where, offset, leader_epoch)
 

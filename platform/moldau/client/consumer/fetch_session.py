@@ -42,7 +42,6 @@ class Wish(NamedTuple):
     max_bytes: int
 
     def partition(self, where: TopicPartition) -> FetchPartition:
-        """The same on the wire."""
         return FetchPartition(
             partition=where.partition,
             current_leader_epoch=self.leader_epoch,

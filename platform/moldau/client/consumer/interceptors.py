@@ -8,19 +8,13 @@ back because of it would be lost without a word.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.settings.arguments import OffsetAndMetadata
-from moldau.client.settings.given import interceptor_classes
-from moldau.client.settings.user_code import close_all, guarded, made_from, refuse_coroutines
-from moldau.errors import ConfigError
+from moldau.client.settings.user_code import close_all, guarded, load_interceptors
 from moldau.link.arguments import told
 from moldau.link.metadata import TopicPartition
 from moldau.plugins import Plugins
-
-_GROUP: Final = "moldau.interceptors"
-_METHODS: Final = ("on_consume", "on_commit", "close")
 
 
 class ConsumerInterceptor:
@@ -49,7 +43,7 @@ class Interceptors:
     def __init__(self, given: Sequence[object] = (), plugins: Plugins | None = None) -> None:
         """Objects, or names as in `interceptor.classes`; ConfigError with the reason if one is no
         interceptor."""
-        self._all = tuple(_made(each, plugins) for each in given)
+        self._all = tuple(load_interceptors(given, ConsumerInterceptor, plugins))
         self._lent = tuple(given)
 
     def __bool__(self) -> bool:
@@ -64,7 +58,6 @@ class Interceptors:
         return parts
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These were stored."""
         for each in self._all:
             guarded(f"{type(each).__name__}.on_commit", each.on_commit, offsets)
 
@@ -85,18 +78,3 @@ def _on_consume(
         return list(made)
     what = f"{type(interceptor).__name__}.on_consume"
     raise TypeError(f"{what} must return a list of PartitionRecords, not {told(made)}")
-
-
-def _made(given: object, plugins: Plugins | None) -> ConsumerInterceptor:
-    setting = interceptor_classes.name
-    made: ConsumerInterceptor = made_from(given, setting, _GROUP, {}, plugins)
-    missing = [name for name in _METHODS if not callable(getattr(made, name, None))]
-    if missing:
-        raise ConfigError(
-            f"{setting} names what is no interceptor: derive it from ConsumerInterceptor",
-            setting=setting,
-            type=type(made).__name__,
-            missing=missing,
-        )
-    refuse_coroutines(made, *_METHODS)
-    return made

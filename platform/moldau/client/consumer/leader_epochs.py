@@ -63,7 +63,7 @@ async def ends_of_epochs(
         for each in topic.partitions:
             where = TopicPartition(topic.topic, each.partition)
             if each.error_code:
-                error = KafkaError(each.error_code, topic=where.topic, partition=where.partition)
+                error = KafkaError(each.error_code, **where._asdict())
                 cluster.note(error)
                 found[where] = error
             else:

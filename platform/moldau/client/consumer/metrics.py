@@ -1,6 +1,6 @@
 """What a consumer counts, under the names that Kafka's consumer has for it.
 
-Windows are those of `producer_metrics`. Counting is done once a poll, a fetch, a commit or a
+Windows are those of `producer.metrics`. Counting is done once a poll, a fetch, a commit or a
 rebalance, never once a record; lags are worked out when somebody asks.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
-from moldau.metrics.windows import Sampled
+from moldau.metrics.windows import Sampled, average
 from moldau.runtime import Clock
 
 CLIENT: Final = "consumer-metrics"
@@ -127,7 +127,7 @@ class ConsumerMetrics:
     def _client(self) -> dict[str, float]:
         return {
             **_average_and_max("time-between-poll", self._polls, 0),
-            "poll-idle-ratio-avg": _average(self._polls, 1),
+            "poll-idle-ratio-avg": average([self._polls], 1),
             "last-poll-seconds-ago": self._ago(self._poll_began),
             "connection-count": self.connections(),
         }
@@ -190,13 +190,8 @@ def _known(number: int | None) -> float:
     return _NAN if number is None else float(number)
 
 
-def _average(sampled: Sampled, index: int = 0) -> float:
-    total, count = sampled.sum_and_count(index)
-    return total / count if count else _NAN
-
-
 def _average_and_max(name: str, sampled: Sampled, index: int = 0) -> dict[str, float]:
-    return {f"{name}-avg": _average(sampled, index), f"{name}-max": sampled.largest(index)}
+    return {f"{name}-avg": average([sampled], index), f"{name}-max": sampled.largest(index)}
 
 
 def _rate_and_total(name: str, among: Iterable[Sampled]) -> dict[str, float]:

@@ -101,7 +101,7 @@ async def list_offsets(
     except KafkaError as error:
         where = next((each for each in wanted if each not in found), None)
         if where is not None and "topic" not in error.context:
-            facts = {"topic": where.topic, "partition": where.partition}
+            facts = where._asdict()
             error.context = {**error.context, **facts}
         raise
 
@@ -157,7 +157,7 @@ def _topics(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> list[List
 
 
 def _problem(where: TopicPartition, answer: ListOffsetsPartitionResponse) -> KafkaError:
-    return KafkaError(answer.error_code, topic=where.topic, partition=where.partition)
+    return KafkaError(answer.error_code, **where._asdict())
 
 
 def left_out(where: TopicPartition, address: Address) -> KafkaError:
@@ -165,8 +165,7 @@ def left_out(where: TopicPartition, address: Address) -> KafkaError:
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         "the broker's answer leaves the partition out",
-        topic=where.topic,
-        partition=where.partition,
+        **where._asdict(),
         broker=str(address),
     )
 

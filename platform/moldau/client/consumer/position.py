@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -56,87 +57,51 @@ class Asked(NamedTuple):
     offset: int
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Position:
     """One partition of a consumer."""
 
-    __slots__ = (
-        "_generations",
-        "behind_since",
-        "buffered",
-        "buffered_bytes",
-        "course",
-        "epoch",
-        "error",
-        "failed_in",
-        "failures",
-        "fetch_epoch",
-        "fetch_offset",
-        "generation",
-        "high_watermark",
-        "identity",
-        "is_paused",
-        "leader_epoch",
-        "log_start_offset",
-        "look_up",
-        "missing_since",
-        "not_before",
-        "position",
-        "readable_end",
-        "replica",
-        "replica_until",
-        "state",
-        "trouble",
-        "trouble_since",
-        "waits_for_leader",
-        "was",
-        "where",
-    )
+    where: TopicPartition
+    look_up: Reset
+    state: PositionState
+    _generations: Iterator[int]
+    identity: TopicIdentity = field(default_factory=TopicIdentity)
+    generation: int = field(init=False)
+    failed_in: PositionState = field(init=False)
+    """While it is FAILED: what it was before."""
+    position: int = -1
+    fetch_offset: int = -1
+    epoch: int = NO_EPOCH
+    fetch_epoch: int = NO_EPOCH
+    leader_epoch: int = NO_EPOCH
+    is_paused: bool = False
+    buffered: deque[FetchedRecords] = field(default_factory=deque)
+    buffered_bytes: int = 0
+    high_watermark: int = -1
+    readable_end: int = -1
+    """Where what may be read ends: with read_committed at the last stable offset."""
+    log_start_offset: int = -1
+    was: tuple[int, str] | None = None
+    """Before it is looked up anew: at which offset, and what its user shall hear."""
+    trouble: KafkaError | None = None
+    """What keeps it from being read at present."""
+    trouble_since: float | None = None
+    """None when its user knows already."""
+    missing_since: float | None = None
+    """Since when it is known that the topic or partition does not exist."""
+    behind_since: float | None = None
+    """Since when metadata are known to be older than what was read up to here."""
+    waits_for_leader: bool = False
+    """Whether it was put off only until there is a leader."""
+    error: KafkaError | BadData | None = None
+    failures: int = 0
+    not_before: float = 0.0
+    replica: int = NO_LEADER
+    replica_until: float = 0.0
 
-    def __init__(
-        self,
-        where: TopicPartition,
-        look_up: Reset,
-        state: PositionState,
-        generations: Iterator[int],
-        identity: TopicIdentity | None = None,
-    ) -> None:
-        self.where = where
-        self.identity = identity or TopicIdentity()
-        self.state = state
-        self.position = -1
-        self.fetch_offset = -1
-        self.epoch = NO_EPOCH
-        self.fetch_epoch = NO_EPOCH
-        self.leader_epoch = NO_EPOCH
-        self.generation = next(generations)
-        self._generations = generations
-        self.look_up = look_up
-        self.is_paused = False
-        self.buffered: deque[FetchedRecords] = deque()
-        self.buffered_bytes = 0
-        self.high_watermark = -1
-        self.readable_end = -1
-        """Where what may be read ends: with read_committed at the last stable offset."""
-        self.log_start_offset = -1
-        self.was: tuple[int, str] | None = None
-        """Before it is looked up anew: at which offset, and what its user shall hear."""
-        self.trouble: KafkaError | None = None
-        """What keeps it from being read at present."""
-        self.trouble_since: float | None = None
-        """None when its user knows already."""
-        self.missing_since: float | None = None
-        """Since when it is known that there is no such topic or partition."""
-        self.behind_since: float | None = None
-        """Since when metadata are known to be older than what was read up to here."""
-        self.waits_for_leader = False
-        """Whether it was put off for no more than that, so that it need not wait for longer."""
-        self.error: KafkaError | BadData | None = None
-        self.failed_in = state
-        """While it is FAILED: what it was before."""
-        self.failures = 0
-        self.not_before = 0.0
-        self.replica = NO_LEADER
-        self.replica_until = 0.0
+    def __post_init__(self) -> None:
+        self.generation = next(self._generations)
+        self.failed_in = self.state
 
     @property
     def topic_id(self) -> Uuid:

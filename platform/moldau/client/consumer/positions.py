@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from moldau.client.consumer.assignment import Assignment
@@ -59,7 +58,9 @@ S = TypeVar("S", bound=Part)
 class Take(Protocol[P]):
     """A way to open what was fetched."""
 
-    def __call__(self, count_max: int, *, check_crc: bool) -> P | None: ...
+    def __call__(
+        self, fetched: FetchedRecords, count_max: int, /, *, check_crc: bool
+    ) -> P | None: ...
 
 
 class Positions:
@@ -86,7 +87,7 @@ class Positions:
         waiting = self.waiting(PositionState.GONE, now)
         for each in waiting:
             reason = "the topic of that name is not the one that the group has given"
-            facts = {"topic": each.where.topic, "partition": each.where.partition}
+            facts = each.where._asdict()
             each.in_trouble(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, reason, **facts), now)
             self.put_off(each, now)
         return bool(waiting)
@@ -101,7 +102,7 @@ class Positions:
                 continue
             is_awaited = True
             reason = "metadata are older than the epoch of the position"
-            facts = {"topic": each.where.topic, "partition": each.where.partition}
+            facts = each.where._asdict()
             code = ErrorCode.UNKNOWN_LEADER_EPOCH
             each.in_trouble(KafkaError(code, reason, **facts, epoch=each.fetch_epoch), now)
             self.put_off(each, now)
@@ -147,8 +148,7 @@ class Positions:
                 KafkaError(
                     ErrorCode.OFFSET_NOT_AVAILABLE,
                     "the partition has no position, and auto.offset.reset is none: seek first",
-                    topic=each.where.topic,
-                    partition=each.where.partition,
+                    **each.where._asdict(),
                     setting="auto.offset.reset",
                 )
             )
@@ -181,7 +181,7 @@ class Positions:
         """Nobody could tell where it begins, or whether it is still in the log. It is tried again,
         unless that cannot help; of what there is not, its user hears after a while (one that is to
         be held against its log is never let off that)."""
-        facts = {"topic": position.where.topic, "partition": position.where.partition}
+        facts = position.where._asdict()
         error = KafkaError(error.code, error.reason, **{**error.context, **facts})
         is_passing = may_work_later(error) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
         if error.code in _MISSING and position.state is not PositionState.VALIDATING:
@@ -261,8 +261,7 @@ class Positions:
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     "the log was truncated: records that were read are gone from it, and "
                     "auto.offset.reset is none: seek to go on",
-                    topic=asked.where.topic,
-                    partition=asked.where.partition,
+                    **asked.where._asdict(),
                     offset=position.position,
                     log_ends=end_offset,
                     setting="auto.offset.reset",
@@ -446,68 +445,44 @@ class Positions:
         error of a partition that has one when there is nothing else to give, or when the take
         before met it and gave what others had: one that always has more keeps no error from being
         heard."""
-        found: list[PartitionRecords] = []
-        self._take(count_max, partial(self._take_from, found))
-        return found
+        return self._take(count_max, FetchedRecords.take, lambda part: len(part.records))
 
     def take_columns(self, count_max: int) -> list[PartitionColumns]:
         """The same as columns, of whole batches: the last one may bring more than that."""
-        found: list[PartitionColumns] = []
-        self._take(count_max, partial(self._take_columns_from, found))
-        return found
+        return self._take(count_max, FetchedRecords.take_columns, len)
 
-    def _take(self, count_max: int, take_from: Callable[[Position, int], int]) -> None:
+    def _take(self, count_max: int, take: Take[S], size: Callable[[S], int]) -> list[S]:
         if self._has_met_failed:
             self._raise_error()
-        served, is_any = [], False
+        found: list[S] = []
+        served = []
         for each in self.assignment:
-            where = each.where
             if count_max <= 0:
                 break
-            if each.state is PositionState.FAILED and self.is_chosen(where):
+            if each.state is PositionState.FAILED and self.is_chosen(each.where):
                 self._has_met_failed = True
             if not each.buffered or each.is_in_doubt or not self._may_give(each):
                 continue
-            count_max -= (count := take_from(each, count_max))
-            is_any |= bool(count)
-            served.append(where)
+            served.append(each.where)
+            while each.buffered and count_max > 0:
+                part = self._opened(each, take, count_max)
+                if part is not None:
+                    found.append(part)
+                    count_max -= size(part)
+                elif each.state is PositionState.FAILED:
+                    break
         for where in served:  # the next take begins with another partition
             self.assignment.to_the_back(where)
-        if not is_any:
+        if not found:
             self._raise_error()
-
-    def _take_from(self, found: list[PartitionRecords], position: Position, count_max: int) -> int:
-        count = 0
-        while position.buffered and count < count_max:
-            take = position.buffered[0].take
-            part = self._opened(position, take, count_max - count)
-            if part is not None:
-                found.append(part)
-                count += len(part.records)
-            elif position.state is PositionState.FAILED:
-                break
-        return count
-
-    def _take_columns_from(
-        self, found: list[PartitionColumns], position: Position, count_max: int
-    ) -> int:
-        count = 0
-        while position.buffered and count < count_max:
-            take = position.buffered[0].take_columns
-            part = self._opened(position, take, count_max - count)
-            if part is not None:
-                found.append(part)
-                count += len(part)
-            elif position.state is PositionState.FAILED:
-                break
-        return count
+        return found
 
     def _opened(self, position: Position, take: Take[S], count_max: int) -> S | None:
         """Of the first fetch that lies here, which is taken away when nothing is left of it."""
         fetched = position.buffered[0]
         part = None
         try:
-            part = take(count_max, check_crc=self._bounds.check_crcs)
+            part = take(fetched, count_max, check_crc=self._bounds.check_crcs)
         except BadData as error:
             position.position = fetched.position
             position.fail(error)

@@ -131,7 +131,7 @@ def settle_fetch(
             positions.arrived(each, found, is_committed=is_committed, now=now)
             continue
         code = ErrorCode.UNKNOWN_TOPIC_ID if found is None else found.error_code
-        error = KafkaError(code, topic=each.where.topic, partition=each.where.partition)
+        error = KafkaError(code, **each.where._asdict())
         leader = None if found is None else found.current_leader
         if leader is None or not metadata.moved(
             each.where, leader.leader_id, leader.leader_epoch, addresses.get(leader.leader_id)

@@ -120,8 +120,7 @@ class Accumulator:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 "a record is larger than max.request.size",
-                topic=queue.where.topic,
-                partition=queue.where.partition,
+                **queue.where._asdict(),
                 setting="max.request.size",
                 size_bytes=builder.size_bytes,
                 max_request_size=self.options.request_bytes,
@@ -336,11 +335,9 @@ class Accumulator:
     # Answers and time
 
     def acknowledged(self, batch: Batch, base_offset: int, timestamp: int) -> None:
-        """See `Outcomes`."""
         self.outcomes.acknowledged(batch, base_offset, timestamp)
 
     def refused(self, batch: Batch, error: KafkaError, now: float) -> None:
-        """See `Outcomes`."""
         self.outcomes.refused(batch, error, now)
 
     def expire(self, now: float) -> None:
@@ -372,11 +369,9 @@ class Accumulator:
         return min(found, default=None)
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """See `Buffer`."""
         return self.buffer.troubles()
 
     def unfinished(self) -> list[Batch]:
-        """See `Buffer`."""
         return self.buffer.unfinished()
 
 
@@ -409,6 +404,5 @@ def _note_leaderless(queue: PartitionQueue, metadata: Metadata) -> None:
         batch.last_error = KafkaError(
             metadata.refused.get(queue.where.topic, ErrorCode.LEADER_NOT_AVAILABLE),
             "the partition has no leader at present",
-            topic=queue.where.topic,
-            partition=queue.where.partition,
+            **queue.where._asdict(),
         )

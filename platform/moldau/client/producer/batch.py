@@ -265,8 +265,7 @@ def unbuilt(batch: Batch, error: Exception) -> KafkaError:
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         "the producer could not make these records into a batch to send",
-        topic=batch.where.topic,
-        partition=batch.where.partition,
+        **batch.where._asdict(),
         records=batch.count,
         why=repr(error),
     )

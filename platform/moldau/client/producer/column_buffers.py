@@ -40,11 +40,9 @@ class ColumnRun:
         return self._columns.length
 
     def fill(self, builder: BatchBuilder, start: int, /) -> int:
-        """See `Run`."""
         return builder.extend_buffers(self._columns, start)
 
     def row(self, index: int, /) -> Row:
-        """See `Run`."""
         columns = self._columns
         headers: Headers = ()
         if columns.headers is not None:

@@ -240,5 +240,5 @@ def _overtaken(batch: Batch) -> KafkaError:
 
 
 def _out_of_order(batch: Batch, reason: str) -> KafkaError:
-    where = {"topic": batch.where.topic, "partition": batch.where.partition}
+    where = batch.where._asdict()
     return KafkaError(_OUT_OF_ORDER, reason, **where, records=batch.count)

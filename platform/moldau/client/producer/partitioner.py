@@ -51,18 +51,6 @@ IDLE: Final = Loads(lambda partition: 0)
 class Partitioner:
     """The choice for one topic."""
 
-    __slots__ = (
-        "_is_adaptive",
-        "_leaders",
-        "_left_bytes",
-        "_loads",
-        "_state",
-        "_stick_bytes",
-        "available",
-        "count",
-        "sticky",
-    )
-
     def __init__(
         self,
         topic: Topic,
@@ -146,7 +134,6 @@ class RoundRobin:
     def partition(
         self, record: ProducerRecord, key: bytes | None, value: bytes | None, topic: Topic, /
     ) -> int:
-        """The next one."""
         turn = self._next.get(topic.name, 0)
         self._next[topic.name] = turn + 1
         available = [each.index for each in topic.partitions if each.leader >= 0]

@@ -9,7 +9,7 @@ them once, sent or failed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -20,14 +20,12 @@ from moldau.client.producer.delivery import Delivery, Sent, error_of, sent_of
 from moldau.client.producer.record import OnDelivery, ProducerInterceptor, ProducerRecord
 from moldau.client.serdes.contract import BatchSerializer, Place, Serializer, failed_to_serialize
 from moldau.client.settings.arguments import check_number, check_timestamp
-from moldau.client.settings.user_code import close_all, guarded, made_from, refuse_coroutines
-from moldau.errors import ConfigError, MoldauError
+from moldau.client.settings.user_code import close_all, guarded
+from moldau.errors import MoldauError
 from moldau.link.arguments import told
-from moldau.plugins import Plugins
 from moldau.records import HeadersGiven
 from moldau.runtime.cancellation import CancelledError, is_cancelling
 
-GROUP: Final = "moldau.interceptors"
 NO_PARTITION: Final = -1
 _OVERHEAD_BYTES: Final = 12
 _TURN: Final = 100
@@ -310,31 +308,3 @@ def _deliver(on_delivery: OnDelivery, delivery: Delivery) -> None:
         batch.mark_awaited(index)
     sent = None if error else sent_of(batch, index, delivery.timestamp)
     guarded("on_delivery", on_delivery, sent, error)
-
-
-_OURS: Final[Mapping[str, Any]] = {}
-
-
-def load_interceptors(
-    given: Sequence[object], plugins: Plugins | None = None
-) -> list[ProducerInterceptor]:
-    """What `interceptor.classes` says, names or objects; ConfigError with the reason if not."""
-    found = []
-    for each in given:
-        made = made_from(each, "interceptor.classes", GROUP, _OURS, plugins)
-        missing = [
-            name
-            for name in ("on_send", "on_acknowledgement", "close")
-            if not callable(getattr(made, name, None))
-        ]
-        if missing:
-            raise ConfigError(
-                "interceptor.classes names what is no interceptor: derive it from "
-                "ProducerInterceptor",
-                setting="interceptor.classes",
-                type=type(made).__name__,
-                missing=missing,
-            )
-        refuse_coroutines(made, "on_send", "on_acknowledgement", "close")
-        found.append(made)
-    return found

@@ -35,7 +35,7 @@ from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery, 
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.options import ProducerOptions
 from moldau.client.producer.partitioner import RecordPartitioner, load_partitioner
-from moldau.client.producer.pipeline import Pipeline, Prepared, Telling, load_interceptors
+from moldau.client.producer.pipeline import Pipeline, Prepared, Telling
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import (
     NO_RECORD,
@@ -57,7 +57,7 @@ from moldau.client.settings.arguments import PartitionGiven, flag, name_of, part
 from moldau.client.settings.given import Given
 from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.settings.notices import not_hiding
-from moldau.client.settings.user_code import LOG
+from moldau.client.settings.user_code import LOG, load_interceptors
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import seconds_at_most, told
@@ -214,7 +214,8 @@ class Producer(Generic[K, V]):
                 )
                 self._serdes.append((chosen, serializer))
             serializers.append(serializer)
-        self._pipeline = Pipeline(load_interceptors(interceptors), *serializers, lent=interceptors)
+        made = load_interceptors(interceptors, ProducerInterceptor)
+        self._pipeline = Pipeline(made, *serializers, lent=interceptors)
         is_plain = self._pipeline.is_empty and self._partitioner is None
         self._topics.has_short_way = is_plain and not self._topics.ignores_keys
 

@@ -92,7 +92,7 @@ def settle_response(
 
 
 def _error(batch: Batch, answer: PartitionProduceResponse | None) -> KafkaError:
-    where: dict[str, object] = {"topic": batch.where.topic, "partition": batch.where.partition}
+    where: dict[str, object] = batch.where._asdict()
     if answer is None:
         return KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the answer lacks the partition", **where

@@ -37,11 +37,9 @@ class RowRun:
         return len(self._rows)
 
     def fill(self, builder: BatchBuilder, start: int, /) -> int:
-        """See `Run`."""
         return builder.extend(self._rows, start)
 
     def row(self, index: int, /) -> Row:
-        """See `Run`."""
         return self._rows[index]
 
 
@@ -58,11 +56,9 @@ class ValueRun:
         return len(self._values)
 
     def fill(self, builder: BatchBuilder, start: int, /) -> int:
-        """See `Run`."""
         return builder.extend_values(self._timestamp_ms, self._values, start)
 
     def row(self, index: int, /) -> Row:
-        """See `Run`."""
         return self._timestamp_ms, None, self._values[index], _NO_HEADERS
 
 
@@ -77,11 +73,9 @@ class BufferRun(NamedTuple):
         return self.values.length
 
     def fill(self, builder: BatchBuilder, start: int, /) -> int:
-        """See `Run`."""
         return builder.extend_spans(self.timestamp_ms, self.values, self.keys, start)
 
     def row(self, index: int, /) -> Row:
-        """See `Run`."""
         key = None if self.keys is None else content(self.keys, index)
         return self.timestamp_ms, key, content(self.values, index), _NO_HEADERS
 

@@ -513,8 +513,7 @@ def _not_sent(batch: Batch, bug: Exception) -> KafkaError:
     error = KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         "a bug of the client kept these records from being sent",
-        topic=batch.where.topic,
-        partition=batch.where.partition,
+        **batch.where._asdict(),
         records=batch.count,
         why=repr(bug),
     )

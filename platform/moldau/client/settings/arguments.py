@@ -29,16 +29,14 @@ PartitionGiven = TopicPartition | tuple[str, int]
 
 
 class ByPartition(Protocol[V_co]):
-    """A dict, or another Mapping, of something for each of many partitions. As a type, a Mapping
-    itself would take keys that are written in one of the ways and refuse the other."""
+    """A Mapping of something for each of many partitions, with keys written in either way."""
 
     def items(self) -> ItemsView[PartitionGiven, V_co]:
         """As a Mapping's."""
 
 
 class OffsetAndMetadata(NamedTuple):
-    """Where a group goes on, with the user's note, and the epoch of the last record read (-1 if
-    nobody knows)."""
+    """Where a group goes on, the user's note, and the last record's epoch (-1: unknown)."""
 
     offset: int
     metadata: str = ""
@@ -57,14 +55,13 @@ _NO_FACTS: Final[Mapping[str, object]] = {}
 
 
 def name_of(given: object, what: str) -> str:
-    """The name of a topic, a group, ...; nothing else passes for one, for the broker would take
-    None for all there are. Which names are allowed is for the broker to say."""
+    """A name; never None, which a broker takes for all there are."""
     return text_of(given, f"a {what}'s name")
 
 
 def several(given: Iterable[T], what: str, *, one: str = "") -> list[T]:
-    """Many of something. A str is not many of anything, though Python takes it for its letters;
-    `one` is the method that wants a single one."""
+    """A list of items. A str is refused, though Python iterates over its letters; `one` names the
+    method for a single item."""
     instead = f"; for one alone there is {one}" if one else ""
     if isinstance(given, str | bytes):
         raise TypeError(f"{what}s are given as a list, [{given!r}], not as {told(given)}{instead}")
@@ -77,13 +74,11 @@ def several(given: Iterable[T], what: str, *, one: str = "") -> list[T]:
 
 
 def names_of(given: Iterable[str], what: str, *, one: str = "") -> list[str]:
-    """See `several` and `name_of`."""
     return [name_of(each, what) for each in several(given, what, one=one)]
 
 
 def known_names(given: Iterable[str], what: str, known: Iterable[str]) -> list[str]:
-    """States or types of groups as that list writes them, however they were typed; ValueError for
-    any other: a broker would find nothing of that name, as if there were nothing."""
+    """States or types of groups, in any case; ValueError for an unknown one."""
     by_lower = {name.lower(): name for name in known}
     found = []
     for each in names_of(given, what):
@@ -105,14 +100,14 @@ def partition_of(given: PartitionGiven) -> TopicPartition:
 
 
 def partitions_in(given: Iterable[PartitionGiven]) -> list[TopicPartition]:
-    """Many of them, and not one, which is a tuple too."""
+    """Many partitions, and not a single one, which is a tuple too."""
     if isinstance(given, tuple) and given and isinstance(given[0], str):
         raise TypeError(f"partitions are given as a list, [{given!r}], not as {told(given)}")
     return [partition_of(each) for each in several(given, "partition")]
 
 
 def check_number(partition: object, what: str = "partition") -> None:
-    """TypeError unless it is a partition's number, or None; a bool is none, though an int."""
+    """TypeError unless it is the number of a partition, or None. A bool is refused."""
     is_number = isinstance(partition, SupportsIndex) and not isinstance(partition, bool | type)
     if partition is None or is_number:
         return
@@ -121,7 +116,7 @@ def check_number(partition: object, what: str = "partition") -> None:
 
 def check_timestamp(given: object, what: str = "timestamp_ms") -> None:
     """TypeError or ValueError unless it is a record's timestamp, or None. Kafka's producers refuse
-    those before 1970 too, though a broker would store them; and a bool is none, though an int."""
+    times before 1970 too; a bool is refused."""
     if given is None:
         return
     if isinstance(given, bool) or not isinstance(given, int):
@@ -136,8 +131,8 @@ def check_timestamp(given: object, what: str = "timestamp_ms") -> None:
 def check_column(
     name: str, column: Iterable[object], check: Callable[[object, str], None], most: int
 ) -> None:
-    """`check` for each of a column, which is called only where something may be wrong: what are
-    ints from 0 to `most`, and None, passes at a look."""
+    """`check` each item of a column. A column of ints from 0 to `most`, and None, passes at a
+    look."""
     kinds = set(map(type, column))
     if all(each is not bool and issubclass(each, int | type(None)) for each in kinds):
         numbers = cast("Iterable[int]", column)
@@ -150,31 +145,28 @@ def check_column(
 
 
 def check_timestamps(column: Iterable[object]) -> None:
-    """As `check_timestamp` for each of a column."""
     check_column("timestamps_ms", column, check_timestamp, _TIMESTAMP_MS_MAX)
 
 
 def check_numbers(column: Iterable[object]) -> None:
-    """As `check_number` for each of a column."""
     check_column("partition", column, check_number, _TIMESTAMP_MS_MAX)
 
 
 def by_partition(given: ByPartition[V]) -> dict[TopicPartition, V]:
-    """Something for each of many partitions."""
     if not isinstance(given, Mapping):
         raise TypeError(f"partitions with their values are given as a dict, not as {told(given)}")
     return {partition_of(each): value for each, value in given.items()}
 
 
 def by_name(given: Mapping[str, V], what: str) -> dict[str, V]:
-    """Something for each of many names of `what`."""
+    """A value for each of many names of `what`."""
     if not isinstance(given, Mapping):
         raise TypeError(f"{what}s with their values are given as a dict, not as {told(given)}")
     return {name_of(each, what): value for each, value in given.items()}
 
 
 def config_values(given: Mapping[str, str]) -> dict[str, str]:
-    """Values of settings that a cluster keeps: text, for Kafka's words are not always Python's."""
+    """Values of a cluster's settings: text, as Kafka's words are not always Python's."""
     values = by_name(given, "setting")
     for name, value in values.items():
         text_of(value, f"the value of {name}")
@@ -184,8 +176,7 @@ def config_values(given: Mapping[str, str]) -> dict[str, str]:
 def offsets_to_store(
     given: ByPartition[int | OffsetAndMetadata],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Where a group is to go on. An offset below 0 is refused here because brokers do not: -1 would
-    wipe out what is stored, and another one be stored."""
+    """Offsets to commit. Those below 0 are refused here, because brokers store them."""
     return {where: _offset_to_store(where, each) for where, each in by_partition(given).items()}
 
 
@@ -213,7 +204,7 @@ def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> O
 
 
 def offsets_to_keep_from(given: ByPartition[int]) -> dict[TopicPartition, int]:
-    """The first offset of each partition that is not to be deleted; -1 for the end of its log."""
+    """The first offset of each partition to keep; -1 for the end of its log."""
     found = {}
     for where, each in by_partition(given).items():
         facts = {"topic": where.topic, "partition": where.partition}
@@ -224,7 +215,6 @@ def offsets_to_keep_from(given: ByPartition[int]) -> dict[TopicPartition, int]:
 
 
 def offset_of(given: object, facts: Mapping[str, object]) -> int:
-    """Where to go on reading."""
     offset = whole(given, "an offset", facts)
     if offset < 0:
         raise ValueError("an offset is not negative; seek_to_end and others seek by name")
@@ -233,7 +223,7 @@ def offset_of(given: object, facts: Mapping[str, object]) -> int:
 
 
 def leader_epoch_of(given: object, facts: Mapping[str, object]) -> int:
-    """The epoch of a record; -1 if nobody knows."""
+    """A record's epoch; -1 if it is unknown."""
     epoch = whole(given, "leader_epoch")
     _check_fits(epoch, _EPOCHS, "leader_epoch", facts)
     return epoch
@@ -249,7 +239,7 @@ def timestamp_of(given: object, where: TopicPartition) -> int:
 def _check_fits(
     number: int, numbers: range, what: str, facts: Mapping[str, object] = _NO_FACTS
 ) -> None:
-    """ValueError for what a request has no room for, or no meaning."""
+    """ValueError for a number that a request has no room for, or no meaning."""
     if number in numbers:
         return
     least = numbers.start if numbers.start >= -1 else "-(2**63)"
@@ -259,12 +249,11 @@ def _check_fits(
 
 
 def broker_of(given: object, what: str = "a broker's id") -> int:
-    """The number of a broker; those below 0 stand for something else inside the client."""
+    """The number of a broker. Inside the client, those below 0 mean something else."""
     return within(given, what, _BROKERS)
 
 
 def brokers_of(given: Iterable[int], what: str = "a broker's id") -> list[int]:
-    """Many of them."""
     return [broker_of(each, what) for each in several(given, "broker")]
 
 
@@ -278,19 +267,18 @@ def uuid_of(given: object, what: str, source: str) -> Uuid:
 
 
 def flag(given: object, what: str) -> bool:
-    """Yes or no; "no" itself would be taken for yes."""
+    """True or False; a text such as "no" would count as true."""
     if not isinstance(given, bool):
         raise TypeError(f"{what} is True or False, not {told(given)}")
     return given
 
 
 def flag_or_none(given: object, what: str) -> bool | None:
-    """The same, where None leaves it to others."""
     return None if given is None else flag(given, what)
 
 
 def member_of(kind: type[E], given: object, what: str) -> E:
-    """One of an enumeration; what only has its number or its name is not."""
+    """One of an enumeration, and not only its number or its name."""
     if not isinstance(given, kind):
         names = ", ".join(each.name for each in kind)
         raise TypeError(f"{what} is a {kind.__name__}, not {told(given)}: one of {names}")
@@ -298,15 +286,13 @@ def member_of(kind: type[E], given: object, what: str) -> E:
 
 
 def within(given: object, what: str, numbers: range) -> int:
-    """A whole number among those."""
     number = whole(given, what)
     _check_fits(number, numbers, what)
     return number
 
 
 def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> int:
-    """A whole number, of any type that Python takes for one but bool; `facts` say where it was
-    given."""
+    """An int, of any type that Python takes for one but bool; `facts` say where it was given."""
     if isinstance(given, SupportsIndex) and not isinstance(given, bool | type):
         return index(given)
     where = f" ({_written({**facts, 'offset': given})})" if facts else ""
@@ -314,7 +300,6 @@ def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> 
 
 
 def positive(given: object, what: str) -> int:
-    """How many of something, at least one."""
     number = whole(given, what)
     if number < 1:
         raise ValueError(f"{what} is at least 1, not {told(given)}")
@@ -322,7 +307,7 @@ def positive(given: object, what: str) -> int:
 
 
 def since_1970(given: object, what: str) -> int:
-    """A time in ms; brokers take what is below 0 for something else, such as the end of a log."""
+    """A time in ms. Brokers take one below 0 for something else, such as the end of a log."""
     number = whole(given, what)
     if number < 0:
         raise ValueError(f"{what} is milliseconds since 1970, not {told(given)}")

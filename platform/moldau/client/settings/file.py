@@ -13,9 +13,9 @@ from moldau.runtime.real_files import RealFiles
 
 
 def load_settings(path: str | PathLike[str]) -> dict[str, str]:
-    """What a file gives, by Kafka's names, for `Producer`, `Consumer` and `Admin`. A name that ends
-    in .toml, .yaml, .yml or .json says what is in it; any other file is read as Java reads
-    `.properties`. ConfigError names a file that cannot be read, and where it is wrong."""
+    """The settings in a file, by Kafka's names. Its ending (.toml, .yaml, .yml, .json) says what is
+    in it; any other is read as Java's `.properties`. ConfigError names a file that cannot be read,
+    and where it is wrong."""
     given = load_file(RealFiles(), absolute_path(fspath(path)), otherwise=".properties")
     return {each.name: _text(each.value) for each in given if each.value is not None}
 

@@ -79,8 +79,7 @@ _NO_MAPPING: Final = (
 
 
 def settings_in(given: Mapping[str, object] | None) -> Mapping[str, object]:
-    """What a client was given by Kafka's names; TypeError for anything else, such as the path of a
-    file, that says what to do."""
+    """Settings by name; TypeError with advice for anything else, such as a path."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -100,10 +99,10 @@ class Given:
         without_meaning: Mapping[str, str] | None = None,
         of_others: Collection[str] = (),
     ) -> None:
-        """`given` by Kafka's names, `options` with underscores: these win. `objects` are the
-        settings with values that need not be text, `without_meaning` the client's own of that kind.
-        `of_others` are other clients' settings: passed over in `given`, for a file may be theirs
-        too, and no `options`."""
+        """`given` by Kafka's names, `options` with underscores: these win. Values of `objects` need
+        not be text. `without_meaning` has no effect on this client. `of_others` are settings of
+        other clients: passed over in `given`, as a file may be theirs too, and refused in
+        `options`."""
         given = settings_in(given)
         own = without_meaning or {}
         passed_over = [name for name in given if name in of_others and name not in own]
@@ -138,15 +137,15 @@ class Given:
 
 
 def _check_unused(given: Mapping[str, object]) -> None:
-    """BadSettings for values that Kafka refuses, though they would change nothing here."""
+    """BadSettings for values that Kafka refuses, though they change nothing here."""
     named = {name: value for name, value in given.items() if UNUSED.find(name) is not None}
     refuse_bytes(named)
     UNUSED.resolve(overrides({name: text_of(value) for name, value in named.items()}))
 
 
 def refuse_bytes(named: Mapping[str, object]) -> None:
-    """Bytes are many numbers to Python, and which text they stand for nobody has said. They are not
-    shown: they may be a password."""
+    """Bytes are refused, as their encoding is unknown. They are not shown: they may be a
+    password."""
     reason = "is bytes, and a setting is text: decode it first"
     problems = [Problem(name, reason) for name, value in named.items() if _has_bytes(value)]
     if problems:
@@ -172,7 +171,7 @@ def text_of(value: object) -> str | None:
 
 
 def why_without_meaning(name: str) -> str | None:
-    """Why the setting changes nothing for any client, if it is one of those."""
+    """Why a setting changes nothing for any client, if that is so."""
     for prefix, why in WITHOUT_MEANING_PREFIXES.items():
         if name.startswith(prefix):
             return why

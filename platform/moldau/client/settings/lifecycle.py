@@ -33,8 +33,8 @@ class ClientNotStarted(MoldauError):
 
 
 def comes_with_start(kind: str) -> Any:
-    """Of an attribute that `start` sets: before that, reading it raises ClientNotStarted, or
-    ClientClosed if the client's `_world` is closed. No method has to check, nor pays for it."""
+    """An attribute that `start` sets. Before that, reading it raises ClientNotStarted, or
+    ClientClosed if the client's `_world` is closed; no method has to check."""
     return _NotThereYet(kind)
 
 
@@ -43,7 +43,7 @@ class _NotThereYet:
         self._kind = kind
 
     def __get__(self, client: Any, owner: type[object]) -> Self:
-        """Asked of the class, as mocks and introspection do, it is itself."""
+        """For the class itself (mocks, introspection) it is the descriptor."""
         if client is None:
             return self
         if client._world.is_closed:
@@ -52,7 +52,7 @@ class _NotThereYet:
 
 
 def not_started(kind: str, *, is_blocking: bool) -> ClientNotStarted:
-    """What helps, in the words of the form that the client has."""
+    """The error, with the advice for an asyncio or a blocking client."""
     helps = "a `with` block, or call start()"
     if not is_blocking:
         helps = "an `async with` block, or await start()"
@@ -100,8 +100,8 @@ class OwnedRuntime:
         return self._own
 
     async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
-        """Ends the runtime that was made here, but for these tasks, in which the user's own code
-        works. If it is cancelled, may be called again."""
+        """Ends the runtime that was made here, without these tasks, in which the user's code works.
+        May be called again after a cancellation."""
         from moldau.runtime.real import RealRuntime
 
         own = self._own
@@ -116,8 +116,8 @@ class Lifecycle(OwnedRuntime):
     def __init__(
         self, kind: str, runtime: Runtime | None, lost: Callable[[], int] | None = None
     ) -> None:
-        """`kind` is what errors call the client. `lost`: how many of its records would be lost if
-        it ended now; asked from its `start` on."""
+        """`kind` is the client's name in errors. `lost`: how many of its records would be lost if
+        it ended now; asked from `start` on."""
         super().__init__(runtime)
         self.is_closed = False
         """Whether its user has begun to close it."""
@@ -141,8 +141,8 @@ class Lifecycle(OwnedRuntime):
     @asynccontextmanager
     async def opening(self, close: Callable[[], Awaitable[None]]) -> AsyncIterator[bool]:
         """For `start`: gives whether there is anything to do, and closes again what could not be
-        opened, whatever the reason. Waits first for another `start` that is under way. ClientClosed
-        after it was closed, or its loop has ended."""
+        opened. Waits for another `start` first. ClientClosed after a close, or the end of the
+        loop."""
         while self._opening is not None and not self.is_closed:
             await asyncio.wait([self._opening])
         if self.is_closed or self._is_missed:
@@ -166,7 +166,7 @@ class Lifecycle(OwnedRuntime):
     async def _close_unopened(
         self, close: Callable[[], Awaitable[None]], kind: type[BaseException] | None, *_: object
     ) -> None:
-        """Why it could not be opened comes out, also where it cannot be closed then."""
+        """The first error comes out, also if closing fails too."""
         if kind is None:
             return
         self._is_open = False
@@ -180,7 +180,6 @@ class Lifecycle(OwnedRuntime):
         opening.set_result(None)
 
     async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
-        """See `OwnedRuntime`."""
         if self._watch is not None:
             await self._watch.aclose()
         await super().aclose(spared)
@@ -192,7 +191,7 @@ class Lifecycle(OwnedRuntime):
             self._miss()
 
     def _miss(self) -> None:
-        """Nobody has closed it, and nobody can any more."""
+        """It was not closed, and cannot be closed any more."""
         if self.is_closed or self._is_missed or not self._is_open:
             return
         self._is_missed = True

@@ -14,15 +14,15 @@ from moldau.errors import MoldauError
 
 
 def tell(notices: list[MoldauError]) -> None:
-    """Logs them, one warning each, and forgets them."""
+    """Logs each, and forgets them."""
     while notices:
         LOG.warning("consumer: %s", notices.pop(0))
 
 
 @contextmanager
 def not_hiding(kind: type[BaseException] | None, client: str = "consumer") -> Iterator[None]:
-    """The end of a block of a client. What a listener or a serde raises in it comes out, but where
-    the block ends with an error of its own, which it must not hide: then it is logged."""
+    """The end of a client's block. What a listener or serde raises in it comes out, unless the
+    block ends with an error of its own: then it is logged."""
     try:
         yield
     except Exception as error:

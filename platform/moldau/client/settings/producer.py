@@ -197,8 +197,8 @@ OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "in
 
 
 def grown_bytes(settings: Settings) -> int:
-    """How large a batch that waits may become. With `batch.size` alone it is just that, and so it
-    is where a batch that is refused costs the order, or is not heard of."""
+    """How large a batch that waits may become: `batch.size` if only that is given, or if a refused
+    batch would break the order or not be heard of."""
     if settings.is_given(batch_waiting_size):
         return settings[batch_waiting_size]
     keeps_order = settings[max_in_flight] == 1 and settings[acks] != "0"
@@ -213,14 +213,14 @@ def linger_s(linger_ms: int) -> float:
 
 
 def has_no_transactions(settings: Settings) -> str | None:
-    """They must not be left out in silence."""
+    """Transactions must not be ignored in silence."""
     if settings[transactional_id] is not None or settings[two_phase_commit]:
         return "transactional.id: transactions are not built yet"
     return None
 
 
 def partitioner_is_one(settings: Settings) -> str | None:
-    """Keys are not both ignored and left to somebody else."""
+    """Keys are not both ignored and left to a partitioner."""
     if settings[partitioner_ignore_keys] and settings[partitioner_class] is not None:
         return "partitioner.ignore.keys has no effect with a partitioner.class: give one of them"
     return None
@@ -233,7 +233,7 @@ def idempotent(settings: Settings) -> bool:
 
 
 def idempotence_ruled_out(settings: Settings) -> str | None:
-    """What a user should hear of it, where other settings have turned it off."""
+    """What to log where other settings have turned it off."""
     against = _against_idempotence(settings)
     if against is None or settings[enable_idempotence] is not None:
         return None
@@ -262,13 +262,13 @@ def _against_idempotence(settings: Settings) -> tuple[str, str] | None:
 
 
 def longest_delivery_ms(settings: Settings) -> int:
-    """`delivery.timeout.ms`; as in Kafka it is raised to what one request takes after the linger,
-    if it was not given."""
+    """`delivery.timeout.ms`, raised to what one request takes after the linger if it was not given,
+    as in Kafka."""
     return max(settings[delivery_timeout_ms], _one_request_ms(settings))
 
 
 def raised_delivery(settings: Settings) -> str | None:
-    """What a user should hear of it, where it was raised."""
+    """What to log where it was raised."""
     ms = longest_delivery_ms(settings)
     if ms == settings[delivery_timeout_ms]:
         return None

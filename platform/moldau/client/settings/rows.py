@@ -107,10 +107,8 @@ CONSUMER_SETTINGS: Final = SettingTable(
 def resolve(
     table: SettingTable, given: Mapping[str, object], options: Mapping[str, object]
 ) -> Settings:
-    """The settings of a client from a mapping by Kafka's names and from keywords; these win.
-
-    BadSettings tells all that is wrong with them at once.
-    """
+    """The settings of a client from a mapping by Kafka's names and from keywords, which win.
+    BadSettings has all that is wrong with them."""
     named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
     refuse_bytes(named)
     _refuse_controllers(named)
@@ -118,7 +116,7 @@ def resolve(
 
 
 def _refuse_controllers(named: dict[str, object]) -> None:
-    """Before it is said that bootstrap.servers is missing, or somebody else's are asked."""
+    """Before bootstrap.servers is reported missing."""
     if named.pop(BOOTSTRAP_CONTROLLERS, None) in (None, "", [], ()):  # Kafka's default
         return
     reason = (

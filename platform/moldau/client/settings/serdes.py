@@ -235,8 +235,7 @@ SERIALIZER_ROWS: Final = tuple(
 
 
 def encoding_of(settings: Settings, *, is_key: bool, is_serializer: bool) -> tuple[str, str]:
-    """How text is written, or read, and the setting that says so: the side's own, else that of
-    both sides."""
+    """The encoding of text, and the setting that says so: the side's own, else that of both."""
     if is_serializer:
         own = key_serializer_encoding if is_key else value_serializer_encoding
     else:

@@ -20,6 +20,7 @@ from moldau.plugins import Plugin, PluginError, Plugins, installed_plugins
 from moldau.runtime.cancellation import CancelledError
 
 LOG: Final = logging.getLogger("moldau.client")
+_INTERCEPTORS: Final = "interceptor.classes"
 
 
 class Closable(Protocol):
@@ -32,8 +33,8 @@ T = TypeVar("T", bound=Closable)
 
 
 def guarded(what: str, call: Callable[..., Any], *arguments: object) -> Any:
-    """What `call` gives, or None after an error was logged that says `what` it was. Nobody can
-    cancel what is not awaited, so a CancelledError is one like any other."""
+    """What `call` gives, or None after an error was logged. A CancelledError counts as one, as
+    nothing can cancel a call that is not awaited."""
     try:
         return call(*arguments)
     except (Exception, CancelledError):
@@ -41,20 +42,30 @@ def guarded(what: str, call: Callable[..., Any], *arguments: object) -> Any:
         return None
 
 
-def refuse_coroutines(interceptor: object, *methods: str) -> None:
-    """ConfigError where one of these is a coroutine function: they are called and not awaited."""
-    for name in methods:
-        if inspect.iscoroutinefunction(getattr(interceptor, name)):
-            raise ConfigError(
-                "interceptor.classes names one with `async` methods: they are called, not awaited",
-                setting="interceptor.classes",
-                type=type(interceptor).__name__,
-                method=name,
-            )
+def load_interceptors(
+    given: Sequence[object], base: type[T], plugins: Plugins | None = None
+) -> list[T]:
+    """What `interceptor.classes` names, or objects; ConfigError says what one of them lacks. Those
+    of a client have the public methods of `base`, which are called and not awaited."""
+    methods = [name for name in vars(base) if not name.startswith("_")]
+    found: list[T] = []
+    for each in given:
+        made = made_from(each, _INTERCEPTORS, "moldau.interceptors", {}, plugins)
+        facts = {"setting": _INTERCEPTORS, "type": type(made).__name__}
+        missing = [name for name in methods if not callable(getattr(made, name, None))]
+        if missing:
+            reason = f"names what is no interceptor: derive it from {base.__name__}"
+            raise ConfigError(f"{_INTERCEPTORS} {reason}", **facts, missing=missing)
+        for name in methods:
+            if inspect.iscoroutinefunction(getattr(made, name)):
+                reason = "names one with `async` methods: they are called, not awaited"
+                raise ConfigError(f"{_INTERCEPTORS} {reason}", **facts, method=name)
+        found.append(made)
+    return found
 
 
 def close_all(interceptors: Sequence[T], but: Sequence[object]) -> tuple[T, ...]:
-    """Ends them, but for these objects; gives those that are left open."""
+    """Closes interceptors, except these objects; gives those that are left open."""
     left = []
     for each in interceptors:
         if any(each is one for one in but):
