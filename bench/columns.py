@@ -19,7 +19,7 @@ from bench.broker_load import create_topic, rdkafka_produce
 from bench.consumer import AS_JAVA, SIZE_BYTES, program, scaled
 from bench.harness import Case, Goal, Table
 from bench.peer_brokers import PARTITIONS, BrokerProcess, MoldauBroker
-from moldau.client.consumer.records import Fetched
+from moldau.client.consumer.records import FetchedRecords
 from moldau.link.metadata import TopicPartition
 from moldau.records import BatchBuilder, Codec, ColumnBuffers, Row, encode_batch
 
@@ -52,8 +52,8 @@ def fetched(codec: Codec) -> bytes:
     return bytes(data)
 
 
-def opened(codec: Codec) -> Fetched:
-    return Fetched(WHERE, 0, fetched(codec), None, IN_MEMORY)
+def opened(codec: Codec) -> FetchedRecords:
+    return FetchedRecords(WHERE, 0, fetched(codec), None, IN_MEMORY)
 
 
 def columns(codec: Codec) -> None:

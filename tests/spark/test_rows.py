@@ -7,7 +7,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from moldau.client import PartitionColumns, TopicPartition  # noqa: E402
-from moldau.client.consumer.records import Fetched  # noqa: E402
+from moldau.client.consumer.records import FetchedRecords  # noqa: E402
 from moldau.records import Row, encode_batch  # noqa: E402
 from moldau.spark.rows import to_batch  # noqa: E402
 
@@ -34,7 +34,9 @@ ROWS: list[Row] = [
 
 def part(rows: list[Row], first_offset: int) -> PartitionColumns:
     data = encode_batch(rows, first_offset)
-    fetched = Fetched(TopicPartition("t", 3), first_offset, data, None, first_offset + len(rows))
+    fetched = FetchedRecords(
+        TopicPartition("t", 3), first_offset, data, None, first_offset + len(rows)
+    )
     found = fetched.take_columns(len(rows), check_crc=True)
     assert found is not None
     return found

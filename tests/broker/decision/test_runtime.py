@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.decision.context import RequestContext
+from moldau.broker.decision.context import Principal, RequestContext
 from moldau.broker.decision.outcome import Outcome
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
@@ -41,7 +41,7 @@ def test_an_append_says_its_epoch_its_producer_and_its_request() -> None:
     log.win(7)
     owner = Owner(log, 7)
     producer = Producer(4000, 3, -1, True)
-    context = RequestContext("app", "/10.0.0.1", 5, "PLAINTEXT", "User:alice")
+    context = RequestContext("app", "/10.0.0.1", 5, "PLAINTEXT", Principal("User", "alice"))
     outcome, ticket = owner.decided("txn", "1")
     owner.decisions.run(lambda core, now_ms: outcome, ticket, producer, context)
     owner.run("plain", "2")
