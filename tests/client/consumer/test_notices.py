@@ -113,6 +113,24 @@ def test_a_broker_that_is_away_for_long_is_told_once_and_seen_in_troubles(said: 
     assert "offset=10, topic='t', partition=1" in second
 
 
+def test_partitions_with_the_same_trouble_are_told_in_one_line(said: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime, request_timeout_ms=1000) as reader:
+            reader.assign([("t", 0), ("t", 1), ("t", 2), ("u", 0)])
+            await reader.seek_to_beginning()
+            await read_all(reader, 40)
+            world.nodes["b2"].crash()
+            await reader.poll(30.0)
+
+    with ClientWorld() as world:
+        for log in (*world.cluster.add_topic("t", [2, 2, 2]), *world.cluster.add_topic("u", [2])):
+            fill(log, 10)
+        world.run_client(main)
+    first, second = sorted(said(), key=lambda line: "topic='u'" in line)
+    assert "topic='t', partitions=[0, 1, 2]" in first
+    assert "topic='u', partition=0" in second
+
+
 def test_a_broker_that_is_gone_is_told_for_its_partitions_alone(said: Any) -> None:
     async def main(runtime: Runtime) -> None:
         async with consumer(runtime, request_timeout_ms=1000) as reader:

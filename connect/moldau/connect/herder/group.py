@@ -40,6 +40,8 @@ from moldau.logging import Logger
 from moldau.runtime import Runtime
 
 REJOIN_S: Final = 1.0
+LEAVE_S: Final = 5.0
+"""How long the end of a worker waits for a coordinator that may be gone."""
 ROUND_S: Final = 10.0
 OWN_DELAY_MS: Final = 3_000
 """For how long what a vanished worker ran waits for it, if the setting does not say."""
@@ -149,7 +151,7 @@ class GroupMembership(Membership):
                 with suppress(asyncio.CancelledError):
                     await task
         self._mine, self._leader_url, self._is_leader = EMPTY, None, False
-        await self._member.aclose()
+        await self._member.aclose(LEAVE_S)
 
     # What the group asks (`moldau.client.group.protocols.Protocols`)
 

@@ -23,6 +23,9 @@ from moldau.runtime import Runtime
 
 _POLL_S = 5.0
 _PATIENCE_S = 60.0
+_CLOSE_S = 5.0
+"""How long an end waits for a broker that may be gone. Callers of `append` wait longer by
+themselves, so all that is left then are statuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +167,7 @@ class TopicLog(KeyedLog):
             await asyncio.wait([follower])
         await self._admin.aclose()
         await self._consumer.aclose()
-        await self._producer.aclose()
+        try:
+            await self._producer.aclose(_CLOSE_S)
+        except KafkaError as error:
+            self._log.warn("the last records of an internal topic were lost", error=str(error))

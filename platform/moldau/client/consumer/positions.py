@@ -113,18 +113,24 @@ class Positions:
         return {each.where: each.trouble for each in self.assignment if each.trouble is not None}
 
     def note_lasting_troubles(self, now: float) -> None:
-        """What lasts for long is told, once."""
+        """What lasts for long is told, once, and once for all partitions of a topic with it."""
+        alike: dict[tuple[str, str], list[Position]] = {}
         for each in self.assignment:
             if each.trouble_since is None or now - each.trouble_since < _LONG_S:
                 continue
-            assert each.trouble is not None
-            self._note(
-                f"nothing could be read for {_LONG_S:g} s, and it is tried on: "
-                f"{each.trouble.reason}",
-                each.where,
-                **{**each.trouble.context, "offset": each.position},
-            )
+            alike.setdefault((each.where.topic, str(each.trouble)), []).append(each)
             each.trouble_since = None
+        for (topic, _), some in alike.items():
+            first = some[0]
+            assert first.trouble is not None
+            reason = f"nothing could be read for {_LONG_S:g} s, and it is tried on: "
+            facts: dict[str, object] = {**first.trouble.context, "offset": first.position}
+            if len(some) > 1:
+                facts = {**first.trouble.context, "topic": topic}
+                facts["partitions"] = sorted(each.where.partition for each in some)
+            else:
+                facts |= first.where._asdict()
+            self.notices.append(MoldauError(f"{reason}{first.trouble.reason}", **facts))
 
     def _note(self, reason: str, where: TopicPartition, **facts: object) -> None:
         told = {**facts, "topic": where.topic, "partition": where.partition}
