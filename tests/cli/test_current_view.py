@@ -92,9 +92,9 @@ class LateBroker:
         self.looks += 1
         return quorum(1000 * self.looks)
 
-    async def describe_cluster(self) -> Any:
+    async def describe_cluster(self, *, include_fenced: bool = False) -> Any:
         brokers = [SimpleNamespace(node_id=each, rack=None) for each in (1, 2, 3)]
-        return SimpleNamespace(brokers=brokers)
+        return SimpleNamespace(brokers=brokers, fenced=[])
 
     async def list_topics(self, *, internal: bool) -> list[Any]:
         known = self.replicas if self.looks > 2 else {}
