@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -135,6 +136,64 @@ def test_brokers_may_come_and_not_be_left_out_where_controllers_stay(tmp_path: P
         Cluster(3, controllers=3, directory=str(tmp_path)).prepare()
     Cluster(3, controllers=1, directory=str(tmp_path)).prepare()
     Cluster(4, controllers=1, directory=str(tmp_path)).prepare()
+
+
+@pytest.mark.deep
+def test_dead_nodes_hold_up_nothing(tmp_path: Path) -> None:
+    with Cluster(brokers=2, controllers=1) as cluster:
+        shell = Shell(cluster.bootstrap_servers)
+
+        def described() -> tuple[list[int], list[int]]:
+            told = shell.good("cluster", "describe", "--json").json
+            return ids(told["brokers"]), ids(told["fenced"])
+
+        eventually(lambda: described() == ([1, 2], []))
+        cluster.kill(2)
+        eventually(lambda: described() == ([1], [2]))
+        assert [row[3] for row in shell.good("cluster", "describe").rows[2:4]] == ["up", "down"]
+        assert looks(shell, 1) == [{1: True, 2: False}]
+        cluster.pause(101)
+        assert looks(shell, 3) == [{1: True, 2: False}] * 3
+        soon = ("--set", "default.api.timeout.ms=3000")
+        for words in (("quorum", "status"), ("reassign", "plan"), ("broker", "drain", "1")):
+            refused = shell(*words, *soon)
+            assert (refused.code, refused.out) == (1, "")
+            (line,) = refused.err.splitlines()
+            assert line.startswith("moldau: the metadata quorum does not answer: it has a leader")
+
+
+def ids(brokers: list[dict[str, int]]) -> list[int]:
+    return [each["id"] for each in brokers]
+
+
+def looks(shell: Shell, times: int) -> list[dict[int, bool]]:
+    """Which brokers are up, at each look of `cluster top`."""
+    done = shell("cluster", "top", "--times", str(times), "--every", "1", "--json")
+    assert (done.code, done.err) == (0, "")
+    found = map(json.loads, done.out.splitlines())
+    return [{each["broker"]: each["is_up"] for each in rows} for rows in found]
+
+
+@pytest.mark.deep
+def test_a_voter_that_is_decommissioned_is_told_to_count_still() -> None:
+    with Cluster(brokers=3) as cluster:
+        shell = Shell(cluster.bootstrap_servers)
+        leaving = shell.good("quorum", "status", "--json").json["leader"]
+        cluster.stop(leaving)
+        left = ",".join(cluster.address_of(each) for each in cluster.broker_ids if each != leaving)
+        shell = Shell(left)
+        eventually(lambda: shell("quorum", "status", "--json").json["leader"] != leaving)
+        rows = {row[0]: row[2:] for row in shell.good("quorum", "status").rows[1:]}
+        assert rows[str(leaving)] == ["-", "-", "never", "from", "this", "leader"]
+        assert [row[2] for row in rows.values()].count("leads") == 1
+        done = shell("broker", "decommission", str(leaving))
+        assert (done.code, done.out) == (
+            0,
+            f"broker {leaving} has no replicas\nbroker {leaving} is forgotten\n",
+        )
+        assert f"node {leaving} still counts as one of 3 voters of the metadata quorum" in done.err
+        refused = shell("broker", "decommission", str(leaving))
+        assert (refused.code, f"there is no broker {leaving};" in refused.err) == (2, True)
 
 
 def format_nodes(directory: Path, *node_ids: int) -> None:

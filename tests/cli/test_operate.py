@@ -87,6 +87,8 @@ def test_preferred_replicas_lead_again(three: Cluster) -> None:
     eventually(is_led_by_another)
     eventually(lambda: shell("leader", "elect", "led").code == 0)
     eventually(lambda: _leaders(shell) == [each[0] for each in replicas_of(shell, "led")])
+    told = "every partition is led by its preferred replica\n"
+    eventually(lambda: shell("leader", "elect").out == told)
     again = shell.good("leader", "elect", "led:0").rows
     assert again == [["led", "0", "no", "election", "needed"]]
     assert "led has no partition 9" in shell("leader", "elect", "led:9").err

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import Opened, add_action_arguments, opened_admin
+from moldau.cli.commands.cluster_controller import all_brokers
 from moldau.cli.commands.current_view import WITHIN_SECONDS
 from moldau.cli.commands.reassign import (
     clear_throttle,
@@ -78,14 +79,16 @@ def decommission(arguments: Namespace, context: Context) -> int:
                 "again, and repeat the command"
             )
         admin.run(lambda client: client.unregister_broker(leaving))
-    write_lines(context.out, [f"broker {leaving} is forgotten"])
+        write_lines(context.out, [f"broker {leaving} is forgotten"])
+        _tell_of_voter(leaving, context, admin)
     return Exit.DONE
 
 
 def _check_known(leaving: int, admin: Opened[Admin]) -> None:
     """UsageError at once if the cluster has no such broker: none that lives, none that is
     registered and dead, and none that a partition names as a replica."""
-    registered = admin.run(_registered)
+    cluster = admin.run(all_brokers)
+    registered = {each.node_id for each in (*cluster.brokers, *cluster.fenced)}
     if leaving in registered:
         return
     topics = admin.run(lambda client: client.list_topics(internal=True))
@@ -93,20 +96,6 @@ def _check_known(leaving: int, admin: Opened[Admin]) -> None:
         return
     ids = ", ".join(map(str, sorted(registered)))
     raise UsageError(f"there is no broker {leaving}; there are {ids}")
-
-
-async def _registered(client: Admin) -> set[int]:
-    """The brokers that live, and those that are dead and registered if the cluster tells them
-    (since Kafka 4.0)."""
-    from moldau.errors.codes import ErrorCode, KafkaError
-
-    try:
-        cluster = await client.describe_cluster(include_fenced=True)
-    except KafkaError as error:
-        if error.code != ErrorCode.UNSUPPORTED_VERSION:
-            raise
-        cluster = await client.describe_cluster()
-    return {each.node_id for each in (*cluster.brokers, *cluster.fenced)}
 
 
 def _drain(arguments: Namespace, context: Context, admin: Opened[Admin]) -> int:
@@ -173,6 +162,30 @@ def _on_disk(broker: int, context: Context, admin: Opened[Admin]) -> list[Place]
         return []
     places = [each.where for directory in found for each in directory.replicas]
     return sorted({(where.topic, where.partition) for where in places})
+
+
+def _tell_of_voter(node: int, context: Context, admin: Opened[Admin]) -> None:
+    """A node that was broker and controller is still counted by the metadata quorum."""
+    from moldau.errors.codes import KafkaError
+    from moldau.ids import ZERO_UUID
+
+    try:
+        quorum = admin.run(lambda client: client.describe_quorum())
+    except KafkaError:  # ZooKeeper has none; the broker is gone in any case
+        return
+    known = next((each for each in quorum.voters if each.node_id == node), None)
+    if known is None:
+        return
+    how = (
+        "it is named in controller.quorum.voters of all nodes"
+        if known.directory_id == ZERO_UUID
+        else f"`moldau quorum remove {node}` ends that"
+    )
+    count = len(quorum.voters)
+    line = (
+        f"node {node} still counts as one of {count} voters of the metadata quorum, of which more"
+    )
+    write_lines(context.err, [f"moldau: {line} than half must be alive; {how}"])
 
 
 def _some(places: Sequence[Place]) -> str:

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
-from moldau.cli.commands.cluster_controller import leading_controller
+from moldau.cli.commands.cluster_controller import (
+    all_brokers,
+    described_quorum,
+    leading_controller,
+)
 from moldau.cli.commands.cluster_top import add_top, top
 from moldau.cli.commands.cluster_up import add_up, run_up
 from moldau.cli.numbers import whole
@@ -16,6 +20,8 @@ from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
     from moldau.client import LogDir
+    from moldau.client.admin.cluster import Quorum, QuorumReplica
+    from moldau.link.metadata import Broker
 
 _LEADS: Final = "leader of the metadata quorum"
 _PASSES_ON: Final = "a broker that passes requests on to the controller"
@@ -31,25 +37,20 @@ def _add_broker(parser: ArgumentParser) -> None:
 
 def _describe(arguments: Namespace, context: Context) -> int:
     with opened_admin(arguments, context) as admin:
-        cluster = admin.run(lambda client: client.describe_cluster())
+        cluster = admin.run(all_brokers)
         features = admin.run(lambda client: client.describe_features())
         leader = admin.run(leading_controller)
     if arguments.json:
-        brokers = [
-            {
-                "id": each.node_id,
-                "host": each.address.host,
-                "port": each.address.port,
-                "rack": each.rack,
-            }
-            for each in cluster.brokers
-        ]
         facts = {
             "id": cluster.cluster_id,
             "controller": cluster.controller_id if leader is None else leader,
             "controller_is": _PASSES_ON if leader is None else _LEADS,
         }
-        write_json(context.out, {**facts, "brokers": brokers, "features": features})
+        nodes = {
+            "brokers": list(map(_broker_facts, cluster.brokers)),
+            "fenced": list(map(_broker_facts, cluster.fenced)),
+        }
+        write_json(context.out, {**facts, **nodes, "features": features})
         return Exit.DONE
     write_lines(
         context.out,
@@ -60,15 +61,25 @@ def _describe(arguments: Namespace, context: Context) -> int:
             str(each.node_id),
             str(each.address),
             each.rack or "-",
+            "down" if each in cluster.fenced else "up",
             "yes" if each.node_id == leader else "",
         )
-        for each in cluster.brokers
+        for each in sorted((*cluster.brokers, *cluster.fenced), key=lambda each: each.node_id)
     ]
-    write_table(context.out, ("BROKER", "ADDRESS", "RACK", "CONTROLLER"), rows)
+    write_table(context.out, ("BROKER", "ADDRESS", "RACK", "STATE", "CONTROLLER"), rows)
     if features:
         levels = [(name, str(level)) for name, level in sorted(features.items())]
         write_table(context.out, ("FEATURE", "LEVEL"), levels)
     return Exit.DONE
+
+
+def _broker_facts(broker: Broker) -> dict[str, Any]:
+    return {
+        "id": broker.node_id,
+        "host": broker.address.host,
+        "port": broker.address.port,
+        "rack": broker.rack,
+    }
 
 
 def _controller_line(leader: int | None, passes_on: int) -> str:
@@ -81,7 +92,7 @@ def _controller_line(leader: int | None, passes_on: int) -> str:
 def show_quorum(arguments: Namespace, context: Context) -> int:
     """The leader of the metadata quorum, the voters, and how far each is."""
     with opened_admin(arguments, context) as admin:
-        quorum = admin.run(lambda client: client.describe_quorum())
+        quorum = admin.run(described_quorum)
     replicas = [("voter", each) for each in quorum.voters]
     replicas += [("observer", each) for each in quorum.observers]
     if arguments.json:
@@ -108,12 +119,24 @@ def show_quorum(arguments: Namespace, context: Context) -> int:
         f"high watermark {quorum.high_watermark}\n"
     )
     ahead = max((each.log_end_offset for _, each in replicas), default=0)
-    rows = [
-        (str(each.node_id), role, str(each.log_end_offset), str(ahead - each.log_end_offset))
-        for role, each in replicas
-    ]
-    write_table(context.out, ("NODE", "ROLE", "LOG END", "LAG"), rows)
+    now_ms = max((each.last_fetch_ms for _, each in replicas), default=0)
+    rows = [_member_cells(quorum, role, each, ahead, now_ms) for role, each in replicas]
+    write_table(context.out, ("NODE", "ROLE", "LOG END", "LAG", "LAST FETCH"), rows)
     return Exit.DONE
+
+
+def _member_cells(
+    quorum: Quorum, role: str, member: QuorumReplica, ahead: int, now_ms: int
+) -> tuple[str, ...]:
+    """A row of the quorum. The leader counts as fetching now, so `now_ms` is its clock. If a node
+    has not fetched since the leader was elected, nothing is known of its log."""
+    if member.node_id == quorum.leader_id:
+        return str(member.node_id), role, str(member.log_end_offset), "0", "leads"
+    if member.last_caught_up_ms < 0 and member.log_end_offset <= 0:
+        return str(member.node_id), role, "-", "-", "never from this leader"
+    ago = f"{(now_ms - member.last_fetch_ms) / 1000:.1f} s ago"
+    lag = ahead - member.log_end_offset
+    return str(member.node_id), role, str(member.log_end_offset), str(lag), ago
 
 
 def _log_dirs(arguments: Namespace, context: Context) -> int:

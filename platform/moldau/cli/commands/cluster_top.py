@@ -1,5 +1,7 @@
 """`moldau cluster top`: what each broker leads, holds and takes in, as it changes.
 
+A broker that is down, or does not answer soon, does not hold up the others.
+
 A person gets a screen that renews itself, a pipe a line for each broker and look, `--json` a
 document a line.
 """
@@ -9,12 +11,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import opened_admin
-from moldau.cli.commands.cluster_controller import leading_controller
+from moldau.cli.commands.cluster_controller import all_brokers, leading_controller
 from moldau.cli.numbers import whole
 from moldau.cli.output import shown, write_lines
 
@@ -22,7 +25,18 @@ if TYPE_CHECKING:
     from moldau.client import Admin
 
 _SILENCE_S: Final = 3.0
-_COLUMNS: Final = ("BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "BEHIND", "BYTES", "BYTES/S")
+_SIZE_WITHIN_S: Final = 2.0
+_COLUMNS: Final = (
+    "BROKER",
+    "ADDRESS",
+    "RACK",
+    "STATE",
+    "LEADS",
+    "REPLICAS",
+    "BEHIND",
+    "BYTES",
+    "BYTES/S",
+)
 _MIB: Final = 1 << 20
 
 
@@ -33,12 +47,14 @@ class Row:
     broker: int
     address: str
     rack: str | None
+    is_up: bool
     is_controller: bool
     leads: int
     replicas: int
     behind: int
     """Replicas that are not in sync."""
-    size_bytes: int
+    size_bytes: int | None
+    """None if the broker does not answer."""
     bytes_per_second: float | None = None
 
     def cells(self) -> tuple[str, ...]:
@@ -49,10 +65,11 @@ class Row:
             f"{self.broker}{mark}",
             self.address,
             self.rack or "-",
+            "up" if self.is_up else "down",
             str(self.leads),
             str(self.replicas),
             str(self.behind),
-            f"{self.size_bytes / _MIB:.1f} MiB",
+            "-" if self.size_bytes is None else f"{self.size_bytes / _MIB:.1f} MiB",
             rate,
         )
 
@@ -65,64 +82,88 @@ def add_top(parser: ArgumentParser) -> None:
     parser.add_argument("--times", type=whole(1, 10**6), help="look so often, then end")
 
 
-async def look(client: Admin) -> list[Row]:
-    """All brokers that live, by number."""
-    cluster = await client.describe_cluster()
-    controller = await leading_controller(client)
+async def look(client: Admin, controller: int | None) -> list[Row]:
+    """All brokers by number, those too that are registered and down."""
+    from moldau.client.admin.requests import at_once, value_of
+
+    cluster = await all_brokers(client)
     topics = await client.list_topics(internal=True)
     partitions = [each for topic in topics for each in topic.partitions]
-    sizes: dict[int, int] = {}
-    for directory in await client.describe_log_dirs():
-        size = sum(each.size_bytes for each in directory.replicas)
-        sizes[directory.broker] = sizes.get(directory.broker, 0) + size
+    alive = [each.node_id for each in cluster.brokers]
+    found = await at_once(alive, lambda broker: _size(client, broker))
+    sizes = {broker: value_of(size) for broker, size in found.items()}
     return [
         Row(
             each.node_id,
             str(each.address),
             each.rack,
+            each.node_id in sizes,
             each.node_id == controller,
             leads=sum(one.leader == each.node_id for one in partitions),
             replicas=sum(each.node_id in one.replicas for one in partitions),
             behind=sum(
                 each.node_id in one.replicas and each.node_id not in one.isr for one in partitions
             ),
-            size_bytes=sizes.get(each.node_id, 0),
+            size_bytes=sizes.get(each.node_id),
         )
-        for each in sorted(cluster.brokers, key=lambda each: each.node_id)
+        for each in sorted((*cluster.brokers, *cluster.fenced), key=lambda each: each.node_id)
     ]
+
+
+async def _looked(
+    controller: int | None, tell: Callable[[float], object], client: Admin
+) -> list[Row]:
+    from moldau.cli.shell import patiently
+
+    return await patiently(look(client, controller), _SILENCE_S, tell)
+
+
+async def _size(client: Admin, broker: int) -> int | None:
+    """What its replicas take. None if it does not answer soon: it may have died a moment ago, and
+    the others shall be shown meanwhile."""
+    from moldau.cli.shell import within_or_later
+
+    found = await within_or_later(_SIZE_WITHIN_S, client.describe_log_dirs([broker]))
+    if found is None:
+        return None
+    return sum(replica.size_bytes for each in found for replica in each.replicas)
+
+
+def _grown(row: Row, before: Row | None, seconds: float) -> Row:
+    """With its rate, if both looks know the size."""
+    if before is None or before.size_bytes is None or row.size_bytes is None:
+        return row
+    return replace(row, bytes_per_second=(row.size_bytes - before.size_bytes) / seconds)
 
 
 def top(arguments: Namespace, context: Context) -> int:
     """Until Ctrl-C, or so many times as were asked for."""
-    from dataclasses import replace
-
-    from moldau.cli.shell import patiently, pause
+    from moldau.cli.shell import pause
 
     def tell(seconds: float) -> None:
-        write_lines(context.err, [f"moldau: no answer for {seconds:.0f} s, still asking"])
-        context.err.flush()
+        if seconds < 2 * _SILENCE_S:  # once a look
+            line = f"moldau: no answer for {seconds:.0f} s, still asking"
+            write_lines(context.err, [line])
+            context.err.flush()
 
     before: dict[int, Row] = {}
     looks = 0
     try:
-        with opened_admin(arguments, context) as admin, _shown(arguments, context) as show:
+        with (
+            opened_admin(arguments, context) as admin,
+            opened_admin(arguments, context) as asker,
+            _shown(arguments, context) as show,
+        ):
             last_s = admin.runtime.clock.monotonic()
             while arguments.times is None or looks < arguments.times:
                 if looks:
                     admin.run(lambda _: pause(arguments.every))
-                found = admin.run(lambda client: patiently(look(client), _SILENCE_S, tell))
+                # By another connection: the answer may be late, and others would wait behind it.
+                leader = asker.run(leading_controller)
+                found = admin.run(partial(_looked, leader, tell))
                 now_s = admin.runtime.clock.monotonic()
                 seconds = max(now_s - last_s, 1e-3)
-                rows = [
-                    each
-                    if each.broker not in before
-                    else replace(
-                        each,
-                        bytes_per_second=(each.size_bytes - before[each.broker].size_bytes)
-                        / seconds,
-                    )
-                    for each in found
-                ]
+                rows = [_grown(each, before.get(each.broker), seconds) for each in found]
                 show(rows)
                 before, last_s = {each.broker: each for each in found}, now_s
                 looks += 1

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.commands.cluster_controller import described_quorum
 from moldau.cli.output import write_lines
 from moldau.errors import MoldauError
 
@@ -93,7 +94,7 @@ def await_current_view(admin: Opened[Admin], context: Context) -> None:
     end = clock.monotonic() + WITHIN_SECONDS
     while True:
         try:
-            quorum = admin.run(lambda client: client.describe_quorum())
+            quorum = admin.run(described_quorum)
         except KafkaError as error:
             if error.code != ErrorCode.UNSUPPORTED_VERSION:
                 raise

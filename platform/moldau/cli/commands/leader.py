@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
-from moldau.cli.output import write_json, write_table
+from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
     from moldau.client import Admin, TopicPartition
@@ -98,6 +98,8 @@ def _told(
             for where, state in states.items()
         ]
         write_json(context.out, facts)
+    elif not states:
+        write_lines(context.out, ["every partition is led by its preferred replica"])
     else:
         rows = [(where.topic, str(where.partition), state) for where, state in states.items()]
         write_table(context.out, ("TOPIC", "PARTITION", "RESULT"), rows)

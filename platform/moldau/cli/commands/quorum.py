@@ -9,6 +9,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster import show_quorum
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_controller import described_quorum
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
 
@@ -41,7 +42,7 @@ def _add_voter(parser: ArgumentParser) -> None:
 def _add(arguments: Namespace, context: Context) -> int:
     listener, host, port = _endpoint(arguments.at)
     with opened_admin(arguments, context) as admin:
-        quorum = admin.run(lambda client: client.describe_quorum())
+        quorum = admin.run(described_quorum)
         if any(each.node_id == arguments.node for each in quorum.voters):
             raise UsageError(f"node {arguments.node} is a voter already")
         directory_id = _directory(arguments, quorum.observers, "does not read the metadata log")
@@ -53,7 +54,7 @@ def _add(arguments: Namespace, context: Context) -> int:
 
 def _remove(arguments: Namespace, context: Context) -> int:
     with opened_admin(arguments, context) as admin:
-        quorum = admin.run(lambda client: client.describe_quorum())
+        quorum = admin.run(described_quorum)
         directory_id = _directory(arguments, quorum.voters, "is no voter")
         admin.run(lambda client: client.remove_voter(arguments.node, directory_id))
     write_lines(context.out, [f"node {arguments.node} votes no more"])

@@ -129,9 +129,12 @@ def evacuation(
         used = Counter(map(left.rack_of, others))
         possible = [each for each in left.racks if each not in others]
         if not possible:
+            ids = ",".join(map(str, sorted(left.racks)))
             raise UsageError(
                 f"{place[0]}-{place[1]} has {len(replicas)} replicas, and no other broker could "
-                f"take the one of broker {leaving}: give it fewer first, with `moldau reassign`"
+                f"take the one of broker {leaving}. Add a broker, or give its topic fewer first: "
+                f"moldau reassign plan {place[0]} --brokers {ids} --replicas {len(left.racks)} "
+                "> plan.json && moldau reassign execute plan.json --wait"
             )
         best = min(possible, key=lambda each: (used[left.rack_of(each)], counts[each], each))
         counts[best] += 1
