@@ -3,6 +3,7 @@ a simulated disk."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -470,3 +471,85 @@ async def test_changes_are_made_one_after_the_other(at: Serving) -> None:
     shop.shell.each(lambda toy, now_ms: [Outcome((written(1),)), Outcome((written(2),))])
     assert shop.toy.seen == [1, 2]
     assert shop.batches() == [1, 1]
+
+
+def with_follower(at: Serving) -> None:
+    """Node 2 is in the ISR: nothing is committed before it fetches."""
+    made = at.partition(TOPIC)
+    both = Leadership(TOPIC, 0, made.topic_id, made.leader_epoch, (1, 2), (1, 2))
+    at.replicas.lead(both, topic_config(at.node.topic_settings(TOPIC)))
+
+
+def follower_fetches(at: Serving) -> None:
+    made = at.partition(TOPIC)
+    made.on_fetch(2, made.log_end_offset, at.now_ms, -1)
+
+
+@serving()
+async def test_each_answer_waits_as_long_as_it_may_and_no_longer(at: Serving) -> None:
+    shop = Shop(at)
+    await shop.loaded()
+    with_follower(at)
+    shop.ask("first", written(1))
+    await at.pass_ms(3_000)
+    shop.ask("second", written(2))
+    shop.ask("third")
+    await at.pass_ms(1_999)
+    assert shop.heard == []
+    await at.pass_ms(3)
+    gone = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert shop.heard == [("first", gone)]
+    await at.pass_ms(2_995)
+    assert len(shop.heard) == 1
+    await at.pass_ms(5)
+    assert shop.heard[1:] == [("second", gone), ("third", gone)]
+    assert len(at.replicas.purgatory) == 0
+
+    shop.ask("fourth", written(4))
+    follower_fetches(at)
+    await at.pass_ms(1)
+    assert shop.heard[3:] == [("fourth", "fine")]
+    assert len(at.replicas.purgatory) == 0
+
+
+@serving()
+async def test_an_answer_that_fails_harms_no_other(at: Serving) -> None:
+    """The purgatory drops an operation that fails; the event loop reports the error."""
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda loop, context: reported.append(context.get("exception"))
+    )
+    shop = Shop(at)
+    await shop.loaded()
+    with_follower(at)
+
+    def fails(answer: Response | KafkaError) -> None:
+        raise ConnectionError
+
+    shop.ask("before", written(1))
+    shop.shell.run(lambda toy, now_ms: Outcome((written(2),), ((fails, FINE),)), fails)
+    shop.ask("after", written(3))
+    follower_fetches(at)
+    await at.pass_ms(2)
+    assert shop.heard == [("before", "fine"), ("after", "fine")]
+    assert [type(each) for each in reported] == [ConnectionError]
+    assert len(at.replicas.purgatory) == 0
+
+
+@serving()
+async def test_the_records_of_a_transaction_are_in_a_batch_of_their_producer(at: Serving) -> None:
+    shop = Shop(at)
+    await shop.loaded()
+    ticket = shop.ticket("txn")
+    shop.ask("gathered", written(1), gather=True)
+    shop.shell.run(
+        lambda toy, now_ms: Outcome((written(7),), ((ticket, FINE),)),
+        ticket,
+        Producer(5, 2, 0, True),
+    )
+    data = at.partition(TOPIC).log.read(0, 1 << 20).read()
+    told = [(each.header.producer_id, each.header.producer_epoch) for each in walk(data)]
+    assert told == [(-1, -1), (5, 2)]
+    assert shop.toy.seen == [1]
+    assert shop.toy.pending == [(5, 7)]
+    assert shop.heard == [("gathered", "fine"), ("txn", "fine")]

@@ -25,9 +25,9 @@ from moldau.broker.coordinator.group.consumer import commit_checks, departure
 from moldau.broker.coordinator.group.consumer.state import State as ConsumerState
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.offsets import Offsets
-from moldau.broker.coordinator.outcome import Outcome, Ticket
-from moldau.broker.coordinator.shell import ShardShell
+from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.decision.outcome import give
+from moldau.broker.decision.runtime import DecisionRuntime
 from moldau.client import TopicPartition
 from moldau.client.consumer.assignment import Assignment
 from moldau.client.consumer.position import Asked, Position
@@ -238,11 +238,11 @@ def syncs_in_any_generation() -> Iterator[None]:
 
 @contextmanager
 def answers_before_it_is_committed() -> Iterator[None]:
-    def park(self: ShardShell[Groups], outcome: Outcome) -> None:
+    def park(self: DecisionRuntime[Groups, LogRecord], outcome: Outcome) -> None:
         for ticket, response in outcome.answers:
             give(ticket, response)
 
-    with patch.object(ShardShell, "_park", park):
+    with patch.object(DecisionRuntime, "_park", park):
         yield
 
 

@@ -11,16 +11,17 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from moldau.broker.coordinator.outcome import LogRecord
-from moldau.broker.coordinator.shard import NO_PRODUCER
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.schemas import UnknownRecordType
 from moldau.protocol.schemas.coordinator_log import CoordinatorLog
 from moldau.records import (
+    NO_PRODUCER,
     BatchBuilder,
     Buffer,
     Codec,
     ControlType,
+    Producer,
     control_records,
     walk,
 )
@@ -60,8 +61,9 @@ def encode_batch(
     timestamp_ms: int,
     codec: Codec,
     size_bytes_max: int,
+    producer: Producer = NO_PRODUCER,
 ) -> bytearray:
-    """Encode the records as one batch.
+    """Encode the records as one batch of their producer.
     Raises MESSAGE_TOO_LARGE if it is larger than the log accepts."""
     builder = BatchBuilder(codec=codec)
     for record in records:
@@ -75,7 +77,7 @@ def encode_batch(
         taken = builder.append(timestamp_ms, key, value)
         if taken is None:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, topic=log.topic)
-    batch = builder.build()
+    batch = builder.build(producer=producer)
     if len(batch) > size_bytes_max:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, topic=log.topic, size_bytes=len(batch))
     return batch
@@ -96,7 +98,7 @@ def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
                 if is_commit is not None and control.offset >= offset:
                     entries.append(Ended(control.offset, header.producer_id, is_commit))
         else:
-            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
+            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER.id
             for record in batch.records():
                 if record.offset < offset or record.key is None:
                     continue

@@ -1,21 +1,22 @@
-"""Answers that wait until everything below an offset is committed.
+"""How the parked answers of a shard hear of commits, and what clients hear of errors of its log.
 
-Invariant: each answer is given once: when the high watermark reaches the offset, when the wait
-times out, or when this node stops leading the partition, whichever comes first.
+Invariant: while answers of a shard are parked, one operation waits in the purgatory for its
+partition. It is tried after each move of the partition. It ends when no answers are left, when the
+first of them have waited for too long (the others get another operation), or with the shard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from moldau.broker.replication.purgatory import Delayed
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.outcome import LogRecord
-    from moldau.broker.decision.parked import Parked
+    from moldau.broker.decision.runtime import DecisionRuntime
     from moldau.broker.replication.partition import Partition
+    from moldau.broker.replication.purgatory import Purgatory
     from moldau.protocol.declare import Response
 
 OnAnswer: TypeAlias = "Callable[[Response | KafkaError], None]"
@@ -32,6 +33,7 @@ _BY_APPEND_ERROR: Final = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+_MS: Final = 1_000_000
 
 
 def as_answer(error: KafkaError) -> KafkaError:
@@ -40,31 +42,94 @@ def as_answer(error: KafkaError) -> KafkaError:
     return error if code is None else KafkaError(code)
 
 
-class Waiting(Delayed):
-    """The answers of one outcome in the purgatory, while the partition's log is replicated."""
+class CommitWatch:
+    """Watches the partition of a shard while answers are parked in its runtime."""
 
-    __slots__ = ("_on_committed", "_parked", "_partition")
+    __slots__ = (
+        "_is_over",
+        "_monotonic_ns",
+        "_partition",
+        "_purgatory",
+        "_timeout_ms",
+        "_waiting",
+        "decisions",
+    )
+
+    decisions: DecisionRuntime[Any, Any]
+    """Set when the runtime is made, before any answer is parked."""
 
     def __init__(
-        self, partition: Partition, parked: Parked[LogRecord], on_committed: Callable[[], None]
+        self,
+        purgatory: Purgatory,
+        partition: Partition,
+        timeout_ms: Callable[[], int],
+        monotonic_ns: Callable[[], int],
     ) -> None:
-        """`on_committed` is called just before the answers are given."""
+        """`timeout_ms` says how long an answer may wait."""
+        self._purgatory = purgatory
         self._partition = partition
-        self._parked = parked
-        self._on_committed = on_committed
+        self._timeout_ms = timeout_ms
+        self._monotonic_ns = monotonic_ns
+        self._waiting: Waiting | None = None
+        self._is_over = False
 
-    def try_complete(self) -> bool:
-        """Give the answers if everything is committed, or an error if this node is no longer the
-        leader, or leads in another epoch. Returns whether they were given."""
-        partition, parked = self._partition, self._parked
-        if not partition.is_leader or partition.leader_epoch != parked.leader_epoch:
-            parked.refuse(KafkaError(ErrorCode.NOT_COORDINATOR))
-            return True
-        if not parked.is_committed(partition.leader_epoch, partition.high_watermark):
+    def begin(self) -> None:
+        """Watch the partition: answers are parked now, and none were before."""
+        if self._waiting is None and not self._is_over:
+            self._watch(self._timeout_ms())
+
+    def end(self) -> None:
+        """Watch no more: the shard is closed."""
+        self._is_over = True
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self._purgatory.cancel(waiting)
+
+    def on_moved(self) -> bool:
+        """The partition has moved. Returns whether no answers are left to wait for."""
+        is_fine = False
+        try:
+            self.decisions.on_commit()
+            is_fine = True
+        finally:
+            if not is_fine:  # the purgatory drops an operation that fails
+                self._waiting = None
+                self._watch_rest()
+        if self.decisions.is_waiting:
             return False
-        self._on_committed()
-        parked.release()
+        self._waiting = None
         return True
 
+    def on_timeout(self, since_ns: int) -> None:
+        """What is parked since that time or longer has waited for too long."""
+        self._waiting = None
+        try:
+            self.decisions.expire(since_ns, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        finally:
+            self._watch_rest()
+
+    def _watch_rest(self) -> None:
+        if self.decisions.is_waiting and self._waiting is None and not self._is_over:
+            waited_ms = (self._monotonic_ns() - self.decisions.waiting_since_ns) // _MS
+            self._watch(max(self._timeout_ms() - waited_ms, 0))
+
+    def _watch(self, timeout_ms: int) -> None:
+        self._waiting = Waiting(self, self.decisions.waiting_since_ns)
+        self._purgatory.watch(self._waiting, (self._partition,), timeout_ms)
+
+
+class Waiting(Delayed):
+    """The parked answers of a shard in the purgatory."""
+
+    __slots__ = ("_since_ns", "_watch")
+
+    def __init__(self, watch: CommitWatch, since_ns: int) -> None:
+        """`since_ns`: the first of the answers wait since then. Those after them have more time."""
+        self._watch = watch
+        self._since_ns = since_ns
+
+    def try_complete(self) -> bool:
+        return self._watch.on_moved()
+
     def on_timeout(self) -> None:
-        self._parked.refuse(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        self._watch.on_timeout(self._since_ns)

@@ -1,14 +1,11 @@
-"""The runtime of one shard and its partition: loads, decides, appends, replays, parks, and ticks.
+"""One shard and its partition: loads it, lets it decide, and wakes it when its deadlines are due.
 
-Order of one request: decide -> append the records as one batch -> replay them -> park the answers
-until the high watermark has passed everything appended so far. A rejected append changes nothing:
-none of its records was replayed. Decisions that do not depend on each other (commits of offsets)
-are gathered: those of one turn of the event loop share one batch and one write. Before any other
-decision the gathered records are replayed.
+Decisions are carried out by the `DecisionRuntime` (`moldau.broker.decision.runtime`): append,
+replay, park, release. Commits of offsets are gathered: those of one turn of the event loop, or of
+`group.coordinator.append.linger.ms`, share one batch and one write.
 
 Invariants:
-- One decision is made at a time, after all records that were appended before are replayed.
-  (Gathered decisions do not see each other's records.)
+- A shard serves one leader epoch of its partition.
 - Every parked request is answered, at the latest when the shard is unloaded.
 - While the shard loads, the log is read off the event loop and replayed on it in short runs.
 
@@ -19,31 +16,23 @@ If the log of a shard cannot be read or replayed, the shard stays closed (NOT_CO
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
-from moldau.broker.coordinator.batches import (
-    Ended,
-    Piece,
-    Stored,
-    chunks,
-    decode_piece,
-    encode_batch,
-)
-from moldau.broker.coordinator.outcome import Outcome, answered
-from moldau.broker.coordinator.parked import OnAnswer, Waiting, as_answer
-from moldau.broker.coordinator.shard import NO_PRODUCER, S
-from moldau.broker.decision.outcome import give
-from moldau.broker.decision.parked import Parked
+from moldau.broker.coordinator.batches import Ended, Piece, Stored, chunks, decode_piece
+from moldau.broker.coordinator.parked import CommitWatch, as_answer
+from moldau.broker.coordinator.shard import S
+from moldau.broker.coordinator.shard_log import Encoding, ShardLog
+from moldau.broker.decision.runtime import DecisionRuntime, Hooks
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.failures import UnencodableMessage
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.metrics import CoordinatorMetrics
-    from moldau.broker.coordinator.shard import Decide
+    from moldau.broker.coordinator.outcome import LogRecord
+    from moldau.broker.decision.log import Append
     from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Handle, Purgatory
@@ -53,12 +42,8 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 REPLAYED_AT_ONCE: Final = 500
-GATHERED_MAX: Final = 1000
 TICKS_AT_ONCE: Final = 50
-_OF_ONE_OF_THEM: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR)
-"""Errors of a shared batch that may be the fault of one of its outcomes only."""
 _MS: Final = 1_000_000
-_SECOND: Final = 1_000_000_000
 
 
 class State(Enum):
@@ -103,14 +88,46 @@ class ShardShell(Generic[S]):
         self.shard = shard
         self.partition = partition
         self._ground = ground
-        self._gathered: list[Outcome] = []
         self._timer: Handle | None = None
         self._timer_ms = 0
         self._loop = asyncio.get_running_loop()
         self._monotonic_ns = ground.runtime.clock.monotonic_ns
-        self._observe = ground.metrics.processing.observe
+        self._watch = CommitWatch(
+            ground.purgatory,
+            partition,
+            lambda: ground.terms().commit_timeout_ms,
+            self._monotonic_ns,
+        )
+        decisions = self._make_decisions()
+        self._decisions = self._watch.decisions = decisions
+        # The runtime's own methods, because each request takes this way.
+        self.run = decisions.run
+        self.gather = decisions.gather
+        self.each = decisions.each
         self._loading = ground.runtime.spawn(
             self._load(), name=f"load {partition.topic}-{partition.index}"
+        )
+
+    def _make_decisions(self) -> DecisionRuntime[S, LogRecord]:
+        ground, partition = self._ground, self.partition
+        encoding = Encoding(ground.schema, ground.terms, ground.runtime.clock.wall_ms, ground.log)
+        hooks: Hooks[LogRecord] = Hooks(
+            replay=self._replay_appended,
+            as_answer=as_answer,
+            on_broken=self._on_broken,
+            on_parked=self._watch.begin,
+            on_gathered=self._on_gathered,
+            on_settled=self._set_timer,
+            processed=ground.metrics.processing.observe,
+            waited=ground.metrics.parked.observe,
+        )
+        return DecisionRuntime(
+            self.shard,
+            ShardLog(partition, encoding),
+            hooks,
+            partition.leader_epoch,
+            self._monotonic_ns,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         )
 
     def is_active(self) -> bool:
@@ -125,66 +142,9 @@ class ShardShell(Generic[S]):
 
     def check(self) -> None:
         """Raise KafkaError if nothing can be decided now."""
-        if self.state is State.LOADING:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if self.state is State.CLOSED:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-
-    def run(self, decide: Decide[S], on_answer: OnAnswer) -> None:
-        """Decide now. `on_answer` is the ticket of the decision. It also receives a KafkaError that
-        the decision raises, or the reason why nothing can be decided now."""
-        if self._gathered:
-            self._write_gathered()
-        if self.state is not State.ACTIVE:
-            self._turn_away(on_answer)
-            return
-        began_ns = self._monotonic_ns()
-        now_ms = began_ns // _MS
-        outcome = None
-        try:
-            outcome = decide(self.shard, now_ms)
-        except KafkaError as error:
-            outcome = answered(on_answer, error)
-        finally:
-            if outcome is None:  # a bug: the exception reaches the caller; drop what was created
-                self._settle(now_ms)
-        self._do(outcome, now_ms)
-        self._processed(began_ns)
-
-    def gather(self, decide: Decide[S], on_answer: OnAnswer) -> None:
-        """Decide like `run`, but independently of the other gathered decisions. The outcome may
-        share its batch with those of the same turn of the event loop."""
-        if self.state is not State.ACTIVE:
-            self._turn_away(on_answer)
-            return
-        try:
-            outcome = decide(self.shard, self._now_ms())
-        except KafkaError as error:
-            give(on_answer, error)
-            return
-        self._gathered.append(outcome)
-        if len(self._gathered) == 1:
-            linger_ms = self._ground.terms().linger_ms
-            if linger_ms > 0:
-                self._loop.call_later(linger_ms / 1000, self._write_gathered)
-            else:
-                self._loop.call_soon(self._write_gathered)
-        elif len(self._gathered) >= GATHERED_MAX:
-            self._write_gathered()
-
-    def each(self, decide: Callable[[S, int], Iterable[Outcome]]) -> None:
-        """Do one outcome after the other: each is done before the next is requested. Does nothing
-        while the shard is not active."""
-        if self._gathered:
-            self._write_gathered()
-        if not self.is_active():
-            return
-        now_ms = self._now_ms()
-        for outcome in decide(self.shard, now_ms):
-            self._do(outcome, now_ms)
-            if not self.is_active():
-                return
-        self._settle(now_ms)
+        refusal = self._decisions.refusal
+        if refusal is not None:
+            raise KafkaError(refusal)
 
     def close(self) -> None:
         """Close the shard: this node no longer leads the partition, or the shard has failed."""
@@ -195,143 +155,30 @@ class ShardShell(Generic[S]):
         self._loading.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        gathered, self._gathered = self._gathered, []
-        waiting = [ticket for outcome in gathered for ticket, _ in outcome.answers]
-        if was_active:
-            waiting += self.shard.on_unloaded()
-        for ticket in waiting:
-            give(ticket, KafkaError(ErrorCode.NOT_COORDINATOR))
+        self._watch.end()
+        tickets = self.shard.on_unloaded() if was_active else ()
+        self._decisions.close(ErrorCode.NOT_COORDINATOR, tickets)
 
-    def _turn_away(self, on_answer: OnAnswer) -> None:
-        try:
-            self.check()
-        except KafkaError as error:
-            give(on_answer, error)
+    # What the runtime asks for.
 
-    # Outcomes.
-
-    def _write_gathered(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        if not gathered:
-            return
-        began_ns = self._monotonic_ns()
-        if len(gathered) == 1:
-            self._do(gathered[0], began_ns // _MS)
+    def _on_gathered(self) -> None:
+        linger_ms = self._ground.terms().linger_ms
+        if linger_ms > 0:
+            self._loop.call_later(linger_ms / 1000, self._decisions.write_gathered)
         else:
-            self._do_together(gathered, began_ns // _MS)
-        self._processed(began_ns)
+            self._loop.call_soon(self._decisions.write_gathered)
 
-    def _do_together(self, outcomes: Sequence[Outcome], now_ms: int) -> None:
-        together = Outcome(
-            tuple(record for outcome in outcomes for record in outcome.records),
-            tuple(answer for outcome in outcomes for answer in outcome.answers),
-        )
-        try:
-            self._append(together, now_ms)
-        except KafkaError as error:
-            for outcome in outcomes:
-                if error.code in _OF_ONE_OF_THEM:
-                    self._do(outcome, now_ms)
-                else:
-                    self._refuse(outcome, error, now_ms)
-            return
-        self._park(together)
-        if not self.shard.is_settled:
-            self._settle(now_ms)
+    def _replay_appended(self, offset: int, append: Append[LogRecord], now_ms: int) -> None:
+        replay, producer_id = self.shard.replay, append.producer.id
+        for record in append.records:
+            replay(offset, producer_id, record.key, record.value, now_ms)
+            offset += 1
 
-    def _do(self, outcome: Outcome, now_ms: int) -> None:
-        try:
-            self._append(outcome, now_ms)
-        except KafkaError as error:
-            self._refuse(outcome, error, now_ms)
-        else:
-            self._park(outcome)
-        if not self.shard.is_settled:
-            self._settle(now_ms)
-
-    def _append(self, outcome: Outcome, now_ms: int) -> None:
-        """Append and replay the records. If it raises KafkaError, neither was done."""
-        records = outcome.records
-        if not records:
-            return
-        ground, partition = self._ground, self.partition
-        wall_ms = ground.runtime.clock.wall_ms()
-        limit = partition.log.config.max_message_bytes
-        try:
-            batch = encode_batch(ground.schema, records, wall_ms, ground.terms().codec, limit)
-        except UnencodableMessage as error:  # a bug; only the callers of this batch learn of it
-            ground.log.failure("a record does not fit its schema", error, **self._facts())
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
-        offset = partition.append(batch, -1, wall_ms).first_offset
-        is_replayed = False
-        try:
-            for record in records:
-                self.shard.replay(offset, NO_PRODUCER, record.key, record.value, now_ms)
-                offset += 1
-            is_replayed = True
-        finally:
-            if not is_replayed:
-                ground.log.error("replaying what was appended failed", **self._facts())
-                self.close()
-
-    def _park(self, outcome: Outcome) -> None:
-        answers = outcome.answers
-        if not answers:
-            return
-        partition, log = self.partition, self.partition.log
-        end_offset = log.log_end_offset
-        if log.high_watermark >= end_offset:
-            for ticket, response in answers:
-                give(ticket, response)
-            return
-        parked = Parked(partition.leader_epoch, end_offset, outcome.records, answers)
-        waiting = Waiting(partition, parked, self._measured())
-        timeout_ms = self._ground.terms().commit_timeout_ms
-        self._ground.purgatory.watch(waiting, (partition,), timeout_ms)
-
-    def _refuse(self, outcome: Outcome, error: KafkaError, now_ms: int) -> None:
-        # A failing disk closes the shard within the append. Then `on_failure` cannot decide again.
-        if outcome.on_failure is None or not self.is_active():
-            heard = as_answer(error)
-            for ticket, _ in outcome.answers:
-                give(ticket, heard)
-            return
-        instead = outcome.on_failure(error, now_ms)
-        assert not instead.records, "what follows a refused append must not need another"
-        self._park(instead)
-
-    def _settle(self, now_ms: int) -> None:
-        """Let the shard tidy up, and set the timer for its next deadline."""
-        while self.is_active():
-            more = self.shard.settle(now_ms)
-            if more is None:
-                self._set_timer()
-                return
-            try:
-                self._append(more, now_ms)
-            except KafkaError as error:
-                self._refuse(more, error, now_ms)
-            else:
-                self._park(more)
+    def _on_broken(self) -> None:
+        self._ground.log.error("replaying what was appended failed", **self._facts())
+        self.close()
 
     # Time.
-
-    def _now_ms(self) -> int:
-        return self._monotonic_ns() // _MS
-
-    def _processed(self, began_ns: int) -> None:
-        self._observe((self._monotonic_ns() - began_ns) / _SECOND)
-
-    def _measured(self) -> Callable[[], None]:
-        """A function to call when the answers that are parked now are given.
-        It measures the wait."""
-        began_ns = self._monotonic_ns()
-
-        def ended() -> None:
-            took_ns = self._monotonic_ns() - began_ns
-            self._ground.metrics.parked.observe(took_ns / _SECOND)
-
-        return ended
 
     def _set_timer(self) -> None:
         due_ms = self.shard.next_deadline_ms()
@@ -345,16 +192,18 @@ class ShardShell(Generic[S]):
 
     def _on_timer(self) -> None:
         self._timer = None
-        if self._gathered:
-            self._write_gathered()
+        self._decisions.write_gathered()
         now_ms = self._now_ms()
         for _ in range(TICKS_AT_ONCE):
             due_ms = self.shard.next_deadline_ms()
             if not self.is_active() or due_ms is None or due_ms > now_ms:
                 break
-            self._do(self.shard.on_tick(now_ms), now_ms)
+            self._decisions.perform(self.shard.on_tick(now_ms), now_ms)
         if self.is_active():
             self._set_timer()
+
+    def _now_ms(self) -> int:
+        return self._monotonic_ns() // _MS
 
     # Loading.
 
@@ -379,7 +228,7 @@ class ShardShell(Generic[S]):
             seconds = round(took, 3)
             what = "loaded a coordinator's shard"
             ground.log.info(what, **self._facts(), records=count, seconds=seconds)
-        self._settle(self._now_ms())
+        self._decisions.open(self._now_ms())
 
     async def _replay_log(self) -> int:
         """Replay the whole log. Returns the number of its records and transaction markers."""

@@ -1,0 +1,80 @@
+"""The log of one shard, as the runtime of its decisions sees it: a partition that this node leads.
+
+Invariant: an append of another leader epoch than the partition's is rejected. The state that it was
+decided on may be that of records that were truncated since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from moldau.broker.coordinator.batches import encode_batch
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.failures import UnencodableMessage
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.outcome import LogRecord
+    from moldau.broker.coordinator.shell import Terms
+    from moldau.broker.decision.log import Append
+    from moldau.broker.replication.partition import Partition
+    from moldau.logging import Logger
+    from moldau.protocol.schemas.coordinator_log import CoordinatorLog
+
+
+class Encoding(NamedTuple):
+    """How records become batches."""
+
+    schema: CoordinatorLog
+    terms: Callable[[], Terms]
+    wall_ms: Callable[[], int]
+    log: Logger
+
+
+class ShardLog:
+    """Satisfies `decision.log.DecisionLog`."""
+
+    __slots__ = ("_encoding", "_leader_id", "_partition")
+
+    def __init__(self, partition: Partition, encoding: Encoding) -> None:
+        self._partition = partition
+        self._leader_id = partition.leader_id if partition.is_leader else None
+        """This node, while it leads."""
+        self._encoding = encoding
+
+    @property
+    def leader_epoch(self) -> int | None:
+        partition = self._partition
+        return partition.leader_epoch if partition.leader_id == self._leader_id else None
+
+    @property
+    def end_offset(self) -> int:
+        return self._partition.log.state.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.log.state.high_watermark
+
+    def is_level(self, leader_epoch: int) -> bool:
+        partition = self._partition
+        log = partition.log.state
+        return (
+            log.high_watermark >= log.log_end_offset
+            and partition.leader_epoch == leader_epoch
+            and partition.leader_id == self._leader_id
+        )
+
+    def append(self, append: Append[LogRecord]) -> int:
+        partition, encoding = self._partition, self._encoding
+        records, leader_epoch, producer, _ = append
+        if leader_epoch != partition.leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        wall_ms = encoding.wall_ms()
+        limit, codec = partition.log.config.max_message_bytes, encoding.terms().codec
+        try:
+            batch = encode_batch(encoding.schema, records, wall_ms, codec, limit, producer)
+        except UnencodableMessage as error:  # a bug; only the callers of this batch learn of it
+            facts = {"topic": partition.topic, "partition": partition.index}
+            encoding.log.failure("a record does not fit its schema", error, **facts)
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
+        return partition.append(batch, -1, wall_ms).first_offset
