@@ -153,7 +153,7 @@ def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:
     async def main(runtime: Runtime) -> None:
         node = Node(runtime)
         await node.join()
-        node.quorum.log.take_out_of_service(OSError(5, "gone"))
+        node.quorum.log.state.take_out_of_service(OSError(5, "gone"))
         refused = await node.ask(CreateTopicsRequest(topics=[topic("t")]))
         assert isinstance(refused, KafkaError)
         assert refused.code == ErrorCode.NOT_CONTROLLER

@@ -70,7 +70,7 @@ class Writer:
 
     def roll(self) -> None:
         """Close the segment, make all durable and replicated."""
-        self.log.roll(self.now_ms)
+        self.log.rolling.roll(self.now_ms)
         self.log.flush()
         self.log.update_high_watermark(self.log.log_end_offset)
 

@@ -49,7 +49,7 @@ def ends_in_a_gap(machine: Machine) -> int:
     """A log whose last segment is empty, and the one before it cleaned by Kafka; its end."""
     log = machine.open()
     append(log, 20)
-    log.roll(NOW)
+    log.rolling.roll(NOW)
     log.close()
     machine.kill()
     opened_by_kafka(machine)

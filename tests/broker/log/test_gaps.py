@@ -201,7 +201,7 @@ def test_the_epochs_whose_batches_are_cleaned_are_those_of_their_file() -> None:
     log = machine.open()
     assert list(log.leader_epochs.entries) == entries
     assert log.leader_epochs.end_offset_for(1, log.log_end_offset) == (1, 60)
-    earliest = log.find_offset(EARLIEST)
+    earliest = log.reading.find_offset(EARLIEST)
     assert earliest is not None
     assert earliest.leader_epoch == 0
 
@@ -263,7 +263,7 @@ def test_what_was_aborted_is_told_of_the_segment_that_was_read() -> None:
     machine = Machine(config=COMPACTED)
     log = machine.open()
     append(log, 3)
-    log.roll(NOW)
+    log.rolling.roll(NOW)
     log.append_as_leader(batch(producer=Producer(1, 0, 0, is_transactional=True)), 0, NOW)
     abort(log, 1)
     append(log)
@@ -276,10 +276,10 @@ def test_what_was_aborted_is_told_of_the_segment_that_was_read() -> None:
     for offset in (3, 8, 9, 12):
         read = log.read(offset, 1 << 20)
         assert read.source is log.segments[1].source
-        aborted = log.aborted_transactions(offset, read)
+        aborted = log.reading.aborted_transactions(offset, read)
         assert [(each.producer_id, each.first_offset) for each in aborted] == [(1, 9)], offset
-    assert log.aborted_transactions(13, log.read(13, 1 << 20)) == []
-    assert log.aborted_transactions(0, log.read(0, 1 << 20)) == []
+    assert log.reading.aborted_transactions(13, log.read(13, 1 << 20)) == []
+    assert log.reading.aborted_transactions(0, log.read(0, 1 << 20)) == []
 
 
 # Forgetting.

@@ -102,12 +102,12 @@ def test_cleaning_makes_no_gap_of_offsets_that_are_far_apart() -> None:
 
     put(0, b"a", b"1")
     put(1, b"b", b"old")
-    log.roll(NOW)
+    log.rolling.roll(NOW)
     put(FAR - 100, b"b", b"older")
-    log.roll(NOW)
+    log.rolling.roll(NOW)
     put(FAR + 50, b"b", b"new")
     put(FAR + 51, b"c", b"3")
-    log.roll(NOW)
+    log.rolling.roll(NOW)
     put(FAR + 52, b"d", b"4")
     log.flush()
     clean(log, NOW)
@@ -193,7 +193,7 @@ def test_an_index_that_was_made_anew_is_durable_at_once(
 
 
 def times(log: PartitionLog) -> list[OffsetAt | None]:
-    return [log.find_offset(NOW + each) for each in (*range(0, 600, 10), 5000)]
+    return [log.reading.find_offset(NOW + each) for each in (*range(0, 600, 10), 5000)]
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])

@@ -111,7 +111,7 @@ def test_the_brokers_time_is_stamped_where_the_topic_wants_it() -> None:
     header = open_batch(data).header
     assert (header.max_timestamp, header.is_log_append_time) == (NOW, True)
     open_batch(data).check_crc()
-    assert log.find_offset(NOW) == OffsetAt(NOW, 0, 0)
+    assert log.reading.find_offset(NOW) == OffsetAt(NOW, 0, 0)
 
 
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE, Codec.LZ4])
@@ -265,7 +265,7 @@ def test_a_slice_outlives_its_segment() -> None:
     expected = piece.read()
     log.increment_log_start_offset(30)
     assert log.delete_old_segments(NOW)
-    assert log.remove_deleted(NOW + 1000)
+    assert log.retention.remove_deleted(NOW + 1000)
     assert piece.read() == expected
     assert piece.read_at(5, 7) == expected[5:12]
     buffer = bytearray(9)
@@ -327,21 +327,21 @@ def test_timestamps_find_their_records() -> None:
         number, rest = divmod(max(0, timestamp - NOW), 10)
         number, rest = (number, rest) if rest < 3 else (number + 1, 0)
         expected = OffsetAt(NOW + 10 * number + rest, 3 * number + rest, 0)
-        assert log.find_offset(timestamp) == expected
-    assert log.find_offset(NOW + 193) is None
-    assert log.find_offset(NOW + 100, 30) is None
+        assert log.reading.find_offset(timestamp) == expected
+    assert log.reading.find_offset(NOW + 193) is None
+    assert log.reading.find_offset(NOW + 100, 30) is None
 
 
 def test_the_greatest_time_of_records_without_one_is_that_of_the_first() -> None:
     log = Machine().open()
-    assert log.find_offset(-3) is None
+    assert log.reading.find_offset(-3) is None
     for number in range(3):
         append(log, 1, epoch=number, timestamp=-1)
-    assert log.find_offset(-3) == OffsetAt(-1, 0, 0)
+    assert log.reading.find_offset(-3) == OffsetAt(-1, 0, 0)
     log.increment_log_start_offset(1)
-    assert log.find_offset(-3) == OffsetAt(-1, 1, 1)
+    assert log.reading.find_offset(-3) == OffsetAt(-1, 1, 1)
     append(log, 1, epoch=3, timestamp=NOW)
-    assert log.find_offset(-3) == OffsetAt(NOW, 3, 3)
+    assert log.reading.find_offset(-3) == OffsetAt(NOW, 3, 3)
 
 
 def test_the_special_timestamps() -> None:
@@ -349,12 +349,12 @@ def test_the_special_timestamps() -> None:
     for number in range(10):
         append(log, 3, epoch=number, timestamp=NOW - 10 * abs(number - 4))
     log.increment_log_start_offset(5)
-    assert log.find_offset(-1, 17) == OffsetAt(-1, 17, 9)
-    assert log.find_offset(-2) == OffsetAt(-1, 5, 1)
-    assert log.find_offset(-3) == OffsetAt(NOW + 2, 14, 4)
-    assert log.find_offset(-4) == OffsetAt(-1, 5, 1)
-    assert log.find_offset(-5) == OffsetAt(-1, -1, None)
-    assert log.find_offset(-6) == OffsetAt(-1, -1, None)
+    assert log.reading.find_offset(-1, 17) == OffsetAt(-1, 17, 9)
+    assert log.reading.find_offset(-2) == OffsetAt(-1, 5, 1)
+    assert log.reading.find_offset(-3) == OffsetAt(NOW + 2, 14, 4)
+    assert log.reading.find_offset(-4) == OffsetAt(-1, 5, 1)
+    assert log.reading.find_offset(-5) == OffsetAt(-1, -1, None)
+    assert log.reading.find_offset(-6) == OffsetAt(-1, -1, None)
 
 
 # Transactions.
@@ -378,7 +378,7 @@ def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     assert log.last_stable_offset == 3, "the marker is not replicated yet"
     log.update_high_watermark(10)
     assert log.last_stable_offset == 10
-    aborted = log.aborted_transactions(0, log.read(0, 1 << 20))
+    aborted = log.reading.aborted_transactions(0, log.read(0, 1 << 20))
     assert [tuple(each) for each in aborted] == [(1, 3, 9, 10)]
 
 
@@ -447,8 +447,8 @@ def test_deleted_files_stay_for_a_while() -> None:
     log.increment_log_start_offset(36)
     log.delete_old_segments(NOW)
     assert out_of_use(machine)
-    assert log.remove_deleted(NOW + 999) == 0
-    assert log.remove_deleted(NOW + 1000)
+    assert log.retention.remove_deleted(NOW + 999) == 0
+    assert log.retention.remove_deleted(NOW + 1000)
     assert not out_of_use(machine)
 
 

@@ -84,7 +84,7 @@ def replaced_until(calls: int, seed: int, left_out: int | None) -> tuple[bool, b
             log.state.files = SyncsLeftOut(machine.files, left_out)  # type: ignore[assignment]
             assert put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
             log.state.files = machine.files
-            log.remove_deleted(NOW + SMALL.file_delete_delay_ms)
+            log.retention.remove_deleted(NOW + SMALL.file_delete_delay_ms)
         is_over = True
     except NodeKilled:
         pass

@@ -120,7 +120,7 @@ class Story:
         elif draw < 0.96:
             self.forget()
         else:
-            self.log.roll(self.machine.now_ms)
+            self.log.rolling.roll(self.machine.now_ms)
 
     def next_batch(self) -> bytearray:
         return batch(
@@ -186,7 +186,7 @@ class Story:
         try:
             self.machine.persist_points()
         except OSError as error:  # as a directory would
-            self.log.take_out_of_service(error)
+            self.log.state.take_out_of_service(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
     def truncate(self) -> None:
@@ -208,7 +208,7 @@ class Story:
         self.log.increment_log_start_offset(middle)
         self.persist()
         self.log.delete_old_segments(self.machine.now_ms)
-        self.log.remove_deleted(self.machine.now_ms)
+        self.log.retention.remove_deleted(self.machine.now_ms)
 
     def check(self) -> None:
         """What was found is what was written, as far as it goes."""

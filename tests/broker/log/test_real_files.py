@@ -52,7 +52,7 @@ def test_a_slice_can_be_sent_by_the_kernel_and_outlives_its_file(tmp_path: Path)
     assert len(list(iter_records(piece.read()))) > 10
     log.increment_log_start_offset(300)
     log.delete_old_segments(NOW)
-    log.remove_deleted(NOW + 1_000_000)
+    log.retention.remove_deleted(NOW + 1_000_000)
     target = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
     source = piece.fileno()
     assert source is not None
@@ -72,7 +72,7 @@ def test_a_large_segment_takes_room_ahead_and_gives_it_back(tmp_path: Path) -> N
     for _ in range(4):
         log.append_as_leader(large, 0, NOW)
     path = Path(log.segments.active.log_path)
-    log.roll(NOW)
+    log.rolling.roll(NOW)
     assert path.stat().st_size == log.segments[0].size_bytes
     assert path.stat().st_blocks * 512 < log.segments[0].size_bytes + 65_536
     log.close()

@@ -59,7 +59,7 @@ def test_a_replaced_log_reads_on() -> None:
     assert piece.read() == whole
     for offset in range(90):
         assert len(log.read(offset, 1))
-    assert log.remove_deleted(NOW + 1000) == 4
+    assert log.retention.remove_deleted(NOW + 1000) == 4
     machine.lose_power()
     machine.recovery_point = log.persisted_recovery_point
     assert contents(machine.open()) == after
@@ -173,7 +173,7 @@ def test_the_log_is_used_between_two_steps(how: str, steps: int) -> None:
     MEANWHILE[how](other)
     assert contents(log) == contents(other)
     assert log.log_start_offset == other.log_start_offset
-    log.remove_deleted(NOW + 100_000)
+    log.retention.remove_deleted(NOW + 100_000)
     assert not out_of_use(once, log.directory)
     log.close()
     other.close()

@@ -113,7 +113,7 @@ def test_a_topic_that_changes_batches_or_finds_them_too_large_looks_closer(
 
 def test_a_log_that_is_out_of_service_takes_nothing_on_either_way() -> None:
     log = Machine().open()
-    log.take_out_of_service(OSError("gone"))
+    log.state.take_out_of_service(OSError("gone"))
     assert log.append_usual(memoryview(batch()), 0, NOW) is None
     with pytest.raises(KafkaError) as error:
         log.append_batch(memoryview(batch()), 0, NOW)

@@ -36,7 +36,7 @@ def step(machine: Machine, log: PartitionLog, what: str, number: int) -> Partiti
     elif what == "truncate":
         log.truncate_to(max(0, end - number))
     elif what == "roll":
-        log.roll(NOW)
+        log.rolling.roll(NOW)
     else:
         if what == "reopen":
             log.close()

@@ -585,7 +585,7 @@ def _is_newest(partition: Partition, read: LogSlice) -> bool:
 
 def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedTransaction]:
     """The aborted transactions, ordered by first offset. Clients may rely on this order."""
-    found = partition.log.aborted_transactions(offset, read)
+    found = partition.log.reading.aborted_transactions(offset, read)
     if len(found) > 1:
         found.sort(key=lambda each: each.first_offset)
     return [

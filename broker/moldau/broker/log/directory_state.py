@@ -82,7 +82,7 @@ class DirectoryState:
             return
         self.failure = error
         for log in self.open_logs():
-            log.take_out_of_service(error)
+            log.state.take_out_of_service(error)
         self.on_failure()
 
     def require_service(self) -> None:

@@ -76,7 +76,7 @@ class FutureLog:
         self._files: Files = source.files
         self._place = place
         self._limit = source.log_end_offset
-        self._start = source.batch_start(source.log_start_offset)
+        self._start = source.reading.batch_start(source.log_start_offset)
         self._truncations = source.truncation_count
         self._log: PartitionLog | None = None
 
@@ -189,7 +189,7 @@ class FutureLog:
         begin_anew_at = None
         if source.truncation_count != self._truncations or end < source.log_start_offset:
             self._truncations = source.truncation_count
-            begin_anew_at = end = source.batch_start(source.log_start_offset)
+            begin_anew_at = end = source.reading.batch_start(source.log_start_offset)
         elif end >= source.log_end_offset:
             return None
         start = max(end, source.log_start_offset)
@@ -206,7 +206,7 @@ class FutureLog:
         source, log = self.source, self.log
         self._copy_rest(now_ms)
         log.state.log_end_offset = source.log_end_offset
-        log.roll(now_ms)
+        log.rolling.roll(now_ms)
         log.snapshots.write(
             source.log_end_offset, dict(source.producers.entries).values(), sync=False
         )

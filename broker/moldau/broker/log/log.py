@@ -16,8 +16,8 @@ Nothing here has a clock or a task. The time is an argument. The one call that m
 the caller in a thread (`flushing.begin`, `FlushJob.run`, `flushing.end`). A log is used from one
 thread. Readers get slices of files, which stay valid whatever happens to the log afterwards.
 
-The door has the facts, read only, and the calls of a user of the log. Code that keeps logs in order
-(upkeep, cleaner, group commit) calls the parts. The facts are properties that cost 40 ns each. Code
+The door has the facts, read only, and what every user of a log does with it: append, read, flush,
+move an end. All else is called at its part. The facts are properties that cost 40 ns each. Code
 that reads several of them for every request takes them from `state`.
 """
 
@@ -32,7 +32,6 @@ from moldau.broker.log.flush import Durability
 from moldau.broker.log.flushing import Flushing
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
-from moldau.broker.log.offset_lookup import OffsetAt
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
 from moldau.broker.log.producer_state import ProducerState
 from moldau.broker.log.reading import Reading
@@ -41,9 +40,7 @@ from moldau.broker.log.replacing import Replacing
 from moldau.broker.log.retention import Retention
 from moldau.broker.log.rolling import Rolling
 from moldau.broker.log.segments import Segments
-from moldau.broker.log.slice import LogSlice
 from moldau.broker.log.state import LogState
-from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.broker.log.truncation import Truncation, save_epochs
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Batch
@@ -181,18 +178,6 @@ class PartitionLog:
         """As `Reading.batches`."""
         return self.reading.batches(offset, upper_offset)
 
-    def batch_start(self, offset: int) -> int:
-        """As `Reading.batch_start`."""
-        return self.reading.batch_start(offset)
-
-    def aborted_transactions(self, offset: int, read: LogSlice) -> list[AbortedTransaction]:
-        """As `Reading.aborted_transactions`."""
-        return self.reading.aborted_transactions(offset, read)
-
-    def find_offset(self, timestamp: int, upper_offset: int | None = None) -> OffsetAt | None:
-        """As `Reading.find_offset`."""
-        return self.reading.find_offset(timestamp, upper_offset)
-
     # Beginning later, ending earlier.
 
     def increment_log_start_offset(self, offset: int) -> bool:
@@ -209,10 +194,6 @@ class PartitionLog:
         self.state.persist_points()
         return retention.drop_expired(now_ms)
 
-    def remove_deleted(self, now_ms: int) -> int:
-        """As `Retention.remove_deleted`."""
-        return self.retention.remove_deleted(now_ms)
-
     def truncate_to(self, offset: int) -> bool:
         """As `Truncation.truncate_to`."""
         return self.truncation.truncate_to(offset)
@@ -222,10 +203,6 @@ class PartitionLog:
         self.truncation.truncate_fully_and_start_at(offset)
 
     # Durability and service.
-
-    def roll(self, now_ms: int) -> None:
-        """As `Rolling.roll`."""
-        self.rolling.roll(now_ms)
 
     def flush(self, *, is_last: bool = False) -> None:
         """As `Flushing.flush`."""
@@ -256,10 +233,6 @@ class PartitionLog:
         state.snapshots.move(directory)
         for segment in [*state.segments, *(segment for _, segment in state.deleted)]:
             segment.move(directory)
-
-    def take_out_of_service(self, error: Exception) -> None:
-        """As `LogState.take_out_of_service`."""
-        self.state.take_out_of_service(error)
 
     def close(self) -> None:
         """Make everything durable but the name of the directory, and close the files. After a

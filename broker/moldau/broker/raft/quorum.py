@@ -472,7 +472,7 @@ class Quorum:
         if self.snapshots:
             self.log.increment_log_start_offset(self.snapshots[0].end_offset)
             self.log.delete_old_segments(now_ms)
-        self.log.remove_deleted(now_ms)
+        self.log.retention.remove_deleted(now_ms)
 
     def _known(self, snapshot_id: SnapshotId) -> KeptSnapshot:
         known = self._kept.get(snapshot_id)

@@ -351,7 +351,7 @@ class Moves:
             await self._runtime.run_blocking(move.future.rename, path)
             return
         reason = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "half moved", partition=str(move.place))
-        move.future.source.take_out_of_service(reason)
+        move.future.source.state.take_out_of_service(reason)
         if move.is_current:
             move.partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
 
