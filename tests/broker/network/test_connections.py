@@ -183,7 +183,7 @@ def test_a_frame_over_the_limit_is_refused_until_the_service_allows_it(arena: st
             client = await server.connect()
             client.send(ask("x"))
             assert await client.text() == "x"
-            service.connections[0].set_request_bytes_max(100_000)
+            service.connections[0].frames.max_bytes = 100_000
             client.send(ask("y" * 20_000))
             assert await client.text() == "y" * 20_000
 

@@ -77,7 +77,7 @@ class Request(Arrival):
         """Keep the body until the answer. Call it within `serve` and before `decode`, because views
         of what was decoded earlier do not move."""
         if not self._kept_bytes:
-            self._kept_bytes = self.connection.keep(self)
+            self._kept_bytes = self.connection.share.keep(self)
 
     def answer(self, response: Response) -> None:
         """Send the response when it is its turn."""
@@ -103,7 +103,7 @@ class Request(Arrival):
             self.body = None
 
     def _give_back(self) -> None:
-        self.connection.give_back(self._kept_bytes)
+        self.connection.share.give_back(self._kept_bytes)
         self._kept_bytes = 0
 
     def __repr__(self) -> str:

@@ -15,17 +15,17 @@ third to three quarters of the throughput.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from moldau.broker.decision.context import ANONYMOUS, Principal
+from moldau.broker.network.holds import BUSY, IN_LINE, MEMORY, Holds
 from moldau.broker.network.idle import NO_SLOT
-from moldau.broker.network.memory import LARGE_BYTES_MIN
 from moldau.broker.network.outbox import Part
 from moldau.broker.network.reason import Reason
 from moldau.broker.network.request import Request
 from moldau.broker.network.sender import Sender
+from moldau.broker.network.share import RequestShare
 from moldau.errors import MalformedMessage
 from moldau.protocol.connection import Arrival, Problem, ServerConnection
 from moldau.protocol.framing import FrameReader
@@ -36,27 +36,17 @@ from moldau.runtime.direct import untaken_bytes
 if TYPE_CHECKING:
     from moldau.broker.network.acceptor import Acceptor
 
-# Why a connection is not read: bits, since an enum's arithmetic would cost more than a request's.
-IN_LINE = 1
-BUSY = 2
-MEMORY = 4
-_HOLD_NAMES = {IN_LINE: "in_line", BUSY: "busy", MEMORY: "memory"}
-
 
 class Connection(asyncio.BufferedProtocol):
     """The server's end of a connection."""
 
     __slots__ = (
         "__weakref__",
-        "_aside",
-        "_aside_bytes",
-        "_frames",
         "_holds",
         "_in_flight_max",
         "_in_turn",
         "_is_draining",
         "_is_woken",
-        "_kept_bytes",
         "_reactor",
         "_reason",
         "_received_bytes",
@@ -64,10 +54,10 @@ class Connection(asyncio.BufferedProtocol):
         "_sender",
         "_service",
         "_transport",
-        "_unfinished_bytes",
         "_unsent_before",
         "acceptor",
         "address",
+        "frames",
         "idle_slot",
         "is_admitted",
         "is_ending",
@@ -79,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         "principal",
         "protocol",
         "session",
+        "share",
     )
 
     def __init__(self, acceptor: Acceptor) -> None:
@@ -87,19 +78,16 @@ class Connection(asyncio.BufferedProtocol):
         self._service = acceptor.service
         self._received_bytes = acceptor.metrics.received_bytes
         self._requests = acceptor.metrics.requests
-        self._frames = FrameReader(
+        self.frames = FrameReader(
             acceptor.reactor.buffer, acceptor.options.request_bytes_max, acceptor.reactor.tenancy
         )
         self._sender = Sender(
             acceptor.reactor, acceptor.metrics.sent_bytes, acceptor.chunk_bytes(), self._wake
         )
         self._transport: asyncio.Transport | None = None
-        self._aside: deque[Any] | None = None
-        self._aside_bytes = 0
-        self._unfinished_bytes = 0
+        self._holds = Holds()
+        self.share = RequestShare(acceptor.reactor)
         self._unsent_before = 0
-        self._holds = 0
-        self._kept_bytes = 0
         self._in_flight_max = acceptor.in_flight_max()
         self._in_turn = False
         self._is_draining = False
@@ -129,44 +117,24 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_ending:
             return
         self.is_ending = True
+        self._holds.end()
         self._reason = reason
-        self._forget_requests()
+        self.share.forget_requests(self)
         if not self._in_turn:
             self._flush()
 
     def abort(self, reason: Reason) -> None:
         """Close at once. Unsent bytes are lost."""
         self.is_ending = True
+        self._holds.end()
         self._reason = self._reason or reason
         self._sender.outbox.clear()
         if self._transport is not None:
             self._transport.abort()
 
-    def set_request_bytes_max(self, size: int) -> None:
-        """Set the largest size of requests from now on, as after authentication."""
-        self._frames.max_bytes = size
-
     def transport_info(self, name: str) -> Any:
         """Return what the transport knows, such as `peercert` under TLS, or None."""
         return None if self._transport is None else self._transport.get_extra_info(name)
-
-    # For requests.
-
-    def keep(self, arrival: Arrival) -> int:
-        """Protect the body from the next read. Return how many bytes it holds."""
-        size = len(arrival.body)
-        if arrival.body.obj is self._reactor.buffer.obj:
-            # Batches are stamped in place, so a copy must be writable too.
-            arrival.body = memoryview(bytearray(arrival.body))
-        self._kept_bytes += size
-        self._reactor.memory.take(size)
-        return size
-
-    def give_back(self, size: int) -> None:
-        """Release a kept body."""
-        if not self.is_lost:
-            self._kept_bytes -= size
-            self._reactor.memory.give(size)
 
     def send(self, parts: Iterable[Part]) -> None:
         """Add parts of responses behind everything that waits to be written."""
@@ -186,6 +154,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open. The acceptor decides whether to admit it."""
         self._transport = cast(asyncio.Transport, transport)
+        self._holds.start(self._transport)
         self.acceptor.prepare(self._transport)
         self._sender.start(self._transport, self.acceptor.open_direct)
         peer = transport.get_extra_info("peername")
@@ -196,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go: the buffer of all connections, or that of a large
         frame."""
-        return self._frames.get_buffer()
+        return self.frames.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` were read into the buffer."""
@@ -204,28 +173,30 @@ class Connection(asyncio.BufferedProtocol):
         self._received_bytes.value += nbytes
         if self._reason is not None:
             return
-        unfinished = self._unfinished_bytes + nbytes
+        holds, share = self._holds, self.share
+        unfinished = share.unfinished_bytes + nbytes
         sender, unanswered = self._sender, self.protocol.unanswered
         outbox, unsent_max = sender.outbox, self._reactor.options.unsent_bytes_pause
         self._in_turn = True
         try:
-            for frame in self._frames.received(nbytes):
+            for frame in self.frames.received(nbytes):
                 unfinished -= 4 + len(frame)
                 if self.is_ending:
                     return
                 # Without a hold it is neither in line nor draining; the rest is `_is_busy`.
                 if (
-                    self._holds
+                    holds.bits
                     or sender.is_blocked
                     or len(unanswered) >= self._in_flight_max
                     or outbox.size >= unsent_max
-                    or self._aside
-                ) and (self._aside or self._is_busy()):
-                    self._put_aside(frame)
+                    or share.aside
+                ) and (share.aside or self._is_busy()):
+                    share.put_aside(frame)
                 else:
                     self._serve(frame)
-            if unfinished or self._unfinished_bytes:
-                self._hold_memory(unfinished, nbytes)
+            if unfinished or share.unfinished_bytes:
+                share.hold_unfinished(self, unfinished, nbytes)
+                self._ask_for_memory()
         except MalformedMessage as error:
             self._refuse(error)
         finally:
@@ -246,8 +217,8 @@ class Connection(asyncio.BufferedProtocol):
         """The connection has ended."""
         self.is_lost = self.is_ending = True
         self._sender.stop()
-        self._forget_requests()
-        self._reactor.memory.give(self._kept_bytes)
+        self._holds.stop()
+        self.share.end(self)
         self.acceptor.lost(self, self._reason or Reason.PEER)
         self._transport = None
 
@@ -255,13 +226,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def wait_in_line(self) -> None:
         """Wait for admission: nothing is read."""
-        self._hold(IN_LINE)
+        self._holds.hold(IN_LINE, self._reactor.metrics)
 
     def enter(self) -> None:
         """The connection is admitted."""
         self._service.opened(self)
-        self._let_go(IN_LINE)
-        if self._aside:
+        self._holds.let_go(IN_LINE)
+        if self.share.aside:
             self._wake()
 
     def take_turn(self) -> None:
@@ -272,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if self._flows():
             return
-        while self._aside and not self._is_busy():
+        while self.share.aside and not self._is_busy():
             self._serve_aside()
             self._flush()
         if self._is_draining and not self.protocol.waiting:
@@ -284,8 +255,8 @@ class Connection(asyncio.BufferedProtocol):
         sent."""
         if self.protocol.waiting:
             self._is_draining = True
-            self._hold(BUSY)
-            self._forget_requests()
+            self._holds.hold(BUSY, self._reactor.metrics)
+            self.share.forget_requests(self)
         else:
             self.close(Reason.STOPPED)
 
@@ -323,12 +294,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_memory(self) -> None:
         """There is memory for the rest of its request."""
-        self._let_go(MEMORY)
+        self._holds.let_go(MEMORY)
 
     def on_shortage(self, since: float) -> None:
         """Others wait for memory that it holds. Cut it off if nothing has come since the given
         time."""
-        if self.last_active <= since and not self._holds:
+        if self.last_active <= since and not self._holds.bits:
             self._cut_off("memory is short and a request does not end", Reason.STALLED_REQUEST)
 
     # Serving.
@@ -347,11 +318,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve_aside(self) -> None:
         """Serve what was put aside, as far as possible."""
-        is_fine = False
+        is_fine, share = False, self.share
         self._in_turn = True
         try:
-            while self._aside and not self._is_busy():
-                self._serve(self._take_aside(self._aside))
+            while share.aside and not self._is_busy():
+                self._serve(share.take_aside(share.aside))
             is_fine = True
         except MalformedMessage as error:
             self._refuse(error)
@@ -385,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
         read."""
         return (
             self._sender.is_blocked
-            or self._holds & IN_LINE != 0
+            or self._holds.bits & IN_LINE != 0
             or len(self.protocol.unanswered) >= self._in_flight_max
             or self._sender.outbox.size >= self._reactor.options.unsent_bytes_pause
             or self._is_draining
@@ -396,69 +367,26 @@ class Connection(asyncio.BufferedProtocol):
         aside, nothing unsent, and room for another request in progress."""
         sender = self._sender
         return not (
-            self._holds
+            self._holds.bits
             or sender.is_blocked
             or sender.outbox.size
-            or self._aside
+            or self.share.aside
             or len(self.protocol.unanswered) >= self._in_flight_max
         )
 
-    def _put_aside(self, frame: Any) -> None:
-        if self._aside is None:
-            self._aside = deque()
-        if frame.obj is self._reactor.buffer.obj:
-            frame = memoryview(bytearray(frame))
-        self._aside.append(frame)
-        self._aside_bytes += len(frame)
-        self._reactor.memory.take(len(frame))
-
-    def _take_aside(self, aside: deque[Any]) -> Any:
-        frame = aside.popleft()
-        self._aside_bytes -= len(frame)
-        self._reactor.memory.give(len(frame))
-        if not aside:
-            self._aside = None
-        return frame
-
-    def _hold_memory(self, unfinished: int, came: int) -> None:
-        """Account for another part of a frame, or for its last part and perhaps the first of the
-        next."""
-        memory = self._reactor.memory
-        before = self._unfinished_bytes
-        self._unfinished_bytes = unfinished
-        if unfinished > before:
-            memory.take(unfinished - before)
-        else:
-            memory.give(before - unfinished)
-        if memory.runner is self and unfinished < before + came:
-            # A frame is complete: another connection becomes the runner.
-            memory.finish(self)
-        self._ask_for_memory()
+    # Reading and writing.
 
     def _ask_for_memory(self) -> None:
-        memory = self._reactor.memory
-        if not memory.is_short or self._unfinished_bytes < LARGE_BYTES_MIN:
-            return
-        if not memory.may_read(self):
-            self._hold(MEMORY)
-
-    def _forget_requests(self) -> None:
-        """Drop all requests that are not served yet."""
-        memory = self._reactor.memory
-        held = self._unfinished_bytes + self._aside_bytes
-        self._unfinished_bytes = self._aside_bytes = 0
-        self._aside = None
-        memory.give(held)
-        memory.finish(self)
-
-    # Reading and writing.
+        """Stop reading if memory is short and others have to finish their requests first."""
+        if self.share.must_stop(self):
+            self._holds.hold(MEMORY, self._reactor.metrics)
 
     def _end_turn(self) -> None:
         if self._sender.outbox.size or self.is_ending:
             self._flush()
         if self._flows():
             return
-        if self._aside and not self._is_busy():
+        if self.share.aside and not self._is_busy():
             # The write made room at once. Other connections have their turn first.
             self._wake()
         self._consider_reading()
@@ -469,37 +397,19 @@ class Connection(asyncio.BufferedProtocol):
             self._reactor.wake(self)
 
     def _consider_reading(self) -> None:
-        if self._holds & IN_LINE:
+        holds = self._holds
+        if holds.bits & IN_LINE:
             # uvloop starts to read after `connection_made`, even if reading was paused there.
-            self._pause()
-        elif self._aside or self._is_busy():
-            if not self._holds & BUSY:
-                self._hold(BUSY)
+            holds.pause()
+        elif self.share.aside or self._is_busy():
+            if not holds.bits & BUSY:
+                holds.hold(BUSY, self._reactor.metrics)
                 # It waits for its own responses, so other connections get the memory.
                 self._reactor.memory.finish(self)
-                self._holds &= ~MEMORY
-        elif self._holds & BUSY:
+                holds.bits &= ~MEMORY
+        elif holds.bits & BUSY:
             self._ask_for_memory()
-            self._let_go(BUSY)
-
-    def _hold(self, why: int) -> None:
-        if self._holds & why:
-            return
-        self._reactor.metrics.pauses.bind(_HOLD_NAMES[why]).value += 1
-        if not self._holds:
-            self._pause()
-        self._holds |= why
-
-    def _pause(self) -> None:
-        if self._transport is not None:
-            self._transport.pause_reading()
-
-    def _let_go(self, why: int) -> None:
-        if not self._holds & why:
-            return
-        self._holds &= ~why
-        if not self._holds and self._transport is not None and not self.is_ending:
-            self._transport.resume_reading()
+            self._holds.let_go(BUSY)
 
     def _flush(self) -> None:
         """Write what can be written. Close an ending connection that has nothing left to write."""
