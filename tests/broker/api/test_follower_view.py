@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from moldau.broker.api.fetch import _Reader
+from moldau.broker.api.fetch_reader import FetchReader
 from moldau.broker.api.fetch_session_cache import FetchContext
 from moldau.broker.api.follower_view import WALK_MS, FollowerView
 from moldau.broker.replication.partition import Leadership, Partition
@@ -354,13 +354,13 @@ async def test_a_write_costs_a_look_at_one_partition(at: Serving) -> None:
     view = await settled(at, follower)
     assert not view.active
     looks: list[int] = []
-    find = _Reader.find
+    find = FetchReader.find
 
     def counted(self: Any, wanted: Any) -> Any:
         looks.append(wanted.asked.partition)
         return find(self, wanted)
 
-    with patch.object(_Reader, "find", counted):
+    with patch.object(FetchReader, "find", counted):
         at.partition("t", 17).append(bytearray(batch()), 1, NOW)
         await at.pass_ms(1)
         assert [(row[0], row[4]) for row in follower.take()] == [(17, SIZE)]
