@@ -17,7 +17,7 @@ from moldau.client.consumer.polling import Polling
 from moldau.client.consumer.reading import Reading
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.session import GroupSession
+from moldau.client.group.consumer_session import ConsumerSession
 from moldau.records import ConsumerRecord
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.group.consumer_book import Promise
@@ -48,7 +48,7 @@ def who_unsubscribes_waits_for_nothing() -> Mutation:
     async def nothing(*_: object) -> None:
         return None
 
-    return patch.object(GroupSession, "run_changes", nothing)
+    return patch.object(ConsumerSession, "run_changes", nothing)
 
 
 @contextmanager

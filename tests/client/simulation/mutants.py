@@ -208,7 +208,7 @@ def waits_for_what_nobody_ends() -> Mutation:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    return patch.object(GroupSession, "_end", end)
+    return patch.object(GroupSession, "end", end)
 
 
 # Coordinators.

@@ -29,6 +29,7 @@ from moldau.client.consumer.reading import Reading
 from moldau.client.group.assignors import AssignorGiven, load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
+from moldau.client.group.consumer_session import ConsumerSession, tell_guarded
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.listener import RebalanceListener
 from moldau.client.group.member import (
@@ -42,7 +43,6 @@ from moldau.client.group.member import (
     Wanted,
 )
 from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
-from moldau.client.group.session import GroupSession, tell_guarded
 from moldau.client.settings import rows
 from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, offsets_to_store
 from moldau.client.settings.group import coordinator_decides
@@ -109,8 +109,9 @@ class ConsumerGroup:
         self._settings = settings
         self.reader = reader
         self._coordinator = Coordinator(cluster, settings[rows.group_id] or "")
-        self._session = GroupSession(
-            runtime, cluster, self._coordinator, _member(runtime, settings, assignors), reader, self
+        self._member = _member(runtime, settings, assignors)
+        self._session = ConsumerSession(
+            runtime, cluster, self._coordinator, self._member, reader, self
         )
         self._offsets = GroupOffsets(
             cluster,
@@ -142,10 +143,6 @@ class ConsumerGroup:
             min(settings[rows.default_api_timeout_ms], settings[rows.max_poll_interval_ms]) / 1000
         )
         self.longest_wait_s = max(0.001, settings[rows.max_poll_interval_ms] / 2000)
-
-    @property
-    def _member(self) -> Member:
-        return self._session.member
 
     @property
     def member_id(self) -> str:

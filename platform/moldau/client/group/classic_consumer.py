@@ -89,7 +89,6 @@ class ClassicConsumer(Member):
         self._watched = frozenset[str]()
         """As a leader: the topics that any member wants, there or not."""
         self._shared: Topics = {}
-        self._is_shared_out = False
         self._must_compare = False
         """As a static leader that is back: whether to ask what all have been given."""
         self._is_describing = False
@@ -122,12 +121,10 @@ class ClassicConsumer(Member):
 
     @property
     def is_out(self) -> bool:
-        """Whether it is in no group, and on its way to none."""
         return self.state is State.OUT
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether it is on its way to a share of the partitions."""
         return self._group.is_rebalancing
 
     @property
@@ -198,7 +195,6 @@ class ClassicConsumer(Member):
     # What the shell does
 
     def ready(self, now: float) -> Ready:
-        """What is to be done now."""
         if self._is_describing or self._group.is_waiting:
             return Ready()
         if self._waits_for_user and now >= self._poll_deadline():
@@ -257,7 +253,6 @@ class ClassicConsumer(Member):
     # What the coordinator says
 
     def on_answer(self, answer: Response | KafkaError, now: float) -> None:
-        """To the request that `ready` gave out; also when it could not be sent."""
         if self._is_describing:
             self._is_describing = False
             self._on_described(answer, now)
@@ -267,7 +262,7 @@ class ClassicConsumer(Member):
 
     def on_joined(self, answer: JoinGroupResponse, *, has_missed: bool) -> bool:
         """The leader has to find out about topics first, also when it shares nothing out."""
-        self._must_join_again = False
+        self._must_join_again = self._must_compare = False
         if self._settled_generation != NO_GENERATION:
             self._has_missed |= has_missed
         if self._group.protocol_name not in self._assignors:
@@ -277,7 +272,7 @@ class ClassicConsumer(Member):
             return False
         self._members = dict(map(self._read, answer.members))
         self._watched = frozenset(t for each in self._members.values() for t in each.topics)
-        self._is_shared_out = self._must_compare = answer.skip_assignment
+        self._must_compare = answer.skip_assignment
         self._shared = {}
         return True
 
@@ -297,7 +292,7 @@ class ClassicConsumer(Member):
             return
         self._shared = topics
         shares: Assignment = {}
-        if not self._is_shared_out:
+        if not self._must_compare:
             try:
                 shares = self._assignors[self._group.protocol_name].assign(topics, self._members)
             except Exception as error:
@@ -429,7 +424,6 @@ class ClassicConsumer(Member):
         self._lose_everything()
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        """A commit was told that the member is none any more."""
         if identity == self.identity:
             self._group.on_commit_refused(identity, code)
 

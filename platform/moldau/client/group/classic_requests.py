@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.client.group.member import LATE_ANSWER_S, Ask, Identity, Terms
+from moldau.client.group.member import Ask, Identity, Terms
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import (
@@ -25,11 +25,7 @@ from moldau.protocol.messages.sync_group import (
 
 
 def join(
-    terms: Terms,
-    member_id: str,
-    protocol_type: str,
-    protocols: Mapping[str, bytes],
-    reason: str,
+    terms: Terms, member_id: str, protocol_type: str, protocols: Mapping[str, bytes], reason: str
 ) -> Ask:
     """Joins, or joins again; answered when all members have, or the rebalance takes too long."""
     request = JoinGroupRequest(
@@ -44,16 +40,11 @@ def join(
         ],
         reason=reason or None,
     )
-    timeout_s = max(terms.request_timeout_s, terms.poll_interval_s + LATE_ANSWER_S)
-    return Ask(request, JoinGroupResponse, timeout_s)
+    return Ask(request, JoinGroupResponse, terms.rebalance_answer_s)
 
 
 def sync(
-    terms: Terms,
-    member: Identity,
-    protocol_type: str,
-    protocol: str,
-    shares: Mapping[str, bytes],
+    terms: Terms, member: Identity, protocol_type: str, protocol: str, shares: Mapping[str, bytes]
 ) -> Ask:
     """Asks for the member's share; the leader brings everybody's."""
     request = SyncGroupRequest(
@@ -68,8 +59,7 @@ def sync(
             for name, data in shares.items()
         ],
     )
-    timeout_s = max(terms.request_timeout_s, terms.poll_interval_s + LATE_ANSWER_S)
-    return Ask(request, SyncGroupResponse, timeout_s)
+    return Ask(request, SyncGroupResponse, terms.rebalance_answer_s)
 
 
 def heartbeat(terms: Terms, member: Identity) -> Ask:

@@ -126,12 +126,10 @@ class ConsumerMember(Member):
 
     @property
     def is_out(self) -> bool:
-        """Whether it is in no group and on its way to none."""
         return self.state is State.OUT
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether it is on its way to a share of the partitions."""
         return self.state in (State.JOINING, State.RECONCILING, State.ACKNOWLEDGING)
 
     def _go(self, state: State) -> None:
@@ -180,7 +178,6 @@ class ConsumerMember(Member):
     # What the shell does
 
     def ready(self, now: float) -> Ready:
-        """What is to be done now."""
         if self._asked is not None or self.state is State.OUT:
             return Ready()
         if self.state is State.LEAVING:
@@ -264,7 +261,6 @@ class ConsumerMember(Member):
     # What the coordinator says
 
     def on_answer(self, answer: Response | KafkaError, now: float) -> None:
-        """To the request that `ready` gave out; also when it could not be sent."""
         assert self._asked is not None, "nothing was asked"
         asked, self._asked = self._asked, None
         assert isinstance(asked.request, ConsumerGroupHeartbeatRequest)
@@ -310,7 +306,6 @@ class ConsumerMember(Member):
         self._reconcile()
 
     def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
-        """Names of topics; may be more or fewer than were asked for."""
         self._names |= names
         if self._unknown & names.keys():
             # Now, though a change may run, and what follows must wait for it: to ask again for what
@@ -404,7 +399,6 @@ class ConsumerMember(Member):
             self._join()
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        """A commit was told that the member is none any more."""
         is_current = identity == self.identity and self._may_commit
         if is_current and code is ErrorCode.UNKNOWN_MEMBER_ID and not self._leaves_later:
             self._fence()

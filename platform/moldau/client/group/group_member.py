@@ -15,8 +15,8 @@
     ) as member:
         await member.wait()
 
-One task does what the core says (`opaque`), and each call of the user's `Protocols` has a task of
-its own, so heartbeats go on while the user works.
+One task does what the core says (`opaque`, `session`). Each call of the user's `Protocols` has a
+task of its own, so heartbeats go on while the user works.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final, Self, Unpack
 
-from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
-from moldau.client.group.member import NOBODY, Ask, GroupMetadata, Identity, Terms
+from moldau.client.group.coordinator import Coordinator
+from moldau.client.group.member import NOBODY, GroupMetadata, Identity, Ready, Terms
 from moldau.client.group.offsets import GroupOffsets
 from moldau.client.group.opaque import Call, OpaqueMember, Step, checked
 from moldau.client.group.options import MemberOptions
 from moldau.client.group.protocols import Protocols
+from moldau.client.group.session import GroupSession
 from moldau.client.settings import rows
 from moldau.client.settings.arguments import (
     ByPartition,
@@ -55,14 +55,9 @@ from moldau.link.backoff import Backoff
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
 from moldau.link.metadata import TopicPartition
-from moldau.protocol.declare import Response
-from moldau.protocol.messages.join_group import JoinGroupRequest
-from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
-from moldau.runtime.timeouts import timeout
 
 _CLOSE_S: Final = 30.0
-_PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
 _METHODS: Final = ("metadata", "assign", "on_assigned", "on_revoked")
 
 
@@ -73,6 +68,7 @@ class GroupMember:
     _coordinator: Coordinator = comes_with_start("group member")
     _offsets: GroupOffsets = comes_with_start("group member")
     _core: OpaqueMember = comes_with_start("group member")
+    _session: GroupSession = comes_with_start("group member")
 
     def __init__(
         self,
@@ -98,14 +94,11 @@ class GroupMember:
         _check_protocols(protocols)
         self._protocols = protocols
         self._world = Lifecycle("group member", runtime)
-        self._happened = asyncio.Event()
-        self._living: asyncio.Task[None] | None = None
-        self._calling: asyncio.Task[object] | None = None
-        self._asking: Ask | None = None
         self._waiters = set[asyncio.Future[None]]()
+        self._calling: asyncio.Task[object] | None = None
         self._is_closing = False
-        self._is_told = False
-        """Whether the log has why the membership ended."""
+        self._logged: BaseException | None = None
+        """The error that the log has."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -124,18 +117,15 @@ class GroupMember:
                 self._begin()
                 await reach(self._cluster, "group member")
                 self._core.begin()
-                self._living = self._cluster.runtime.spawn(
-                    self._live(), name=f"member of {self.group_id}", reported=False
-                )
-                self._living.add_done_callback(self._ended)
+                self._session.begin().add_done_callback(self._ended)
 
     def _begin(self) -> None:
         runtime = self._world.enter()
         self._is_closing = False
-        self._clock = runtime.clock
         self._cluster = Cluster(runtime, self.settings)
         self._coordinator = Coordinator(self._cluster, self.group_id)
         self._core = OpaqueMember(self._terms(), self.protocol_type, runtime.random)
+        self._session = GroupSession(runtime, self._coordinator, self._core, self._step)
         self._offsets = GroupOffsets(
             self._cluster, self._coordinator, self._identity, self._commit_refused, _never
         )
@@ -186,9 +176,8 @@ class GroupMember:
         and `on_assigned` follow. After an error it begins a new membership."""
         text_of(reason, "reason")
         self._check_open()
-        self._is_told = False
         self._core.rejoin(reason[:255])
-        self._happened.set()
+        self._session.poke()
 
     async def wait(self) -> None:
         """Returns when the member is closed. Raises what has ended its membership: a KafkaError
@@ -253,7 +242,7 @@ class GroupMember:
 
     def _commit_refused(self, identity: Identity, code: ErrorCode) -> None:
         self._core.on_commit_refused(identity, code)
-        self._happened.set()
+        self._session.poke()
 
     def _check_open(self) -> None:
         if self._is_closing or self._cluster.is_closed:  # which it has from its start on
@@ -262,48 +251,19 @@ class GroupMember:
 
     # Its life
 
-    async def _live(self) -> None:
-        while not (self._is_closing and self._core.is_out):
-            self._happened.clear()
-            ready = self._core.ready(self._clock.monotonic())
-            self._note_error()
-            self._call()
-            if ready.ask is not None:
-                await self._ask(ready.ask)
-            else:
-                await self._sleep_until(ready.wake)
-
-    async def _sleep_until(self, wake: float | None) -> None:
-        delay = None if wake is None else max(0.0, wake - self._clock.monotonic())
-        with suppress(TimeoutError):
-            async with timeout(delay):
-                await self._happened.wait()
-
-    async def _ask(self, ask: Ask) -> None:
-        self._asking = ask
-        answer: Response | KafkaError
-        try:
-            answer = await self._coordinator.call(
-                ask.request, ask.response, lane=MEMBERSHIP, timeout_s=ask.timeout_s
-            )
-            self._coordinator.note(getattr(answer, "error_code", 0))
-        except KafkaError as error:
-            answer = error
-            if error.code is ErrorCode.BROKER_NOT_AVAILABLE:  # it may be there again later
-                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-                answer = KafkaError(code, error.reason, **error.context)
-        finally:
-            self._asking = None
-        self._core.on_answer(answer, self._clock.monotonic())
-
-    def _call(self) -> None:
+    def _step(self, now: float) -> Ready:
+        """What the core wants now, beside the call that it wants."""
+        ready = self._core.ready(now)
+        while self._core.notices:
+            LOG.warning("group member: %s", self._core.notices.pop(0))
+        self._note_error()
         call = self._core.begin_call()
-        if call is None:
-            return
-        self._calling = self._cluster.runtime.spawn(
-            self._answer_of(call), name=f"{call.step.value} of {self.group_id}", reported=False
-        )
-        self._calling.add_done_callback(partial(self._called, call))
+        if call is not None:
+            self._calling = self._cluster.runtime.spawn(
+                self._answer_of(call), name=f"{call.step.value} of {self.group_id}", reported=False
+            )
+            self._calling.add_done_callback(partial(self._called, call))
+        return ready
 
     async def _answer_of(self, call: Call) -> object:
         name = call.step.value
@@ -316,29 +276,25 @@ class GroupMember:
 
     def _called(self, call: Call, task: asyncio.Task[object]) -> None:
         self._calling = None
-        error: BaseException | None
         if task.cancelled():
-            error = RuntimeError(f"{call.step.value} was cancelled")
-        else:
-            error = task.exception()
-        if error is None:
-            self._core.on_called(call, task.result())
-        else:
+            self._core.on_call_failed(call, RuntimeError(f"{call.step.value} was cancelled"))
+        elif (error := task.exception()) is not None:
             self._core.on_call_failed(call, error)
-            self._note_error()
-        self._happened.set()
+        else:
+            self._core.on_called(call, task.result())
+        self._note_error()
+        self._session.poke()
 
     def _note_error(self) -> None:
         """Why the membership ended is logged once, and raised by `wait`."""
-        error = self._core.error
-        if error is None or self._is_told:
-            return
-        self._is_told = True
-        LOG.error("group member: out of its group %s: %r", self.group_id, error)
-        self._wake_waiters()
+        error, before = self._core.error, self._logged
+        self._logged = error
+        if error is not None and error is not before:
+            LOG.error("group member: out of its group %s: %r", self.group_id, error)
+            self._wake_waiters()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The member's task ends with its close, or by a bug: then it is as a call that raises."""
+        """The task ends with a close, or by a bug: then it is as a call that raises."""
         if not task.cancelled() and (bug := task.exception()) is not None:
             self._core.fail(bug)
             self._note_error()
@@ -365,7 +321,7 @@ class GroupMember:
         self._is_closing = True
         self._wake_waiters()
         try:
-            if self._living is not None and not self._living.done():
+            if "_session" in vars(self) and self._session.is_alive:
                 await self._leave(timeout_s, leave_group)
         finally:
             if "_cluster" in vars(self):
@@ -375,20 +331,15 @@ class GroupMember:
 
     async def _leave(self, timeout_s: float, leave_group: bool | None) -> None:
         core = self._core
-        assert self._living is not None
         if leave_group is not None:
             core.terms = replace(core.terms, leaves_when_closed=leave_group)
         core.leave("the member is closed")
-        if self._asking is not None and isinstance(self._asking.request, _PARKED):
-            self._coordinator.hang_up(MEMBERSHIP)
-        self._happened.set()
         try:
-            await asyncio.wait([self._living], timeout=timeout_s)
+            await self._session.end(timeout_s)
         finally:
-            left = [each for each in (self._calling, self._living) if each is not None]
-            for task in left:
-                task.cancel()
-            await asyncio.wait(left)
+            if self._calling is not None:
+                self._calling.cancel()
+                await asyncio.wait([self._calling])
 
     def _wake_waiters(self) -> None:
         for ended in self._waiters:

@@ -45,7 +45,7 @@ FENCED: Final = (
     "Give each its own; to join all the same, and throw the other out, unsubscribe and subscribe"
 )
 _OF_INSTANCE: Final = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
-LATE_ANSWER_S: Final = 5.0
+_LATE_ANSWER_S: Final = 5.0
 """How much longer than a rebalance may take its answer is waited for."""
 
 
@@ -137,6 +137,11 @@ class Terms:
     """None: unless it is static."""
     remote_assignor: str | None = None
     backoff: Backoff = field(default_factory=lambda: Backoff(100, 1000))
+
+    @property
+    def rebalance_answer_s(self) -> float:
+        """How long the answer may take that comes when all members have joined."""
+        return max(self.request_timeout_s, self.poll_interval_s + _LATE_ANSWER_S)
 
 
 class Retries:

@@ -96,14 +96,9 @@ class OpaqueMember:
         return self._group.is_leader
 
     @property
-    def state(self) -> State:
-        """Where it is in its group."""
-        return self._group.state
-
-    @property
     def is_out(self) -> bool:
         """Whether it is out of its group, and nothing is left to be called."""
-        return self.state is State.OUT and self._is_free
+        return self._group.state is State.OUT and self._is_free
 
     @property
     def _is_free(self) -> bool:
@@ -113,18 +108,18 @@ class OpaqueMember:
 
     def begin(self, reason: str = "") -> None:
         """Joins, also after an error."""
-        if self.state is State.OUT:
+        if self._group.state is State.OUT:
             self.error = None
             self._prepare()
             self._group.begin(reason)
 
     def rejoin(self, reason: str) -> None:
         """Has all members join again; after an error joins anew."""
-        if self.state is State.OUT:
+        if self._group.state is State.OUT:
             self.begin(reason)
-        elif self.state is State.STABLE:
+        elif self._group.state is State.STABLE:
             self._group.join_again(reason)
-        elif self.state is not State.LEAVING and not self._is_to_be_asked:
+        elif self._group.state is not State.LEAVING and not self._is_to_be_asked:
             self._again = reason  # the group may have this member's metadata already
 
     @property
@@ -133,7 +128,7 @@ class OpaqueMember:
 
     def leave(self, reason: str) -> None:
         """Has the user give up its share, then leaves, unless it is static (`Terms`)."""
-        if self.state not in (State.OUT, State.LEAVING):
+        if self._group.state not in (State.OUT, State.LEAVING):
             self._again = None
             self._drop(Step.METADATA, Step.ASSIGN)
             self._tell_of_end()
@@ -157,7 +152,7 @@ class OpaqueMember:
         """A call has returned this, which `checked` has let through."""
         assert call is self._running, "no such call is under way"
         self._running = None
-        if call.step is Step.METADATA and self.state is State.JOINING:
+        if call.step is Step.METADATA and self._group.state is State.JOINING:
             if not self._calls:  # else another METADATA follows: the membership was lost meanwhile
                 self._metadata = cast("dict[str, bytes]", answer)
         elif call.step is Step.ASSIGN:
@@ -230,7 +225,10 @@ class OpaqueMember:
             self._prepare()
         else:
             if isinstance(error, KafkaError):
-                error = in_words(error, self.terms, _HINTS, protocol_type=self.protocol_type)
+                instance = self.terms.instance_id
+                facts = {} if instance is None else {"instance": instance}
+                facts["protocol_type"] = self.protocol_type
+                error = in_words(error, self.terms, _HINTS, **facts)
             self.error = self.error or error
 
     # Calls

@@ -1,102 +1,34 @@
-"""The shell of a member: its requests, its timers, and the user's part in a rebalance.
+"""The shell of a member: one task that sends what its core asks for, and tells it the answers. A
+consumer's member and that of a `GroupMember` are kept alive by it.
 
-One task does what the core says (`ready`), so the member lives on while the user works on records.
-`on_poll` runs changes of what is owned, in a task of their own: a cancelled poll does not cut a
-listener short, and the next poll waits for it. A record or part that the user asks for is a sign of
-life as a poll is.
-
-Invariants: one request of the member is under way at a time. A change commits (with auto commit),
-tells the listener, moves the positions, and is ended whatever the listener raises. The first call
-that waits for a change, closes, polls or unsubscribes raises that; what no call raises is logged.
-While a change is under way nothing is given out.
-
-A listener may unsubscribe and close: the change that it is told of is ended then, and what follows
-runs inside its call, since it could not wait for itself. Its calls are known by the context. A poll
-inside a listener is an error.
+Invariants: one request of the member is under way at a time, on a connection of its own. The task
+ends when the member is out of its group after a close, or by what the core or a user's code raises.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
 
-from moldau.client.group.assignors import Topics
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
-from moldau.client.group.listener import RebalanceListener, tell
-from moldau.client.group.member import Ask, Change, Identity, Kind, Member
-from moldau.client.group.missing import unheard_of
-from moldau.client.settings.notices import tell as tell_notices
+from moldau.client.group.member import Ask, Member, Ready
+from moldau.client.group.opaque import OpaqueMember
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import Uuid
-from moldau.link.cluster import Cluster
-from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
-from moldau.runtime.cancellation import is_cancelling
 from moldau.runtime.timeouts import timeout
 
 _LONG_S: Final = 10.0
-"""After this long without an answer of the coordinator, or without metadata, that is told of."""
-_LEAVE_S_MIN: Final = 0.05
-"""Enough to write the request, when a last commit took all the time that closing had."""
-_LISTENER_S_MIN: Final = 0.05
-"""Enough to tell a listener, when the commit before took all the time that closing had."""
+"""After this long without an answer of the coordinator that is told of."""
 _LOOKS: Final = 20
 """So often in `max.poll.interval.ms` it is seen at least whether the user has gone on."""
 _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
-
-
-_INSIDE: Final[ContextVar[Change | None]] = ContextVar("told of a change", default=None)
-"""The change of which a listener is told here."""
-
-
-class Reader(Protocol):
-    """The consumer whose member this is."""
-
-    def take_over(self, change: Change) -> None:
-        """From now on it reads what the change says."""
-
-    def change_begins(self) -> None:
-        """Nothing is given out until a poll has run it."""
-
-    def may_look_up(self) -> None:
-        """Where partitions are read from is not the listener's to decide any more."""
-
-    def wake(self) -> None:
-        """A poll has something to do."""
-
-    def need_poll(self) -> None:
-        """A poll has something to run: nothing is given one by one before."""
-
-    def has_gone_on(self) -> bool:
-        """Whether the user has asked for another record or part since this was asked last."""
-
-    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
-        """It has its share again, or is out of the group."""
-
-
-class Commits(Protocol):
-    """What is committed of partitions that go."""
-
-    def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
-        """What commits what was given out of them until now, if that is to be done by itself."""
-
-    async def commits_ended(self, change: Change, until: float = math.inf) -> None:
-        """Return when nothing is being committed of them, or that takes long."""
-
-
-class _Running(NamedTuple):
-    """A change that is run, and whether the listener has returned."""
-
-    task: asyncio.Task[None]
-    has_told: asyncio.Event
 
 
 class GroupSession:
@@ -105,321 +37,77 @@ class GroupSession:
     def __init__(
         self,
         runtime: Runtime,
-        cluster: Cluster,
         coordinator: Coordinator,
-        member: Member,
-        reader: Reader,
-        commits: Commits,
+        core: Member | OpaqueMember,
+        step: Callable[[float], Ready],
+        learn: Callable[[Ready], Awaitable[None]] | None = None,
+        answered: Callable[[], None] = lambda: None,
     ) -> None:
-        self.member = member
-        self.coordinator = coordinator
-        self.listener = RebalanceListener()
+        """`step` gives what the core wants now. `learn` tells it of the topics that it wants to
+        know about. `answered` is called after each answer."""
         self._runtime = runtime
         self._clock = runtime.clock
-        self._cluster = cluster
-        self._reader = reader
-        self._commits = commits
+        self._coordinator = coordinator
+        self._core = core
+        self._step = step
+        self._learn = learn
+        self._answered = answered
         self._has_happened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._begun: tuple[Change, asyncio.Task[None] | None] | None = None
-        """A change that is to be run, and the commit that goes before it."""
-        self._changing: _Running | None = None
-        self._unsettled: Change | None = None
-        """The change that runs, until it is ended."""
-        self._deciding = set[TopicPartition]()
-        """Partitions of which a listener is told that they come."""
         self._asking: Ask | None = None
-        self.listening = set[asyncio.Task[None]]()
-        """Changes whose listener has not returned, though they may be ended."""
-        self._unheard: list[BaseException] = []
-        """What listeners have raised that nobody has heard yet."""
-        self._hearers = 0
-        """How many poll, unsubscribe or close: one of them will."""
-        self.is_ending = False
-        """Whether it is being closed: the close runs the changes that are left."""
-        self._is_closing = False
-        self._rebalancing_since: float | None = None
+        self._is_ending = False
         self._unreached_since: float | None = None
-        self._unheard_since: float | None = None
 
-    # The user's side
+    @property
+    def is_alive(self) -> bool:
+        """Whether the task runs."""
+        return self._task is not None and not self._task.done()
 
-    async def on_poll(self, until: float = math.inf) -> bool:
-        """Run what a rebalance wants of a poll, and raise errors; the listener hears first which
-        partitions an error has cost. False if `until` is over: the poll gives nothing then."""
-        if self._unsettled is not None and _INSIDE.get() is self._unsettled:
-            raise RuntimeError(
-                "a rebalance listener cannot poll: no records are given until it has returned"
-            )
-        self.member.on_poll(self._clock.monotonic())
+    def begin(self) -> asyncio.Task[None]:
+        """Keep the member alive."""
+        name = f"member of {self._core.terms.group_id}"
+        self._task = self._runtime.spawn(self._live(), name=name, reported=False)
+        return self._task
+
+    def begin_or_raise(self) -> None:
+        """The same, if the task does not run. What has ended it, an assignor's error for one, is
+        raised once; the next call begins anew."""
         if self._task is None:
-            self._begin_to_live()
+            self.begin()
         elif self._task.done():
-            # Whatever ended it, an assignor's error for one, is the user's; the next poll tries on.
             ended, self._task = self._task, None
             ended.result()
-        self.poke()
-        with self._hears():
-            self._raise_unheard()
-            while self._runs_on:
-                is_over = await self._change(until)
-                self._raise_unheard()
-                if not is_over:
-                    return False
-                self.member.on_poll(self._clock.monotonic())
-                self.poke()
-        error = self.member.take_error()
-        if error is not None:
-            raise error
-        return True
 
-    @property
-    def is_attentive(self) -> bool:
-        """Whether a poll has something to run."""
-        return self._is_running or self.member.has_change()
-
-    @property
-    def is_settling(self) -> bool:
-        """Whether a poll has something to run or to hear, or somebody is just doing that."""
-        return self.is_attentive or bool(self._unheard) or self._hearers > 0
-
-    @property
-    def _is_running(self) -> bool:
-        return self._begun is not None or self._changing is not None
-
-    @property
-    def _runs_on(self) -> bool:
-        """Whether changes are left to run, and no close has taken them over."""
-        return self._is_running or (self.member.has_change() and not self.is_ending)
+    def live_on(self) -> None:
+        """Finish what is left, whatever has ended the task before: else the coordinator, and tasks
+        that commit, would wait for it."""
+        if self._task is not None and self._task.done():
+            if not self._task.cancelled():
+                self._task.exception()
+            self._task = None
+        if self._task is None and not (self._core.is_out or self._is_ending):
+            self.begin()
 
     def poke(self) -> None:
         """Something has happened that the member may want to act upon."""
         self._has_happened.set()
 
-    def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        """A commit was told that the member is none any more. What it has lost by that is not given
-        on until a heartbeat that is under way is answered, which may take its whole time."""
-        self.member.on_commit_refused(identity, code)
-        self._look_for_change()
-        self.poke()
-
-    async def _change(self, until: float = math.inf) -> bool:
-        """Runs a change to its end. False when what is committed before it, or by the listener,
-        takes longer."""
-        running = await self._runs_by(until)
-        if running is None:
-            return not self._runs_on
-        await running.has_told.wait()
-        return await self._is_over(running.task, until)
-
-    async def _runs_by(self, until: float) -> _Running | None:
-        """What runs the change; None while it waits for its commit."""
-        while self._changing is None:
-            if not self._runs_on:
-                return None  # the close has run it
-            begun = self._begun = self._begun or self._begin_change()
-            change, commit = begun
-            if commit is not None and not await self._is_over(commit, until):
-                return None
-            if self._begun is begun:  # and nobody has gone on with it meanwhile
-                self._begun = None
-                self._changing = self._start(change, commit)
-        return self._changing
-
-    def _start(self, change: Change, commit: asyncio.Task[None] | None) -> _Running:
-        has_told = asyncio.Event()
-        name = f"partitions {change.kind.value}"
-        task = self._runtime.spawn(self._run(change, commit, has_told), name=name, reported=False)
-        running = _Running(task, has_told)
-        self.listening.add(task)
-        task.add_done_callback(lambda _: self._ended(running))
-        return running
-
-    def _ended(self, running: _Running) -> None:
-        """A change has ended, in any way. Tasks that wait for it go on after this."""
-        task = running.task
-        self.listening.discard(task)
-        running.has_told.set()
-        if self._changing is running:  # cancelled before it had begun
-            self._changing = None
-        error = _failure(task)
-        if error is not None:
-            self._unheard.append(error)
-        self._log_unheard()
-
-    def _begin_change(self) -> tuple[Change, asyncio.Task[None] | None]:
-        change = self.member.begin_change()
-        assert change is not None
-        self._reader.change_begins()
-        if change.kind is not Kind.REVOKED:
-            return change, None
-        commit = self._runtime.spawn(
-            self._commits.commit_before(change), name="commit what goes", reported=False
-        )
-        return change, commit
-
-    async def _is_over(self, task: asyncio.Task[None], until: float) -> bool:
-        """Whether it has ended by then. A user that waits for it takes part in the group."""
-        while not task.done():
-            now = self._clock.monotonic()
-            self.member.on_poll(now)
-            self.poke()
-            left = min(until - now, self.member.terms.poll_interval_s / 2)
-            await asyncio.wait([task], timeout=max(0.0, left))
-            if self._clock.monotonic() >= until:
-                break
-        return task.done()
-
-    async def _run(
-        self, change: Change, commit: asyncio.Task[None] | None, has_told: asyncio.Event
-    ) -> None:
-        self._unsettled = change
-        try:
-            if change.kind is Kind.ASSIGNED:
-                self._deciding = set(change.partitions)
-                self._reader.take_over(change)
-            if commit is not None and not commit.cancelled():
-                commit.result()
-            await self._tell(change)
-            has_told.set()
-            if change.kind is Kind.REVOKED:
-                await self._commits.commits_ended(change)  # that the listener has begun
-        finally:
-            self._settle(change)
-
-    async def _tell(self, change: Change) -> None:
-        _INSIDE.set(change)
-        await tell_guarded(self.listener, change)
-
-    def _settle(self, change: Change) -> None:
-        """Ends it, once."""
-        if self._unsettled is not change:
-            return
-        self._unsettled = self._changing = None
-        self._decided(tuple(self._deciding))
-        if change.kind is not Kind.ASSIGNED:
-            self._reader.take_over(change)
-        self.member.end_change(self._clock.monotonic())
-        self.poke()
-
-    def is_undecided(self, where: TopicPartition) -> bool:
-        """Whether a listener that is told of it may still say where it is read from, by a commit or
-        a seek: until it returns, however long that takes."""
-        return where in self._deciding
-
-    def listener_wants(self, where: TopicPartition) -> None:
-        """A listener that asks for a position gets what is committed now: it must not wait for
-        itself."""
-        if where in self._deciding and _INSIDE.get() is self._unsettled:
-            self._decided([where])
-
-    def _decided(self, partitions: Collection[TopicPartition]) -> None:
-        self._deciding.difference_update(partitions)
-        if partitions:
-            self._reader.may_look_up()
-
-    async def _settle_from_inside(self, until: float = math.inf) -> None:
-        """If this is called by the listener, which may have begun to commit what goes."""
-        change = self._unsettled
-        if change is None or _INSIDE.get() is not change:
-            return
-        if change.kind is Kind.REVOKED:
-            await self._commits.commits_ended(change, until)
-        self._settle(change)
-
-    # What listeners raise
-
-    @contextmanager
-    def _hears(self) -> Iterator[None]:
-        """The code inside may take what listeners raise."""
-        self._hearers += 1
-        try:
-            yield
-        finally:
-            self._hearers -= 1
-            self._log_unheard()
-
-    def _take_unheard(self) -> BaseException | None:
-        """The first, to be raised. The others are logged."""
-        if not self._unheard:
-            return None
-        first = self._unheard.pop(0)
-        self._log_all()
-        return first
-
-    def _raise_unheard(self) -> None:
-        failure = self._take_unheard()
-        if failure is not None:
-            raise failure
-
-    def _log_unheard(self) -> None:
-        """Unless somebody hears it, or will."""
-        if self.is_ending and not self._hearers:
-            self._log_all()
-
-    def _log_all(self) -> None:
-        group = self.member.terms.group_id
-        while self._unheard:
-            reason = (
-                f"a rebalance listener has failed, and no call says so: {self._unheard.pop(0)!r}"
-            )
-            tell_notices([MoldauError(reason, group=group)])
-
-    # The member's life
-
-    def _begin_to_live(self) -> None:
-        self._task = self._runtime.spawn(
-            self._live(), name=f"member of {self.member.terms.group_id}", reported=False
-        )
-
-    def _live_on(self) -> None:
-        """Finish what is left, whatever ended it before (an assignor's error, say): else the
-        coordinator, and tasks that commit, would wait for it."""
-        if self._task is not None and self._task.done():
-            if not self._task.cancelled():
-                self._task.exception()
-            self._task = None
-        if self._task is None and not (self.member.is_out or self._is_closing):
-            self._begin_to_live()
-
     async def _live(self) -> None:
-        while not (self._is_closing and self.member.is_out):
+        while not (self._is_ending and self._core.is_out):
             self._has_happened.clear()
-            now = self._clock.monotonic()
-            if self._reader.has_gone_on():
-                self.member.is_there(now)
-            ready = self.member.ready(now)
-            self._look_at_member()
+            ready = self._step(self._clock.monotonic())
             if ready.ask is not None:
                 await self._ask(ready.ask)
-            elif ready.topics is not None:
-                await self._learn_topics(ready.topics)
-            elif ready.ids is not None:
-                await self._learn_names(ready.ids)
+            elif ready.topics is not None or ready.ids is not None:
+                assert self._learn is not None
+                await self._learn(ready)
             else:
                 await self._wait(ready.wake)
-
-    def _look_at_member(self) -> None:
-        """What has become of it since the last step."""
-        self._note_unheard()
-        tell_notices(self.member.notices)
-        self._look_for_change()
-        now = self._clock.monotonic()
-        if self.member.is_rebalancing:
-            if self._rebalancing_since is None:
-                self._rebalancing_since = now
-        elif self._rebalancing_since is not None:
-            began, self._rebalancing_since = self._rebalancing_since, None
-            self._reader.rebalanced(now - began, has_failed=self.member.is_out)
-
-    def _look_for_change(self) -> None:
-        if self.member.has_change():
-            self._reader.need_poll()
 
     async def _wait(self, wake: float | None) -> None:
         delay = None
         if wake is not None:
-            look_s = self.member.terms.poll_interval_s / _LOOKS
+            look_s = self._core.terms.poll_interval_s / _LOOKS
             delay = min(look_s, max(0.0, wake - self._clock.monotonic()))
         with suppress(TimeoutError):
             async with timeout(delay):
@@ -429,18 +117,18 @@ class GroupSession:
         self._asking = ask
         answer: Response | KafkaError
         try:
-            answer = await self.coordinator.call(
+            answer = await self._coordinator.call(
                 ask.request, ask.response, lane=MEMBERSHIP, timeout_s=ask.timeout_s
             )
-            self.coordinator.note(getattr(answer, "error_code", 0))
+            self._coordinator.note(getattr(answer, "error_code", 0))
             self._unreached_since = None
         except KafkaError as error:
             self._note_unreached(error)
             answer = _maybe_later(error)
         finally:
             self._asking = None
-        self.member.on_answer(answer, self._clock.monotonic())
-        self._reader.wake()
+        self._core.on_answer(answer, self._clock.monotonic())
+        self._answered()
 
     def _note_unreached(self, error: KafkaError) -> None:
         """Told when it lasts, and then again only after an answer came."""
@@ -450,135 +138,16 @@ class GroupSession:
         elif now - self._unreached_since >= _LONG_S:
             self._unreached_since = math.inf
             reason = f"the group's coordinator gave no answer for {_LONG_S:g} s; it is tried on"
-            group = self.member.terms.group_id
-            self.member.notices.append(
-                MoldauError(f"{reason}: {error.reason}", **{**error.context, "group": group})
-            )
+            facts = {**error.context, "group": self._core.terms.group_id}
+            self._core.notices.append(MoldauError(f"{reason}: {error.reason}", **facts))
 
-    def _note_unheard(self) -> None:
-        """Told when it lasts that nothing is heard of topics, and then again only after metadata
-        came: until then a member may be in its group, and have nothing."""
-        blind_for, now = self._cluster.blind_for, self._clock.monotonic()
-        unheard = unheard_of(self.member.wanted.topics, self._cluster.metadata, blind_for)
-        if blind_for is None or not unheard:
-            self._unheard_since = None
-        elif self._unheard_since is None:
-            self._unheard_since = now
-        elif now - self._unheard_since >= _LONG_S:
-            self._unheard_since = math.inf
-            reason = f"nothing was heard of topics for {_LONG_S:g} s; they are asked about on"
-            facts = {
-                "group": self.member.terms.group_id,
-                "topics": [each.topic for each in unheard],
-            }
-            self.member.notices.append(
-                MoldauError(f"{reason}: {blind_for.reason}", **{**blind_for.context, **facts})
-            )
-
-    async def _learn_topics(self, topics: frozenset[str]) -> None:
-        """The leader needs fresh metadata of all topics that any member wants."""
-        self._cluster.watch(topics)
-        with suppress(KafkaError):
-            await self._cluster.refresh()
-        self.member.on_topics(self.view(topics), self._clock.monotonic())
-
-    async def _learn_names(self, ids: frozenset[Uuid]) -> None:
-        metadata = self._cluster.metadata
-        known = {each: name for each in ids if (name := metadata.name_of(each)) is not None}
-        if not known:
-            self._cluster.look_for(ids)
-            with suppress(KafkaError):
-                await self._cluster.refresh()
-            known = {each: name for each in ids if (name := metadata.name_of(each)) is not None}
-        self.member.on_names(known, self._clock.monotonic())
-
-    def view(self, topics: frozenset[str]) -> Topics:
-        """What is known of these topics, as assignors see it."""
-        metadata = self._cluster.metadata
-        found = {name: metadata.racks_of(name) for name in topics}
-        return {name: each for name, each in found.items() if each}
-
-    def on_metadata(self) -> None:
-        """Metadata came."""
-        topics = self.member.topics_of_interest
-        if topics:
-            self.member.on_metadata(self.view(topics))
-            self.poke()
-
-    # The end
-
-    async def run_changes(self) -> BaseException | None:
-        """Runs what is still to be run, as a poll would, without staying in the group for it, but
-        for what a close has taken over. What kept the user out of it is over then. What
-        a listener has raised comes back: what it was told of has gone all the same."""
-        with self._hears():
-            await self._settle_from_inside()
-            self._live_on()
-            while self._runs_on:
-                await self._change()
-            self.member.forgive()
-            return self._take_unheard()
-
-    async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
-        """End a change that runs, call the listener for what is owned, and leave the group in the
-        rest of the time; leave also when this is cancelled, or a listener raises."""
-        until = self._clock.monotonic() + timeout_s
-        self.is_ending = True
-        with self._hears():
-            try:
-                await self._settle_from_inside(until)
-                await self._end_change(until)
-                self.member.hold()
-                self._live_on()
-                await say_goodbye()
-            finally:
-                self.member.leave(is_closing=True)
-                if self._asking is not None and isinstance(self._asking.request, _PARKED):
-                    self.coordinator.hang_up(MEMBERSHIP)
-                self._live_on()
-                await self._end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
-            if self._hears_alone:
-                self._raise_unheard()
-
-    @property
-    def _hears_alone(self) -> bool:
-        """Whether only the close waits for a change, and goes on with it."""
-        return self._hearers == 1
-
-    async def _end_change(self, until: float) -> None:
-        """The one that is under way, which has no longer than that: a listener that takes longer
-        goes on beside the rest."""
-        try:
-            running = await self._run_begun(until)
-            if running is not None:
-                left_s = max(_LISTENER_S_MIN, until - self._clock.monotonic())
-                await asyncio.wait([running.task], timeout=left_s)
-        finally:
-            if self._unsettled is not None:
-                self._settle(self._unsettled)
-            if self._hears_alone:
-                self._begun = self._changing = None
-
-    async def listened(self, timeout_s: float) -> bool:
-        """Whether no listener works any more by then, or is about to; one that asks itself does."""
-        if self.listening and _INSIDE.get() is None:
-            await asyncio.wait(self.listening, timeout=timeout_s)
-        is_next = self._begun is not None and self._hearers > 0  # else nobody runs it any more
-        return not (self.listening or is_next)
-
-    async def _run_begun(self, until: float) -> _Running | None:
-        """What runs the change that is under way; what is committed before that has until then."""
-        if self._begun is None:
-            return self._changing
-        change, commit = self._begun
-        if commit is not None and not await self._is_over(commit, until):
-            commit.cancel()
-            self._begun = change, None
-        return await self._runs_by(math.inf) if self._is_running else None
-
-    async def _end(self, timeout_s: float) -> None:
-        """Waits until the coordinator was told; if that takes too long it finds out by itself."""
-        self._is_closing = True
+    async def end(self, timeout_s: float) -> None:
+        """Waits until the member is out of its group, and its coordinator was told; if that takes
+        too long the coordinator finds out by itself. What it keeps until all members have joined
+        is not waited for."""
+        self._is_ending = True
+        if self._asking is not None and isinstance(self._asking.request, _PARKED):
+            self._coordinator.hang_up(MEMBERSHIP)
         self.poke()
         if self._task is None:
             return
@@ -589,26 +158,8 @@ class GroupSession:
             await asyncio.wait([self._task])
 
 
-def _failure(task: asyncio.Task[None]) -> BaseException | None:
-    """A listener that is cancelled, at the end of its loop, does not cancel the waiting tasks."""
-    if task.cancelled():
-        return RuntimeError("the rebalance listener was cut off")
-    return task.exception()
-
-
 def _maybe_later(error: KafkaError) -> KafkaError:
     """A broker that cannot be reached now may be there again, or another one coordinate."""
     if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.reason, **error.context)
     return error
-
-
-async def tell_guarded(listener: RebalanceListener, change: Change) -> None:
-    """A CancelledError that a listener raises by itself, as after awaiting a task that it has
-    cancelled, is an error like any other."""
-    try:
-        await tell(listener, change)
-    except asyncio.CancelledError as error:
-        if is_cancelling(error):
-            raise
-        raise RuntimeError("the rebalance listener raised CancelledError") from error
