@@ -2,8 +2,7 @@
 
 Invariants: commits are stored in the order in which they were begun. Auto commit covers only
 finished records, and the next poll raises its final failure. Partitions that go are committed
-before anybody hears that they went. An offset that an open transaction may still change is waited
-for, at every isolation level (KIP-447).
+before anybody hears that they went.
 """
 
 from __future__ import annotations
@@ -522,14 +521,14 @@ class ConsumerGroup:
         """What is stored."""
         timeout_s = seconds_at_most(timeout_s, "timeout_s")
         wanted = list(partitions)
-        found = self._offsets.committed(wanted, require_stable=True, timeout_s=timeout_s)
+        found = self._offsets.committed(wanted, timeout_s=timeout_s)
         return await self._told_of(found, dict.fromkeys(wanted)) if wanted else await found
 
     async def look_up(
         self, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
         """As `committed`, asked once; what the coordinator refuses is that partition's alone."""
-        return await self._offsets.look_up(partitions, require_stable=True)
+        return await self._offsets.look_up(partitions)
 
     def held_until(self, where: TopicPartition) -> float:
         """Until when nobody should look up what is committed of it: a commit of it is under way,

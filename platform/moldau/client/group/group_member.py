@@ -224,11 +224,8 @@ class GroupMember:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has stored of these partitions; None where nothing is."""
         self._check_open()
-        return await self._offsets.committed(
-            partitions_in(partitions),
-            require_stable=True,
-            timeout_s=seconds_at_most(timeout_s, "timeout_s"),
-        )
+        timeout_s = seconds_at_most(timeout_s, "timeout_s")
+        return await self._offsets.committed(partitions_in(partitions), timeout_s=timeout_s)
 
     def _identity(self) -> Identity:
         identity = self._core.identity

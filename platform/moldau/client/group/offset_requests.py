@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from moldau.client.group.member import NOBODY, Identity
+from moldau.client.group.member import Identity
 from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import TopicPartition
@@ -91,7 +91,6 @@ def fetch_request(
     group_id: str,
     partitions: Iterable[TopicPartition] | None,
     *,
-    member: Identity = NOBODY,
     require_stable: bool = False,
     ids: Mapping[str, Uuid] | None = None,
 ) -> tuple[OffsetFetchRequest, OffsetFetchRequest]:
@@ -110,12 +109,7 @@ def fetch_request(
         OffsetFetchRequestTopic(name=name, partition_indexes=found)
         for name, found in by_topic.items()
     ]
-    group = OffsetFetchRequestGroup(
-        group_id=group_id,
-        member_id=member.member_id or None,
-        member_epoch=member.epoch,
-        topics=None if partitions is None else new,
-    )
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=None if partitions is None else new)
     return (
         OffsetFetchRequest(groups=[group], require_stable=require_stable),
         OffsetFetchRequest(

@@ -160,9 +160,14 @@ class GroupOffsets:
         is_given_up: Callable[[TopicPartition], bool],
     ) -> list[KafkaError]:
         """One request, by ids or by names: what it was refused with."""
-        given_up = [where for where in chosen if is_given_up(where)]
-        problems = [self._given_up(where, chosen[where].offset) for where in given_up]
+        given_up = {where: each for where, each in chosen.items() if is_given_up(where)}
         chosen = {where: each for where, each in chosen.items() if where not in given_up}
+        problems = [
+            KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, _GIVEN_UP, **self._facts(where, offset=each.offset)
+            )
+            for where, each in given_up.items()
+        ]
         if not chosen:
             return problems
         member = self._identity()
@@ -182,15 +187,9 @@ class GroupOffsets:
                 problems.append(problem)
         return problems
 
-    def _given_up(self, where: TopicPartition, offset: int) -> KafkaError:
-        return KafkaError(
-            ErrorCode.ILLEGAL_GENERATION,
-            _GIVEN_UP,
-            group=self._coordinator.group_id,
-            topic=where.topic,
-            partition=where.partition,
-            offset=offset,
-        )
+    def _facts(self, where: TopicPartition, **more: object) -> dict[str, object]:
+        group = self._coordinator.group_id
+        return {"group": group, "topic": where.topic, "partition": where.partition, **more}
 
     def _stale(self, where: TopicPartition, offset: int, known: Uuid) -> KafkaError | None:
         """What keeps an offset of that topic from being committed under its name alone: nobody
@@ -198,8 +197,7 @@ class GroupOffsets:
         topic = self._cluster.metadata.topics.get(where.topic)
         if known == ZERO_UUID or (topic is not None and topic.topic_id in (known, ZERO_UUID)):
             return None
-        facts = {"group": self._coordinator.group_id, "offset": offset}
-        facts |= {"topic": where.topic, "partition": where.partition}
+        facts = self._facts(where, offset=offset)
         if topic is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, **facts)
         return _Never(ErrorCode.UNKNOWN_TOPIC_ID, _TOPIC_IS_GONE, **facts)
@@ -216,27 +214,18 @@ class GroupOffsets:
         is_outdated = code in _OUTDATED and self._may_retry(member, where, code)
         kind = Later if is_outdated else KafkaError
         is_beside_members = member == NOBODY and code is ErrorCode.UNKNOWN_MEMBER_ID
-        return kind(
-            code,
-            _BY_HAND_BESIDE_MEMBERS if is_beside_members else _REASONS.get(code, ""),
-            group=self._coordinator.group_id,
-            topic=where.topic,
-            partition=where.partition,
-            offset=offset,
-        )
+        reason = _BY_HAND_BESIDE_MEMBERS if is_beside_members else _REASONS.get(code, "")
+        return kind(code, reason, **self._facts(where, offset=offset))
 
     async def committed(
-        self,
-        partitions: Iterable[TopicPartition],
-        *,
-        require_stable: bool = False,
-        timeout_s: float | None = None,
+        self, partitions: Iterable[TopicPartition], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What is committed; None where nothing is."""
+        """What is committed; None where nothing is. An offset that an open transaction may still
+        change is waited for, at every isolation level (KIP-447)."""
         wanted = list(dict.fromkeys(partitions))
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
-            answer = await self._fetch_once(wanted, require_stable=require_stable)
+            answer = await self._fetch_once(wanted)
             for problem in self._refused(answer).values():
                 raise problem
             return {where: answer.offsets.get(where) for where in wanted}
@@ -246,19 +235,17 @@ class GroupOffsets:
         return await self._cluster.retry(attempt, timeout_s=timeout_s)
 
     async def look_up(
-        self, wanted: list[TopicPartition], *, require_stable: bool = False
+        self, wanted: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
         """As `committed`, asked once: what the coordinator refuses is that partition's alone.
         KafkaError when it gives no answer, or refuses the group."""
-        answer = await self._fetch_once(wanted, require_stable=require_stable)
+        answer = await self._fetch_once(wanted)
         refused = self._refused(answer)
         return {where: refused.get(where) or answer.offsets.get(where) for where in wanted}
 
     def _refused(self, answer: Fetched) -> dict[TopicPartition, KafkaError]:
-        group = self._coordinator.group_id
         return {
-            where: KafkaError(code, group=group, topic=where.topic, partition=where.partition)
-            for where, code in answer.errors.items()
+            where: KafkaError(code, **self._facts(where)) for where, code in answer.errors.items()
         }
 
     def _ids(self, topics: set[str]) -> dict[str, Uuid] | None:
@@ -267,7 +254,7 @@ class GroupOffsets:
         ids = {name: known[name].topic_id for name in topics if name in known}
         return ids if len(ids) == len(topics) and ZERO_UUID not in ids.values() else None
 
-    async def _fetch_once(self, wanted: list[TopicPartition], *, require_stable: bool) -> Fetched:
+    async def _fetch_once(self, wanted: list[TopicPartition]) -> Fetched:
         # By id where that can be: what was committed of a deleted topic says nothing of another one
         # that has its name.
         ids = self._ids({where.topic for where in wanted})
@@ -277,7 +264,7 @@ class GroupOffsets:
         new, old = fetch_request(
             self._coordinator.group_id,
             wanted,
-            require_stable=require_stable and version >= STABLE_OFFSETS,
+            require_stable=version >= STABLE_OFFSETS,
             ids=ids,
         )
         request = new if version >= MANY_GROUPS else old
