@@ -88,6 +88,25 @@ def test_members_share_what_their_leader_assigns() -> None:
         assert {type(each).__name__ for each in (group_of(world),)} == {"ClassicModel"}
 
 
+def test_its_repr_says_where_it_is_in_its_group() -> None:
+    async def main(runtime: Runtime) -> None:
+        greeters = Greeters()
+        one = member(runtime, greeters)
+        shown = [repr(one)]
+        async with one:
+            await greeters.until(1)
+            shown.append(repr(one))
+        shown.append(repr(one))
+        assert shown == [
+            f"<GroupMember {BOOTSTRAP} (not started) group g (greet): not in it>",
+            f"<GroupMember {BOOTSTRAP} (started) group g (greet): generation 1, leader>",
+            f"<GroupMember {BOOTSTRAP} (closed) group g (greet): not in it>",
+        ]
+
+    with ClientWorld() as world:
+        world.run_client(main)
+
+
 def test_a_rejoin_tells_the_leader_new_metadata() -> None:
     async def main(runtime: Runtime) -> None:
         first, second = Greeters(b"one"), Greeters(b"two")

@@ -100,6 +100,13 @@ class GroupMember:
         self._logged: BaseException | None = None
         """The error that the log has."""
 
+    def __repr__(self) -> str:
+        client = self._world.shown(self, self.settings).removesuffix(">")
+        place = "not in it"
+        if "_core" in vars(self) and self._core.identity != NOBODY:
+            place = f"generation {self.generation}" + (", leader" if self.is_leader else "")
+        return f"{client} group {self.group_id} ({self.protocol_type}): {place}>"
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
