@@ -8,9 +8,10 @@ kept, so that waiting for it can end with that reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -240,3 +241,14 @@ def _newer(known: Partition | None, answered: MetadataResponsePartition) -> Part
         tuple(answered.offline_replicas),
         ErrorCode(answered.error_code),
     )
+
+
+def by_topic(
+    partitions: Iterable[TopicPartition],
+    make: Callable[[TopicPartition], Any] = attrgetter("partition"),
+) -> dict[str, list[Any]]:
+    """By topic what is made of its partitions; their numbers, if nothing else is."""
+    found: dict[str, list[Any]] = {}
+    for where in partitions:
+        found.setdefault(where.topic, []).append(make(where))
+    return found

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from moldau.client.admin.requests import Requests, at_once, by_topic, error_of, value_of
+from moldau.client.admin.requests import Requests, at_once, error_of, value_of
 from moldau.client.consumer.unknown_topic import maybe_final
 from moldau.client.group import offset_requests
 from moldau.client.group.coordinator import Coordinator
@@ -30,7 +30,7 @@ from moldau.client.settings import arguments
 from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.arguments import text_of
-from moldau.link.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition, by_topic
 from moldau.protocol.acl_operations import operations_in
 from moldau.protocol.messages import consumer_group_describe as describing
 from moldau.protocol.messages import describe_groups as describing_classic

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from moldau.client.admin.requests import Requests, at_once, by_topic, error_of
+from moldau.client.admin.requests import Requests, at_once, error_of
 from moldau.client.settings import arguments
 from moldau.client.settings.arguments import ByPartition, PartitionGiven
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import text_of, told
-from moldau.link.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition, by_topic
 from moldau.protocol.messages import alter_partition_reassignments as moving
 from moldau.protocol.messages import alter_replica_log_dirs as disks
 from moldau.protocol.messages import describe_topic_partitions as paging

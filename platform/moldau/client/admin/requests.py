@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from moldau.client.consumer.unknown_topic import maybe_final
 from moldau.client.settings.lifecycle import Lifecycle, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
-from moldau.link.metadata import TopicPartition
 from moldau.link.settings import request_timeout_ms
 from moldau.protocol.declare import Request, Response
 
@@ -141,14 +139,3 @@ def error_of(code: int, message: str | None = None, **context: object) -> KafkaE
 def final_error(item: Any, **context: object) -> KafkaError | None:
     """As `error_of`; final if the item does not exist."""
     return maybe_final(error_of(item.error_code, item.error_message, **context))
-
-
-def by_topic(
-    partitions: Iterable[TopicPartition],
-    make: Callable[[TopicPartition], Any] = attrgetter("partition"),
-) -> dict[str, list[Any]]:
-    """By topic what is made of its partitions; their numbers, if nothing else is."""
-    found: dict[str, list[Any]] = {}
-    for where in partitions:
-        found.setdefault(where.topic, []).append(make(where))
-    return found

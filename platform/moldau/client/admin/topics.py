@@ -10,7 +10,6 @@ from typing import Any, Final
 from moldau.client.admin.requests import (
     Requests,
     at_once,
-    by_topic,
     error_of,
     final_error,
     value_of,
@@ -23,7 +22,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid, format_uuid
 from moldau.link.backoff import may_work_later
 from moldau.link.cluster import CONTROLLER
-from moldau.link.metadata import Metadata, Topic, TopicPartition
+from moldau.link.metadata import Metadata, Topic, TopicPartition, by_topic
 from moldau.protocol.declare import Request
 from moldau.protocol.messages import create_partitions as growing
 from moldau.protocol.messages import create_topics as creating

@@ -44,25 +44,10 @@ from moldau.client.group.member import GroupMetadata
 from moldau.client.group.missing import MissingTopics
 from moldau.client.group.subscription import Interest, Pattern, interest
 from moldau.client.serdes.contract import DeserializerTo
+from moldau.client.settings import arguments, rows
 from moldau.client.settings import consumer as own_rows
-from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
-from moldau.client.settings.arguments import (
-    ByPartition,
-    OffsetAndMetadata,
-    PartitionGiven,
-    by_partition,
-    flag,
-    flag_or_none,
-    leader_epoch_of,
-    names_of,
-    offset_of,
-    partition_of,
-    partitions_in,
-    positive,
-    since_1970,
-    timestamp_of,
-)
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.client.settings.given import (
     WITHOUT_MEANING_TO_CONSUMERS,
     Given,
@@ -254,7 +239,7 @@ class Consumer(Generic[K, V]):
         what is left.
         """
         timeout_s = seconds(timeout_s, "timeout_s")
-        leave_group = flag_or_none(leave_group, "leave_group")
+        leave_group = arguments.flag_or_none(leave_group, "leave_group")
         if "_cluster" in vars(self):
             self._cluster.check_loop()
         self._world.is_closed = True
@@ -371,7 +356,7 @@ class Consumer(Generic[K, V]):
         interest = self._reading.interest
         if interest and not interest.is_by_hand:
             raise ValueError("topics are subscribed to: unsubscribe first")
-        wanted = partitions_in(partitions)
+        wanted = arguments.partitions_in(partitions)
         self._give_up_by_hand(wanted)
         self._reading.follow(Interest(is_by_hand=bool(wanted)))
         if self._group is not None:
@@ -401,7 +386,8 @@ class Consumer(Generic[K, V]):
         """All partitions of these topics; KafkaError for one that the cluster does not know, after
         `default.api.timeout.ms` if it is not told otherwise, as topics may be on their way."""
         self._check_open()
-        names, timeout_s = names_of(topics, "topic"), seconds_at_most(timeout_s, "timeout_s")
+        names = arguments.names_of(topics, "topic")
+        timeout_s = seconds_at_most(timeout_s, "timeout_s")
         return await partitions_of(self._cluster, names, timeout_s=timeout_s)
 
     async def list_topics(
@@ -409,7 +395,7 @@ class Consumer(Generic[K, V]):
     ) -> list[Topic]:
         """All topics that this client may see, by name, with their partitions; those that brokers
         keep for themselves only if asked for."""
-        flag(internal, "internal")
+        arguments.flag(internal, "internal")
 
         async def ask() -> MetadataResponse:
             request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
@@ -428,7 +414,7 @@ class Consumer(Generic[K, V]):
     def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
         """Of which topics these are: of those that are read, also when others have taken their
         names since. ZERO_UUID where nobody knows."""
-        return self._reading.topic_ids(partitions_in(partitions))
+        return self._reading.topic_ids(arguments.partitions_in(partitions))
 
     # Seeking
 
@@ -436,10 +422,10 @@ class Consumer(Generic[K, V]):
         """Go on reading the partition at `offset`, or at the first record behind it.
         `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
         self._check_open()
-        where = partition_of(partition)
+        where = arguments.partition_of(partition)
         facts = where._asdict()
-        offset, leader_epoch = offset_of(offset, facts), leader_epoch_of(leader_epoch, facts)
-        self._reading.seek(where, offset, leader_epoch)
+        offset = arguments.offset_of(offset, facts)
+        self._reading.seek(where, offset, arguments.leader_epoch_of(leader_epoch, facts))
 
     async def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Goes to the first record of these partitions, or of all that are assigned."""
@@ -451,7 +437,7 @@ class Consumer(Generic[K, V]):
 
     async def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
         """Goes to the first record that is not older; to the end where there is none."""
-        timestamp_ms = since_1970(timestamp_ms, "timestamp_ms")
+        timestamp_ms = arguments.since_1970(timestamp_ms, "timestamp_ms")
         await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), timestamp_ms))
 
     # Asking
@@ -460,7 +446,10 @@ class Consumer(Generic[K, V]):
         """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
         like. Offset -1 where no record is as new."""
         self._check_open()
-        asked = {where: timestamp_of(each, where) for where, each in by_partition(wanted).items()}
+        asked = {
+            where: arguments.timestamp_of(each, where)
+            for where, each in arguments.by_partition(wanted).items()
+        }
         return await self._reading.offsets(asked)
 
     async def offsets_for_times(
@@ -469,8 +458,8 @@ class Consumer(Generic[K, V]):
         """The first offset of each partition that is not older than its timestamp in ms; None where
         nothing is as new."""
         asked = {
-            where: since_1970(each, f"the timestamp for {where}")
-            for where, each in by_partition(wanted).items()
+            where: arguments.since_1970(each, f"the timestamp for {where}")
+            for where, each in arguments.by_partition(wanted).items()
         }
         found = await self.offsets(asked)
         return {where: each if each.offset >= 0 else None for where, each in found.items()}
@@ -485,12 +474,12 @@ class Consumer(Generic[K, V]):
         return await self._ends(partitions, LATEST)
 
     async def _ends(self, partitions: Partitions, end: int) -> dict[TopicPartition, int]:
-        found = await self.offsets(dict.fromkeys(partitions_in(partitions), end))
+        found = await self.offsets(dict.fromkeys(arguments.partitions_in(partitions), end))
         return {where: each.offset for where, each in found.items()}
 
     def position(self, partition: PartitionGiven) -> int | None:
         """The offset of the next record that a poll will give; None while it is not known."""
-        where = partition_of(partition)
+        where = arguments.partition_of(partition)
         found = self._reading.assignment.require(where)
         if found.position < 0:
             if self._group is not None:
@@ -502,7 +491,7 @@ class Consumer(Generic[K, V]):
         """How many offsets lie between what was given out and the end as of the last fetch; None
         before the first one. With read_committed the end is where the first open transaction
         begins."""
-        where = partition_of(partition)
+        where = arguments.partition_of(partition)
         self._reading.assignment.require(where)
         return self._reading.lags()[where].lag
 
@@ -545,7 +534,7 @@ class Consumer(Generic[K, V]):
         return self._reading.metrics.registry
 
     def _chosen(self, partitions: Partitions | None) -> list[TopicPartition]:
-        return self.assignment if partitions is None else partitions_in(partitions)
+        return self.assignment if partitions is None else arguments.partitions_in(partitions)
 
     # Records out
 
@@ -570,7 +559,7 @@ class Consumer(Generic[K, V]):
         if max_records is None:
             max_records = self.settings[own_rows.max_poll_records]
         elif max_records.__class__ is not int or max_records < 1:
-            max_records = positive(max_records, "max_records")
+            max_records = arguments.positive(max_records, "max_records")
         if timeout_s.__class__ is not float or not timeout_s >= 0:
             timeout_s = seconds(timeout_s, "timeout_s")
         self._polling.check()
@@ -591,7 +580,7 @@ class Consumer(Generic[K, V]):
         as they are in the log, no deserializer sees them. ValueError if the consumer has
         interceptors, which look at records.
         """
-        positive(max_records, "max_records")
+        arguments.positive(max_records, "max_records")
         timeout_s = seconds(timeout_s, "timeout_s")
         self._polling.check()
         if self._interceptors:
@@ -632,7 +621,7 @@ class Consumer(Generic[K, V]):
             return PartStream(
                 self._polling, self.settings[own_rows.max_poll_records], chosen=chosen
             )
-        positive(max_records, "max_records")
+        arguments.positive(max_records, "max_records")
         return PartStream(self._polling, max_records, part_max=max_records, chosen=chosen)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
@@ -703,7 +692,7 @@ class Consumer(Generic[K, V]):
 
 def _chosen_in(partitions: Partitions) -> frozenset[TopicPartition]:
     """An empty choice is mostly a mistake, and would be silence without end."""
-    chosen = frozenset(partitions_in(partitions))
+    chosen = frozenset(arguments.partitions_in(partitions))
     if not chosen:
         raise ValueError("partitions is empty: leave it out to poll all that are assigned")
     return chosen

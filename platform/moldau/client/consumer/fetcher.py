@@ -20,8 +20,7 @@ from typing import Final, cast
 
 from moldau.client.consumer.fetch_room import FetchRoom
 from moldau.client.consumer.fetch_session import FetchSession
-from moldau.client.consumer.leader_epochs import ends_of_epochs
-from moldau.client.consumer.offsets import LATEST, FoundOffset, ask_leader
+from moldau.client.consumer.offsets import LATEST, FoundOffset, ask_leader, ends_of_epochs
 from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.requests import Told, fetch_request, settle_fetch

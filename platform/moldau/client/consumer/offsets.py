@@ -1,24 +1,20 @@
-"""Finding offsets by time, and the ends of logs: ListOffsets, asked of each partition's leader."""
+"""What leaders say of offsets: by time and the ends of logs (ListOffsets), and where an epoch
+ends (OffsetForLeaderEpoch), by which a consumer finds out about truncation."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moldau.client.consumer.unknown_topic import final
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
 from moldau.link.backoff import may_work_later
 from moldau.link.cluster import Cluster
-from moldau.link.metadata import NO_LEADER, TopicPartition
-from moldau.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from moldau.link.metadata import NO_LEADER, TopicPartition, by_topic
+from moldau.protocol.messages import list_offsets as asking
+from moldau.protocol.messages import offset_for_leader_epoch as epoch_ends
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -34,6 +30,9 @@ _NEEDS_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _CONSUMER: Final = -1
+_EPOCHS_FOR_CONSUMERS: Final = 3
+"""Before that a consumer needed rights on the whole cluster to ask for the ends of epochs."""
+_ANY_END: Final = 2**63 - 1
 
 
 class FoundOffset(NamedTuple):
@@ -112,7 +111,7 @@ async def ask_leader(
     """One try, of one broker: for each partition its offset, or what the broker refuses it with.
     KafkaError when the broker gives no answer at all."""
     connection = await cluster.connection(leader)
-    version = connection.version_of(ListOffsetsRequest)
+    version = connection.version_of(asking.ListOffsetsRequest)
     for timestamp in wanted.values():
         if version < _NEEDS_VERSION.get(timestamp, 0):
             raise KafkaError(
@@ -121,46 +120,94 @@ async def ask_leader(
                 timestamp=timestamp,
                 broker=str(connection.address),
             )
-    request = ListOffsetsRequest(
+    request = asking.ListOffsetsRequest(
         replica_id=_CONSUMER,
         isolation_level=int(is_committed),
         topics=_topics(cluster, wanted),
         timeout_ms=int(connection.options.request_timeout_s * 1000),
     )
-    answer = await cluster.call(request, ListOffsetsResponse, node_id=leader)
+    answer = await cluster.call(request, asking.ListOffsetsResponse, node_id=leader)
     found: dict[TopicPartition, FoundOffset | KafkaError] = {
-        where: left_out(where, connection.address) for where in wanted
+        where: _left_out(where, connection.address) for where in wanted
     }
     for topic in answer.topics:
         for each in topic.partitions:
             where = TopicPartition(topic.name, each.partition_index)
+            found[where] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
             if each.error_code:
-                problem = _problem(where, each)
-                cluster.note(problem)
-                found[where] = problem
-            else:
-                found[where] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
+                found[where] = _noted(cluster, where, each.error_code)
     return found
 
 
-def _topics(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> list[ListOffsetsTopic]:
-    by_topic: dict[str, list[ListOffsetsPartition]] = {}
-    for where, timestamp in wanted.items():
-        known = cluster.metadata.partition(where)
-        asked = ListOffsetsPartition(
+def _topics(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> list[Any]:
+    def asked(where: TopicPartition) -> asking.ListOffsetsPartition:
+        return asking.ListOffsetsPartition(
             partition_index=where.partition,
-            current_leader_epoch=-1 if known is None else known.leader_epoch,
-            timestamp=timestamp,
+            current_leader_epoch=_leader_epoch(cluster, where),
+            timestamp=wanted[where],
         )
-        by_topic.setdefault(where.topic, []).append(asked)
-    return [ListOffsetsTopic(name=name, partitions=asked) for name, asked in by_topic.items()]
+
+    found = by_topic(wanted, asked)
+    return [asking.ListOffsetsTopic(name=name, partitions=each) for name, each in found.items()]
 
 
-def _problem(where: TopicPartition, answer: ListOffsetsPartitionResponse) -> KafkaError:
-    return KafkaError(answer.error_code, **where._asdict())
+def _leader_epoch(cluster: Cluster, where: TopicPartition) -> int:
+    known = cluster.metadata.partition(where)
+    return -1 if known is None else known.leader_epoch
 
 
-def left_out(where: TopicPartition, address: Address) -> KafkaError:
+class EpochEnd(NamedTuple):
+    """Where the log of the largest epoch ends that is not above the one asked for; -1 both where
+    there is none."""
+
+    epoch: int
+    end_offset: int
+
+
+async def ends_of_epochs(
+    cluster: Cluster, leader: int, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, EpochEnd | KafkaError]:
+    """One try: the ends as that leader has them, each or its error; one that cannot tell agrees
+    with everything. KafkaError when it gives no answer at all."""
+    connection = await cluster.connection(leader)
+    served = connection.versions.by_key.get(epoch_ends.OffsetForLeaderEpochRequest.spec.key or 0)
+    if served is None or served.last < _EPOCHS_FOR_CONSUMERS:
+        return {where: EpochEnd(epoch, _ANY_END) for where, epoch in epochs.items()}
+
+    def wanted(where: TopicPartition) -> epoch_ends.OffsetForLeaderPartition:
+        return epoch_ends.OffsetForLeaderPartition(
+            partition=where.partition,
+            current_leader_epoch=_leader_epoch(cluster, where),
+            leader_epoch=epochs[where],
+        )
+
+    topics = [
+        epoch_ends.OffsetForLeaderTopic(topic=name, partitions=each)
+        for name, each in by_topic(epochs, wanted).items()
+    ]
+    request = epoch_ends.OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics)
+    response = epoch_ends.OffsetForLeaderEpochResponse
+    answer = await cluster.call(request, response, node_id=leader)
+    found: dict[TopicPartition, EpochEnd | KafkaError] = {
+        where: _left_out(where, connection.address) for where in epochs
+    }
+    for topic in answer.topics:
+        for each in topic.partitions:
+            where = TopicPartition(topic.topic, each.partition)
+            found[where] = EpochEnd(each.leader_epoch, each.end_offset)
+            if each.error_code:
+                found[where] = _noted(cluster, where, each.error_code)
+    return found
+
+
+def _noted(cluster: Cluster, where: TopicPartition, code: int) -> KafkaError:
+    """What a leader refuses a partition with; it may be that another one leads."""
+    problem = KafkaError(code, **where._asdict())
+    cluster.note(problem)
+    return problem
+
+
+def _left_out(where: TopicPartition, address: Address) -> KafkaError:
     """What stands for an answer that does not come with the others."""
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,

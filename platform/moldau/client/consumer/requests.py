@@ -20,14 +20,7 @@ from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.link.metadata import Metadata, TopicPartition
 from moldau.link.speech import Listener, Speaker
-from moldau.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-)
+from moldau.protocol.messages import fetch as fetching
 
 _NEWEST_WITH_NAMES: Final = 12
 
@@ -47,18 +40,20 @@ def fetch_request(
     positions: list[Position],
     metadata: Metadata,
     settings: Settings,
-) -> tuple[FetchRequest, int, Told]:
+) -> tuple[fetching.FetchRequest, int, Told]:
     """The request and its version: by topic id where all topics have one, else by name."""
     wanted = {each.where: _wish(each, metadata, settings) for each in positions}
     names_some = any(wish.topic_id == ZERO_UUID for wish in wanted.values())
-    version = speaker.version_of(FetchRequest, at_most=_NEWEST_WITH_NAMES if names_some else None)
+    version = speaker.version_of(
+        fetching.FetchRequest, at_most=_NEWEST_WITH_NAMES if names_some else None
+    )
     if version <= _NEWEST_WITH_NAMES:
         wanted = {where: wish._replace(topic_id=ZERO_UUID) for where, wish in wanted.items()}
     known = session.partitions.values()
     if any((wish.topic_id == ZERO_UUID) != (version <= _NEWEST_WITH_NAMES) for wish in known):
         session.end(is_known=True)  # the broker wants one way of naming topics a session
     tell = session.next(wanted)
-    request = FetchRequest(
+    request = fetching.FetchRequest(
         max_wait_ms=settings[rows.fetch_max_wait_ms],
         min_bytes=settings[rows.fetch_min_bytes],
         max_bytes=settings[rows.fetch_max_bytes],
@@ -83,28 +78,28 @@ def _wish(position: Position, metadata: Metadata, settings: Settings) -> Wish:
     )
 
 
-def _topics(wishes: Mapping[TopicPartition, Wish]) -> list[FetchTopic]:
-    by_topic: dict[tuple[str, Uuid], list[FetchPartition]] = {}
+def _topics(wishes: Mapping[TopicPartition, Wish]) -> list[fetching.FetchTopic]:
+    by_topic: dict[tuple[str, Uuid], list[fetching.FetchPartition]] = {}
     for where, wish in wishes.items():
         by_topic.setdefault((where.topic, wish.topic_id), []).append(wish.partition(where))
     return [
-        FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
+        fetching.FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
         for (name, topic_id), partitions in by_topic.items()
     ]
 
 
-def _forgotten(forgotten: Mapping[TopicPartition, Uuid]) -> list[ForgottenTopic]:
+def _forgotten(forgotten: Mapping[TopicPartition, Uuid]) -> list[fetching.ForgottenTopic]:
     by_topic: dict[tuple[str, Uuid], list[int]] = {}
     for where, topic_id in forgotten.items():
         by_topic.setdefault((where.topic, topic_id), []).append(where.partition)
     return [
-        ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions)
+        fetching.ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions)
         for (name, topic_id), partitions in by_topic.items()
     ]
 
 
 def settle_fetch(
-    response: FetchResponse,
+    response: fetching.FetchResponse,
     told: Told,
     positions: Positions,
     listener: Listener,
@@ -117,7 +112,7 @@ def settle_fetch(
         _refused(response.error_code, told, positions, listener, now)
         return
     told.session.answered(response.session_id)
-    answered: dict[TopicPartition, PartitionData] = {}
+    answered: dict[TopicPartition, fetching.PartitionData] = {}
     for topic in response.responses:
         name = topic.topic or metadata.name_of(topic.topic_id) or ""
         for data in topic.partitions:

@@ -13,13 +13,7 @@ from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.link.metadata import Metadata, TopicPartition
 from moldau.link.speech import Listener, Speaker
-from moldau.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from moldau.protocol.messages import produce as producing
 
 _NEWEST_WITH_NAMES: Final = 12
 _TOLD_RECORDS_MAX: Final = 5
@@ -32,37 +26,37 @@ _LARGE_BATCH: Final = "the batch is larger than the topic's max.message.bytes or
 
 def produce_request(
     speaker: Speaker, batches: list[Batch], metadata: Metadata, acks: int, timeout_ms: int
-) -> tuple[ProduceRequest, int]:
+) -> tuple[producing.ProduceRequest, int]:
     """The request and its version: by topic id where all topics have one, else by name."""
-    by_topic: dict[str, list[PartitionProduceData]] = {}
+    by_topic: dict[str, list[producing.PartitionProduceData]] = {}
     for batch in batches:
-        data = PartitionProduceData(index=batch.where.partition, records=batch.data)
+        data = producing.PartitionProduceData(index=batch.where.partition, records=batch.data)
         by_topic.setdefault(batch.where.topic, []).append(data)
     ids: dict[str, Uuid] = {}
     for name in by_topic:
         topic = metadata.topics.get(name)
         ids[name] = ZERO_UUID if topic is None else topic.topic_id
     at_most = _NEWEST_WITH_NAMES if ZERO_UUID in ids.values() else None
-    version = speaker.version_of(ProduceRequest, at_most=at_most)
-    request = ProduceRequest(
+    version = speaker.version_of(producing.ProduceRequest, at_most=at_most)
+    request = producing.ProduceRequest(
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[
-            TopicProduceData(name=name, topic_id=ids[name], partition_data=data)
+            producing.TopicProduceData(name=name, topic_id=ids[name], partition_data=data)
             for name, data in by_topic.items()
         ],
     )
     return request, version
 
 
-def names_in(request: ProduceRequest) -> dict[Uuid, str]:
+def names_in(request: producing.ProduceRequest) -> dict[Uuid, str]:
     """Topics by the ids in it. The answer has no names, and by then metadata may know the topic no
     more."""
     return {each.topic_id: each.name for each in request.topic_data}
 
 
 def settle_response(
-    response: ProduceResponse,
+    response: producing.ProduceResponse,
     batches: list[Batch],
     names: Mapping[Uuid, str],
     accumulator: Accumulator,
@@ -71,7 +65,7 @@ def settle_response(
 ) -> None:
     """Reports to the accumulator what became of each batch."""
     metadata = listener.metadata
-    answered: dict[TopicPartition, PartitionProduceResponse] = {}
+    answered: dict[TopicPartition, producing.PartitionProduceResponse] = {}
     for topic in response.responses:
         name = topic.name or names.get(topic.topic_id, "")
         for each in topic.partition_responses:
@@ -91,7 +85,7 @@ def settle_response(
         accumulator.refused(batch, error, now)
 
 
-def _error(batch: Batch, answer: PartitionProduceResponse | None) -> KafkaError:
+def _error(batch: Batch, answer: producing.PartitionProduceResponse | None) -> KafkaError:
     where: dict[str, object] = batch.where._asdict()
     if answer is None:
         return KafkaError(
