@@ -20,7 +20,7 @@ from typing import Final, cast
 
 from moldau.client.consumer.fetch_room import FetchRoom
 from moldau.client.consumer.fetch_session import FetchSession
-from moldau.client.consumer.offsets import LATEST, FoundOffset, ask_leader, ends_of_epochs
+from moldau.client.consumer.offsets import ask_leader, ends_of_epochs, found_or_end
 from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.requests import Told, fetch_request, settle_fetch
@@ -359,7 +359,8 @@ class Fetcher:
     async def _look_offsets_up(
         self, leader: int, wanted: Mapping[TopicPartition, int], asked: list[Asked]
     ) -> None:
-        found = await self._offsets_at(leader, {each.where: wanted[each.where] for each in asked})
+        ask = partial(ask_leader, self._cluster, leader, is_committed=self.is_committed_only)
+        found = await found_or_end(ask, {each.where: wanted[each.where] for each in asked})
         for each in asked:
             answer = found[each.where]
             if isinstance(answer, KafkaError):
@@ -367,24 +368,6 @@ class Fetcher:
             else:
                 self._positions.found(each, max(0, answer.offset), answer.leader_epoch)
         tell_notices(self._positions.notices)
-
-    async def _offsets_at(
-        self, leader: int, wanted: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-        """By time where nothing is as new: the end, unless something came meanwhile."""
-        ask = partial(ask_leader, self._cluster, leader, is_committed=self.is_committed_only)
-        found = await ask(wanted)
-        late = {
-            where: wanted[where]
-            for where, each in found.items()
-            if not isinstance(each, KafkaError) and each.offset < 0
-        }
-        if late:
-            ends = await ask(dict.fromkeys(late, LATEST))
-            for where, each in (await ask(late)).items():
-                is_late = not isinstance(each, KafkaError) and each.offset < 0
-                found[where] = ends[where] if is_late else each
-        return found
 
     async def _validate(self, leader: int, asked: list[Asked]) -> None:
         epochs = {

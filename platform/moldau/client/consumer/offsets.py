@@ -4,8 +4,8 @@ ends (OffsetForLeaderEpoch), by which a consumer finds out about truncation."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from moldau.client.consumer.unknown_topic import final
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -45,6 +45,7 @@ class FoundOffset(NamedTuple):
 
 
 Found = dict[TopicPartition, FoundOffset]
+F = TypeVar("F", FoundOffset, FoundOffset | KafkaError)
 
 
 async def list_offsets(
@@ -103,6 +104,24 @@ async def list_offsets(
             facts = where._asdict()
             error.context = {**error.context, **facts}
         raise
+
+
+async def found_or_end(
+    ask: Callable[[Mapping[TopicPartition, int]], Awaitable[dict[TopicPartition, F]]],
+    wanted: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, F]:
+    """By time where nothing is as new: the end, unless something came meanwhile."""
+    found = await ask(wanted)
+    late = {where: wanted[where] for where, each in found.items() if _is_none(each)}
+    if late:
+        ends = await ask(dict.fromkeys(late, LATEST))
+        for where, each in (await ask(late)).items():
+            found[where] = ends[where] if _is_none(each) else each
+    return found
+
+
+def _is_none(answer: FoundOffset | KafkaError) -> bool:
+    return isinstance(answer, FoundOffset) and answer.offset < 0
 
 
 async def ask_leader(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.client.consumer.assignment import NO_IDS
 from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.metrics import ConsumerMetrics, Lag
-from moldau.client.consumer.offsets import LATEST, FoundOffset, list_offsets
+from moldau.client.consumer.offsets import FoundOffset, found_or_end, list_offsets
 from moldau.client.consumer.position import Position
 from moldau.client.consumer.positions import Positions
 from moldau.client.group.member import Change
@@ -137,24 +137,12 @@ class Reading:
         """Go to these timestamps or ends of logs: in all partitions or in none."""
         for where in wanted:
             self.assignment.require(where)
-        found = await self._found_or_end(wanted)
+        found = await found_or_end(self.offsets, wanted)
         for position in [self.assignment.require(where) for where in wanted]:
             answer = found[position.where]
             position.sought(answer.offset, answer.leader_epoch)
         self._drop(wanted)
         self.fetcher.soon()
-
-    async def _found_or_end(
-        self, wanted: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, FoundOffset]:
-        """By time where nothing is as new: the end, unless something came meanwhile."""
-        found = await self.offsets(wanted)
-        late = {where: wanted[where] for where, each in found.items() if each.offset < 0}
-        if late:
-            ends = await self.offsets(dict.fromkeys(late, LATEST))
-            for where, each in (await self.offsets(late)).items():
-                found[where] = ends[where] if each.offset < 0 else each
-        return found
 
     async def offsets(
         self, wanted: Mapping[TopicPartition, int]

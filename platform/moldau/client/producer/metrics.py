@@ -11,9 +11,9 @@ for Prometheus and OTLP, with dots for hyphens: `record-send-rate` is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from moldau.client.producer.batch import Batch
 from moldau.metrics import Registry
@@ -136,7 +136,7 @@ class ProducerMetrics:
         return found
 
     def _declare(self) -> None:
-        batches, requests = self._batches, self._requests
+        batches, requests = self._batches.values(), self._requests.values()
         of_batches = (
             ("batch-size", "Bytes of a batch after compression", SIZE),
             ("record-queue-time", "Milliseconds a batch waited to be sent", QUEUE_MS),
@@ -149,40 +149,34 @@ class ProducerMetrics:
             ("request-size", "Bytes of a request's batches", REQUEST_SIZE),
             ("records-per-request", "Records in a request", REQUEST_RECORDS),
         )
-        for among, columns in ((batches, of_batches), (requests, of_requests)):
+        for counted, columns in ((batches, of_batches), (requests, of_requests)):
             for name, doc, index in columns:
-                self.gauge(f"{name}-avg", f"{doc}: average.", _averaged(among, index))
+                self.gauge(f"{name}-avg", f"{doc}: average.", partial(average, counted, index))
                 if name not in ("compression-rate", "records-per-request"):
-                    self.gauge(f"{name}-max", f"{doc}: the largest.", _greatest(among, index))
+                    self.gauge(
+                        f"{name}-max", f"{doc}: the largest.", partial(largest, counted, index)
+                    )
         rates = (
             ("record-send", "Records that were sent", batches),
-            ("record-retry", "Records that were sent again", self._retries),
-            ("record-error", "Records that have failed", self._errors),
-            ("batch-split", "Batches that were split, because they were too large", self._splits),
-            ("buffer-exhausted", "Records refused for want of memory", {"": self.exhausted}),
+            ("record-retry", "Records that were sent again", self._retries.values()),
+            ("record-error", "Records that have failed", self._errors.values()),
+            ("batch-split", "Batches that were too large, and were split", self._splits.values()),
+            ("buffer-exhausted", "Records refused for want of memory", (self.exhausted,)),
         )
-        for name, doc, counted in rates:
-            self.gauge(f"{name}-rate", f"{doc}, a second.", _rated(counted))
-            self.gauge(f"{name}-total", f"{doc}.", _totalled(counted))
+        for name, doc, sampled in rates:
+            self.gauge(f"{name}-rate", f"{doc}, a second.", partial(_rate, sampled))
+            self.gauge(f"{name}-total", f"{doc}.", partial(_total, sampled))
         for name in self._spent_ns:
             doc = f"Nanoseconds of {name.replace('-', ' ')}."
             self.gauge(f"{name}-ns-total", doc, partial(self._spent_ns.__getitem__, name))
 
 
-def _averaged(among: Mapping[Any, Sampled], index: int) -> Measure:
-    return lambda: average(among.values(), index)
+def _rate(among: Iterable[Sampled]) -> float:
+    return sum(each.rate() for each in among)
 
 
-def _greatest(among: Mapping[Any, Sampled], index: int) -> Measure:
-    return lambda: largest(among.values(), index)
-
-
-def _rated(among: Mapping[Any, Sampled]) -> Measure:
-    return lambda: sum(each.rate() for each in among.values())
-
-
-def _totalled(among: Mapping[Any, Sampled]) -> Measure:
-    return lambda: sum(each.totals[0] for each in among.values())
+def _total(among: Iterable[Sampled]) -> float:
+    return sum(each.totals[0] for each in among)
 
 
 def _rate_and_total(name: str, sampled: Sampled | None, index: int = 0) -> dict[str, float]:
