@@ -47,6 +47,8 @@ class Invariant(StrEnum):
     LEADER_IN_SYNC = "the leader is in the ISR"
     EPOCHS_GROW = "leader epochs and partition epochs only grow"
     ELR_IS_NEEDED = "the ELR is empty while enough replicas are in sync"
+    METADATA_KEPT = "a leader of the metadata quorum holds all that is committed"
+    ONE_METADATA_LEADER = "an epoch of the metadata quorum has one leader"
     SAME_METADATA = "nodes that have read the metadata equally far know the same"
 
 

@@ -15,6 +15,7 @@ from unittest.mock import patch
 from moldau.broker.controller import isr_changes as controller_isr_changes
 from moldau.broker.controller import registration
 from moldau.broker.log.leader_epochs import EpochEnd
+from moldau.broker.raft.empty_disk import EmptyDisk
 from moldau.broker.replication.leader import Leader
 from moldau.broker.replication.partition import Leadership, Partition
 from moldau.broker.server import isr_changes
@@ -136,6 +137,11 @@ def commits_with_too_few() -> AbstractContextManager[object]:
     return patch.object(Leader, "_is_under_min", False)
 
 
+def votes_with_an_empty_disk() -> AbstractContextManager[object]:
+    """A voter that may have forgotten what it acknowledged votes like any other, as in Kafka."""
+    return patch.object(EmptyDisk, "objection", lambda *_: None)
+
+
 IN_SYNC = Invariant.IN_SYNC_HOLDS_COMMITTED
 COMPLETE = {IN_SYNC, Invariant.LEADER_IS_COMPLETE}
 
@@ -157,6 +163,11 @@ MUTANTS: dict[Mutant, Hunt] = {
         range(3), COMPLETE, SCENES["a_proposal_arrives_after_a_restart"]
     ),
     forgets_unclean_shutdowns: Hunt(range(3), COMPLETE, SCENES["an_eligible_replica_loses_power"]),
+    votes_with_an_empty_disk: Hunt(
+        range(3),
+        {Invariant.METADATA_KEPT},
+        SCENES["a_voter_loses_its_disk_while_another_is_down"],
+    ),
     commits_with_too_few: Hunt(range(3), COMPLETE, SCENES["the_last_replica_takes_records"]),
 }
 """Each with seeds that are several times what it took."""

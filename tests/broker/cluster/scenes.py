@@ -32,6 +32,7 @@ from moldau.runtime import Runtime
 from moldau.testing.simulated_cluster import PORT
 from tests.broker.cluster.faults import check
 from tests.broker.cluster.invariants import Watch
+from tests.broker.cluster.lost_disks import a_voter_loses_its_disk_while_another_is_down
 from tests.broker.cluster.traffic import TOPIC, Traffic
 from tests.broker.cluster.world import SimulatedBrokers, new_world
 from tests.broker.server.wire import wired
@@ -402,6 +403,7 @@ def the_last_replica_takes_records(at: Scene) -> None:
 SCENES: dict[str, Callable[[int], None]] = {
     each.__name__: each
     for each in (
+        a_voter_loses_its_disk_while_another_is_down,
         scene(leaders_die_under_load),
         scene(leaders_change_before_they_replicate),
         scene(a_leader_misses_that_it_was_replaced),

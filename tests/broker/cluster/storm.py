@@ -6,7 +6,8 @@ client gets more done, and the history is judged.
 
 What the cluster promises to survive: any number of killed processes and cuts; or the loss of power
 of one node at a time, while all replicas are in sync (nothing here is flushed before it is
-acknowledged). So a run has one or the other.
+acknowledged). So a run has one or the other. With three controllers of their own, one at a time may
+lose its disk, and the next one when that one has caught up.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from moldau.runtime.simulated.node import State
 from moldau.testing.simulated_cluster import PORT
 from tests.broker.cluster.faults import await_more, check
 from tests.broker.cluster.invariants import Watch, check_metadata
+from tests.broker.cluster.metadata_watch import MetadataWatch, replicas
 from tests.broker.cluster.traffic import TOPIC, Traffic
 from tests.broker.cluster.world import SimulatedBrokers
 from tests.broker.server.wire import wired
@@ -76,6 +78,9 @@ class Storm:
             self._kinds += [self._power_loss, self._power_loss]
         else:
             self._kinds += [self._kill, self._kill, self._kill, self._stop]
+        self._wiped: set[int] = set()
+        if len(brokers.controller_ids) == 3 and not {*brokers.controller_ids} & ALL:
+            self._kinds.append(self._lose_disk)
 
     def blow(self) -> None:
         """The safety phase."""
@@ -135,6 +140,19 @@ class Storm:
             return None
         number = self._some()
         self._brokers.power_loss(number)
+        return lambda: self._start(number)
+
+    def _lose_disk(self) -> Undo | None:
+        """A controller comes back with an empty disk."""
+        marked = {number: raft.core.has_empty_disk for number, raft in replicas(self._brokers)}
+        self._wiped = {each for each in self._wiped if marked.get(each, True)}
+        if self._wiped:
+            return None
+        number = self._random.choice(self._brokers.controller_ids)
+        if self._brokers.is_alive(number):
+            self._brokers.kill(number)
+        self._brokers.nodes[number].lose_disk()
+        self._wiped.add(number)
         return lambda: self._start(number)
 
     def _pause(self) -> Undo | None:
@@ -217,6 +235,7 @@ def run_cluster(seed: int) -> Outcome:
         traffic = Traffic(brokers.bootstrap_servers)
         brokers.run(traffic.create)
         Watch(brokers, TOPIC).begin()
+        MetadataWatch(brokers).begin()
         traffic.pause_s = random.choice((0.03, 0.1))
         clients = [
             brokers.start_program(again(traffic, main), main.__name__)

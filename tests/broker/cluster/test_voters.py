@@ -10,6 +10,7 @@ import pytest
 
 from moldau.client import Admin
 from moldau.errors.codes import KafkaError
+from moldau.ids import format_uuid
 from moldau.runtime import Runtime
 from tests.broker.cluster.faults import await_more, suffer
 from tests.broker.cluster.traffic import Maker
@@ -92,6 +93,10 @@ def test_a_controller_with_another_disk_is_no_voter_until_it_is_added_anew() -> 
         core = brokers.keeping[103].controller.raft.core
         assert core.member.voters == (101, 102, 103)
         assert not core.member.is_voter
+        (said,) = [each for each in brokers.lines[103] if "this controller's disk is not" in each]
+        known = format_uuid(core.member.directories[103])
+        assert f"`moldau quorum remove 103 --directory-id {known}`" in said
+        assert f"`moldau quorum add 103 --at CONTROLLER://b103:{CONTROLLER_PORT}`" in said
 
         async def again(runtime: Runtime) -> None:
             servers = brokers.bootstrap_servers
