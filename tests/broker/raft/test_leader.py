@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.raft.leader import Leader
+from moldau.broker.raft.messages import FetchAsk
 
 
 def test_alone_what_is_durable_here_is_committed() -> None:
@@ -31,6 +33,28 @@ def test_observers_have_no_vote_and_late_answers_say_nothing() -> None:
     assert leader.on_durable(2, 4)
     assert not leader.on_durable(2, 3)
     assert leader.high_watermark == 4
+
+
+def fetch(leader: Leader, voter: int, offset: int) -> bool:
+    return leader.on_fetch(FetchAsk(voter, leader.epoch, offset, 1), 9, 0, votes=True)
+
+
+@pytest.mark.parametrize("is_other_log", [False, True])
+def test_what_a_lost_disk_held_commits_nothing_any_more(is_other_log: bool) -> None:
+    """1. Voter 2 fetches from 9, so it holds 9 records. 2. It loses its disk, and fetches from 0.
+    3. The leader's own disk, which is slow, has the 9 records too: no other one has."""
+    leader = Leader(1, {1, 2, 3}, epoch=1, epoch_start_offset=0)
+    leader.on_durable(1, 5)
+    assert fetch(leader, 2, 9)
+    assert leader.high_watermark == 5
+    if is_other_log:
+        leader.on_other_log(2, 0)
+    else:
+        assert not fetch(leader, 2, 0)
+    assert not leader.on_durable(1, 9)
+    assert leader.high_watermark == 5, "it does not fall"
+    assert fetch(leader, 2, 7)
+    assert leader.high_watermark == 7
 
 
 @given(

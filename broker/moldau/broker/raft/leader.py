@@ -74,19 +74,29 @@ class Leader:
         return self._advance()
 
     def on_fetch(self, ask: FetchAsk, log_end_offset: int, now_ms: int, *, votes: bool) -> bool:
-        """A replica fetches: it holds all below the offset that it asks for. Whether more is
-        committed now. `votes`: it is the voter of its number, and no node with another disk."""
+        """A replica fetches: it holds all below the offset that it asks for, and no more: a voter
+        that was further has lost its disk. Whether more is committed now. `votes`: it is the voter
+        of its number, and no node with another disk."""
         assert ask.replica_id != self.voter_id
         known = self.voters.get(ask.replica_id) if votes else None
         is_voter = known is not None
         if known is None:
             known = self._observer(ask.replica_id, now_ms)
             known.log_end_offset = ask.offset
+        known.log_end_offset = min(known.log_end_offset, ask.offset)
         known.last_fetch_ms = now_ms
         known.directory_id = ask.directory_id
         if ask.offset >= log_end_offset:
             known.last_caught_up_ms = now_ms
         return is_voter and self.on_durable(ask.replica_id, ask.offset)
+
+    def on_other_log(self, voter_id: int, now_ms: int) -> None:
+        """A voter fetches from where this log does not go on: how much of it the voter holds is not
+        known. It may have held more before it lost its disk."""
+        known = self.voters.get(voter_id)
+        if known is not None:
+            known.last_fetch_ms = now_ms
+            known.log_end_offset = 0
 
     def on_voters(self, voters: Collection[int]) -> bool:
         """These vote from now on; whether more is committed by that. What is known of a replica

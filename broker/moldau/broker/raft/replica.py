@@ -171,6 +171,11 @@ class FetchOutcome:
 _NOTHING: Final = FetchOutcome(Fetched.NOTHING)
 
 
+def _mark_of(leader: Leader) -> int:
+    """The high watermark as the wire has it."""
+    return -1 if leader.high_watermark is None else leader.high_watermark
+
+
 class RaftReplica:
     """The state machine. Call `on_...` for what happens, then carry out `take_ready()`."""
 
@@ -525,6 +530,19 @@ class RaftReplica:
             self._note_log(ask.replica_id, Heard(LogEnd(ask.last_epoch, ask.offset), ask.epoch))
             if ask.epoch > self.epoch:
                 self._enter(ask.epoch, NOBODY, now_ms)  # it may have led there, and forgot it
+        verdict, leader, is_news = self.verdict_on(ask), self.leader, False
+        if leader is None or verdict.epoch_answer.error:
+            return verdict, False
+        self._untold.discard(ask.replica_id)
+        votes = self._is_same_disk(ask)
+        if verdict.diverging is None and verdict.snapshot is None:
+            is_news = leader.on_fetch(ask, self._log.log_end_offset, now_ms, votes=votes)
+        elif votes:
+            leader.on_other_log(ask.replica_id, now_ms)
+        return verdict._replace(high_watermark=_mark_of(leader)), is_news
+
+    def verdict_on(self, ask: FetchAsk) -> FetchVerdict:
+        """What the answer to the fetch is now. It tells nothing new of the replica."""
         leader = self.leader
         error = ErrorCode.NONE
         if ask.epoch < self.epoch:
@@ -534,20 +552,8 @@ class RaftReplica:
         elif leader is None:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error or leader is None or ask.replica_id == self.member.node_id:
-            return FetchVerdict(self._epoch_answer(error or ErrorCode.INVALID_REQUEST)), False
-        self._untold.discard(ask.replica_id)
-        high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
-        diverging, snapshot = self._compare(ask)
-        if diverging is not None or snapshot is not None:
-            progress = leader.voters.get(ask.replica_id)
-            if progress is not None and self._is_same_disk(ask):
-                progress.last_fetch_ms = now_ms
-            return FetchVerdict(self._epoch_answer(), high_watermark, diverging, snapshot), False
-        end, votes = self._log.log_end_offset, self._is_same_disk(ask)
-        is_news = leader.on_fetch(ask, end, now_ms, votes=votes)
-        if leader.high_watermark is not None:
-            high_watermark = leader.high_watermark
-        return FetchVerdict(self._epoch_answer(), high_watermark), is_news
+            return FetchVerdict(self._epoch_answer(error or ErrorCode.INVALID_REQUEST))
+        return FetchVerdict(self._epoch_answer(), _mark_of(leader), *self._compare(ask))
 
     def _is_same_disk(self, ask: FetchAsk) -> bool:
         """Whether the asker has the disk that the log names, as far as both are known."""

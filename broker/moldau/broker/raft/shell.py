@@ -585,9 +585,7 @@ class RaftNode:
         if waiting.timer is not None:
             waiting.timer.cancel()
         ask = waiting.ask
-        verdict, has_advanced = self.core.on_fetch(ask, self._now_ms())
-        assert not has_advanced, "it said so before"
-        waiting.on_response(self._response(ask, verdict, waiting.bytes_max))
+        waiting.on_response(self._response(ask, self.core.verdict_on(ask), waiting.bytes_max))
 
     def serve_snapshot(self, request: FetchSnapshotRequest, on_response: OnResponse) -> None:
         """A piece of a snapshot, for a replica whose log is behind this one's beginning."""
