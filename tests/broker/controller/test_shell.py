@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
+from unittest.mock import patch
+
+import pytest
 
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.metadata_batches import replay_batches
@@ -12,6 +16,7 @@ from moldau.broker.controller.shell import ActiveController, Observer
 from moldau.broker.decision.context import RequestContext, of_node
 from moldau.broker.raft.flushing import Flusher
 from moldau.broker.raft.quorum import Membership, Quorum
+from moldau.errors import CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -25,6 +30,8 @@ from moldau.runtime import Runtime
 from moldau.runtime.simulated import Options, Simulation
 from tests.broker.controller.cluster import CLUSTER_ID, FEATURES, schema, topic
 from tests.broker.raft.leading import lead
+
+ENCODE: Final = "moldau.broker.controller.metadata_log.encode_records"
 
 
 class Node:
@@ -161,6 +168,91 @@ def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:
         assert node.active.controller.image.topics.by_name("t") is None
         later = await node.ask(CreateTopicsRequest(topics=[topic("u")]))
         assert isinstance(later, KafkaError)
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main)
+        world.run_for(5)
+    assert done == [True]
+
+
+def test_a_record_that_cannot_be_replayed_stops_the_controller() -> None:
+    """All that wait are refused; the exception goes to the caller, which answers its own client."""
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        node = Node(runtime)
+        await node.join()
+        heard: list[Response | KafkaError] = []
+        waiting = CreateTopicsRequest(topics=[topic("t")])
+        node.active.request(waiting, of_node(1, 7), heard.append)
+        own: list[Response | KafkaError] = []
+        fails = patch.object(Image, "replay_all", side_effect=ValueError("a bug"))
+        with fails, pytest.raises(ValueError, match="a bug"):
+            node.active.request(CreateTopicsRequest(topics=[topic("u")]), of_node(1, 7), own.append)
+        (refused,) = heard
+        assert isinstance(refused, KafkaError)
+        assert refused.code == ErrorCode.NOT_CONTROLLER
+        assert own == []
+        assert [type(each) for each in node.failures] == [AssertionError]
+        later = await node.ask(CreateTopicsRequest(topics=[topic("v")]))
+        assert isinstance(later, KafkaError)
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main)
+        world.run_for(5)
+    assert done == [True]
+
+
+def test_what_is_too_large_for_a_batch_harms_nothing_else() -> None:
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        node = Node(runtime)
+        await node.join()
+        end_offset = node.quorum.log_end_offset
+        too_large = CorruptLog("the records do not fit into one batch", count=1)
+        with patch(ENCODE, side_effect=too_large):
+            refused = await node.ask(CreateTopicsRequest(topics=[topic("t")]))
+        assert isinstance(refused, KafkaError)
+        assert refused.code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert "fit into one batch" in str(refused)
+        assert node.quorum.log_end_offset == end_offset
+        assert await node.create("t") == [0]
+        assert node.failures == []
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main)
+        world.run_for(5)
+    assert done == [True]
+
+
+def test_a_controller_of_an_earlier_epoch_writes_nothing() -> None:
+    """It has not heard yet that another epoch has begun."""
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        node = Node(runtime)
+        await node.join()
+        heard: list[Response | KafkaError] = []
+        node.active.request(
+            CreateTopicsRequest(topics=[topic("before")]), of_node(1, 7), heard.append
+        )
+        assert heard == []
+        node.quorum.end_epoch()
+        end_offset = node.quorum.log_end_offset
+        for name in ("after", "too"):
+            node.active.request(
+                CreateTopicsRequest(topics=[topic(name)]), of_node(1, 7), heard.append
+            )
+        node.active.tick()
+        node.active.on_committed()
+        assert node.quorum.log_end_offset == end_offset
+        codes = [each.code for each in heard if isinstance(each, KafkaError)]
+        assert codes == [ErrorCode.NOT_CONTROLLER] * 3
+        assert node.failures == []
         done.append(True)
 
     with Simulation(5, Options()) as world:

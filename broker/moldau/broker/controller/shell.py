@@ -1,33 +1,31 @@
-"""The controller with its log: decides, appends, replays, and answers what is committed.
+"""The controller with its log: starts from it, decides, changes voters, and publishes what is
+committed.
 
-Order of one request: decide on the image, append the records to the log, replay them, park the
-answer with the offset after the last record, and answer when everything below is committed. A
-decision without records also waits while older ones are uncommitted, because it may depend on them.
+Decisions are carried out by the `DecisionRuntime` (`moldau.broker.decision.runtime`): append,
+replay, park, release. A decision without records also waits while older ones are uncommitted,
+because it may depend on them.
 
 Invariants: nothing uncommitted is answered or published. A controller serves one epoch of the
-quorum, and the next epoch gets a new controller. After a disk failure the image is never trusted
-again: all waiting requests get NOT_CONTROLLER, `on_failure` is called, and only a new start from
-the log brings the controller back.
+quorum, and the next epoch gets a new controller. After a disk failure, or a record that cannot be
+replayed, the image is never trusted again: all waiting requests get NOT_CONTROLLER, `on_failure` is
+called, and only a new start from the log brings the controller back.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.controller.bootstrap import birth_records
 from moldau.broker.controller.controller import Controller
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.metadata_batches import (
-    encode_records,
-    replay_batches,
-)
+from moldau.broker.controller.metadata_batches import replay_batches
+from moldau.broker.controller.metadata_log import MetadataLog
 from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.quorum_description import QuorumView, describe_quorum
-from moldau.broker.decision.outcome import Answer
-from moldau.broker.decision.parked import Parked
+from moldau.broker.decision.outcome import Outcome
+from moldau.broker.decision.runtime import DecisionRuntime, Hooks
 from moldau.broker.raft import voter_changes
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
@@ -50,6 +48,7 @@ from moldau.protocol.messages.update_raft_voter import (
 if TYPE_CHECKING:
     from moldau.broker.controller.rules import Rules
     from moldau.broker.decision.context import RequestContext
+    from moldau.broker.decision.log import Append
     from moldau.broker.raft.quorum import Quorum
     from moldau.broker.raft.voter_changes import VoterChange
     from moldau.broker.raft.voters import Voters
@@ -96,6 +95,24 @@ class Observer:
     on_voters: Callable[[Voters], None] = field(default=lambda voters: None)
 
 
+def _as_answer(error: KafkaError) -> KafkaError:
+    """The error that clients get for an error of the log."""
+    is_lost = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return KafkaError(ErrorCode.NOT_CONTROLLER) if is_lost else error
+
+
+class Decider:
+    """What the decisions are about. The controller has nothing to tidy up after a decision."""
+
+    is_settled: Final = True
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+
+    def settle(self, now_ms: int) -> None:
+        """Nothing is left to do."""
+
+
 class ActiveController:
     """The controller of one epoch of the quorum, while this node leads it."""
 
@@ -109,25 +126,38 @@ class ActiveController:
         self._runtime = runtime
         self._quorum = quorum
         self._observer = observer
-        self._parked: deque[Parked[MetadataRecord]] = deque()
         self.controller = Controller(rules, Image())
         self.failure: Exception | None = None
         self.epoch = quorum.epoch
+        hooks: Hooks[MetadataRecord] = Hooks(
+            replay=self._replay,
+            as_answer=_as_answer,
+            on_broken=self._on_broken,
+            on_committed=self._publish,
+        )
+        clock = runtime.clock
+        log = MetadataLog(
+            quorum, self.controller.image, clock.wall_ms, observer.on_appended, self._fail
+        )
+        decider = Decider(self.controller)
+        self._decisions = DecisionRuntime(decider, log, hooks, self.epoch, clock.monotonic_ns)
 
     def start(
         self, bootstrap: Sequence[MetadataRecord] = (), *, is_own_broker_up: bool = False
     ) -> None:
         """Start as leader: replay the log to its end, and append the first records of a new
         cluster, made from `bootstrap`. Later decisions depend on all of this. `is_own_broker_up`
-        means that the broker in this process is registered already."""
+        means that the broker in this process is registered already. Raises NOT_CONTROLLER if the
+        log rejects the records."""
         image = self.controller.image
         replay_batches(image, self._quorum.batches())
         assert not image.is_in_transaction, "a decision is one batch, so no transaction stays open"
         records = tuple(birth_records(image, self.controller.rules, bootstrap))
-        if records:
-            self._append(records)
-            self._parked.append(self._waiting(records, ()))
-        self.controller.take_over(self._monotonic_ms(), is_own_broker_up=is_own_broker_up)
+        now_ms = self._monotonic_ms()
+        self._decisions.perform(Outcome(records), now_ms)
+        if self.failure is not None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER) from self.failure
+        self.controller.take_over(now_ms, is_own_broker_up=is_own_broker_up)
 
     def request(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
         """Decide at once.
@@ -142,13 +172,12 @@ class ActiveController:
         if isinstance(request, VOTER_CHANGES):
             self._change_voters(request, on_answer)
             return
-        try:
-            outcome = self.controller.on_request(request, context, self._inputs(request))
-            self._append(outcome.records)
-        except KafkaError as error:
-            on_answer(error)
-            return
-        self._park(outcome.records, tuple((on_answer, answer) for _, answer in outcome.answers))
+
+        def decide(decider: Decider, now_ms: int) -> Outcome[MetadataRecord]:
+            outcome = decider.controller.on_request(request, context, self._inputs(request))
+            return Outcome(outcome.records, ((on_answer, outcome.response),))
+
+        self._decisions.run(decide, on_answer, origin=context)
 
     def _change_voters(self, request: VoterChange, on_answer: OnAnswer) -> None:
         """Change the voters. They are part of the log itself and not of the image."""
@@ -176,20 +205,20 @@ class ActiveController:
         if isinstance(request, AddRaftVoterRequest) and not request.ack_when_committed:
             on_answer(answer)
             return
-        self._park((), ((on_answer, answer),))
+        self._decisions.perform(Outcome((), ((on_answer, answer),)), self._monotonic_ms())
 
     def tick(self) -> None:
         """Fence brokers that have been silent too long, and do periodic work.
         Call it about once a second."""
-        while self.failure is None:
-            records = self.controller.on_tick(self._inputs())
-            if not records:
+        self._decisions.each(self._overdue)
+
+    def _overdue(self, decider: Decider, now_ms: int) -> Iterator[Outcome[MetadataRecord]]:
+        """What is due now, one decision at a time, until the log rejects one."""
+        while records := decider.controller.on_tick(self._inputs()):
+            end_offset = self._quorum.log_end_offset
+            yield Outcome(records)
+            if self._quorum.log_end_offset == end_offset:
                 return
-            try:
-                self._append(records)
-            except KafkaError:
-                return
-            self._park(records, ())
 
     def on_broker_gone(self, broker_id: int, broker_epoch: int) -> None:
         """Fence a broker after the end of its process, before its session ends."""
@@ -203,12 +232,15 @@ class ActiveController:
         NOT_CONTROLLER, although their records may be in the log."""
         if self.failure is None:
             self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the controller resigned")
-        self._refuse_parked()
+        self._decisions.close(ErrorCode.NOT_CONTROLLER)
 
     def on_committed(self) -> None:
         """React to a higher high watermark of the quorum."""
+        self._decisions.on_commit()
+
+    def _publish(self, records: tuple[MetadataRecord, ...], end_offset: int) -> None:
         try:
-            self._answer_committed()
+            self._observer.on_committed(records, end_offset)
         except KafkaError as error:
             self._fail(error)
 
@@ -240,45 +272,14 @@ class ActiveController:
         """Monotonic time, because a change of the wall clock must not end sessions."""
         return self._runtime.clock.monotonic_ns() // 1_000_000
 
-    def _append(self, records: tuple[MetadataRecord, ...]) -> None:
-        """Append the records, then replay them.
-        Records that the log rejects never reach the image."""
-        if not records:
-            return
-        now_ms = self._runtime.clock.wall_ms()
-        image = self.controller.image
-        batch = encode_records(records, image.features.metadata_version, now_ms)
-        try:
-            self._quorum.append(batch, now_ms)
-        except KafkaError as error:
-            self._fail(error)
-            raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
-        image.replay_all(records)
-        self._observer.on_appended()
+    def _replay(self, offset: int, append: Append[MetadataRecord], now_ms: int) -> None:
+        self.controller.image.replay_all(append.records)
 
-    def _waiting(
-        self, records: tuple[MetadataRecord, ...], answers: tuple[Answer, ...]
-    ) -> Parked[MetadataRecord]:
-        return Parked(self.epoch, self._quorum.log_end_offset, records, answers)
-
-    def _park(self, records: tuple[MetadataRecord, ...], answers: tuple[Answer, ...]) -> None:
-        self._parked.append(self._waiting(records, answers))
-        self._answer_committed()
-
-    def _answer_committed(self) -> None:
-        high_watermark = self._quorum.high_watermark
-        while self._parked and self._parked[0].is_committed(self.epoch, high_watermark):
-            parked = self._parked.popleft()
-            if parked.records:
-                self._observer.on_committed(parked.records, parked.end_offset)
-            parked.release()
+    def _on_broken(self) -> None:
+        self._fail(AssertionError("the image does not follow its own log"))
 
     def _fail(self, error: Exception) -> None:
         if self.failure is None:
             self.failure = error
-            self._refuse_parked()
+            self._decisions.close(ErrorCode.NOT_CONTROLLER)
             self._observer.on_failure(error)
-
-    def _refuse_parked(self) -> None:
-        while self._parked:
-            self._parked.popleft().refuse(KafkaError(ErrorCode.NOT_CONTROLLER))
