@@ -296,6 +296,21 @@ async def test_gathering_takes_as_long_as_it_is_set_to(at: Serving) -> None:
 
 
 @serving()
+async def test_no_other_write_waits_for_what_is_gathered(at: Serving) -> None:
+    """Nor is it held back itself: it ends the gathering."""
+    shop = Shop(at)
+    await shop.loaded()
+    shop.linger_ms = 20
+    shop.ask("join", written(1))
+    assert shop.heard == [("join", "fine")]
+    shop.ask("commit", written(2), gather=True)
+    assert shop.batches() == [1]
+    shop.ask("heartbeat")
+    assert shop.heard[1:] == [("commit", "fine"), ("heartbeat", "fine")]
+    assert shop.batches() == [1, 1]
+
+
+@serving()
 async def test_what_is_too_large_together_is_written_one_by_one(at: Serving) -> None:
     shop = Shop(at, max__message__bytes="1000")
     await shop.loaded()

@@ -58,8 +58,12 @@ group_coordinator_append_linger_ms = Setting(
     "group.coordinator.append.linger.ms",
     INT,
     -1,
-    "How long the coordinator gathers records of one partition into a batch; -1 adapts to the "
-    "load.",
+    "How long commits of offsets are gathered that go to one partition of __consumer_offsets and "
+    "share a batch there. -1 and 0: for the rest of the event loop's turn, which adapts to the "
+    "load. Any other request about a group of that partition, or a thousand commits, ends it "
+    "earlier. It has no effect on other writes of a group (joins, syncs, leaves, heartbeats, "
+    "deletions, expiry): each is a batch of its own that is written at once, because the next "
+    "decision must see it.",
     check=at_least(-1),
 )
 group_coordinator_cached_buffer_max_bytes = Setting(
