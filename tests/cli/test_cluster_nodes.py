@@ -138,6 +138,14 @@ def test_brokers_may_come_and_not_be_left_out_where_controllers_stay(tmp_path: P
     Cluster(4, controllers=1, directory=str(tmp_path)).prepare()
 
 
+def test_a_node_whose_disk_was_lost_is_still_one_of_the_voters(tmp_path: Path) -> None:
+    format_nodes(tmp_path, 1, 2)
+    (tmp_path / "node-3.properties").touch()  # written when it was up
+    Cluster(3, directory=str(tmp_path)).prepare()
+    with pytest.raises(ClusterFailed, match="--nodes 3"):
+        Cluster(2, directory=str(tmp_path)).prepare()
+
+
 @pytest.mark.deep
 def test_dead_nodes_hold_up_nothing(tmp_path: Path) -> None:
     with Cluster(brokers=2, controllers=1) as cluster:

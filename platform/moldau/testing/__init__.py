@@ -34,7 +34,8 @@ from moldau.testing.embedded import (
 from moldau.testing.threaded import SyncEmbeddedBroker
 
 if TYPE_CHECKING:
-    from moldau.testing.cluster import Cluster, ClusterFailed
+    from moldau.testing.cluster import Cluster
+    from moldau.testing.cluster_directory import ClusterFailed
     from moldau.testing.container import ContainerFailed, MoldauContainer
     from moldau.testing.simulated_cluster import Program, SimulatedCluster, seeds
 

@@ -18,31 +18,37 @@ its files and its ports; the voters of a directory stay the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from moldau.config.properties import format_properties
-from moldau.errors import MoldauError
 from moldau.ids import format_uuid, new_uuid
-from moldau.runtime.node_processes import NodeProcess, free_ports
+from moldau.runtime.node_processes import NodeProcess, free_ports, monotonic_s, pause_s
 from moldau.runtime.places import absolute_path
 from moldau.runtime.real import RealRuntime
+from moldau.testing.cluster_directory import (
+    CONTROLLERS_FROM,
+    FOLDER,
+    SETTINGS,
+    ClusterFailed,
+    check_known_nodes,
+)
+
+if TYPE_CHECKING:
+    from moldau.client.sync import Admin
+    from moldau.link.metadata import Partition
+
+T = TypeVar("T")
 
 LOCAL: Final = "localhost"
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 60.0
 EXIT_SECONDS: Final = 5.0
 """A process closes its output a moment before its exit code is known."""
-CONTROLLERS_FROM: Final = 101
 _CLUSTER_ID: Final = "cluster.id"
-_FOLDER: Final = "node-"
-_FORMATTED: Final = "meta.properties"
+_LOOK_SECONDS: Final = 0.1
 _UP: Final = " is up"
-
-
-class ClusterFailed(MoldauError):
-    """A node did not start, or ended by itself; its log says why."""
 
 
 class Cluster:
@@ -55,7 +61,7 @@ class Cluster:
         controllers: int = 0,
         directory: str | None = None,
         port: int | None = None,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, object] | None = None,
         racks: Sequence[str] = (),
     ) -> None:
         """`port` is that of the first broker, the others have the next ones and the controllers
@@ -72,7 +78,7 @@ class Cluster:
         """Settings of single nodes, over those of all. They hold from a node's next start on."""
         self._is_temporary = directory is None
         self._port = port
-        self._settings = dict(settings or {})
+        self._settings = {name: _text(value) for name, value in (settings or {}).items()}
         self._racks = racks
         self._runtime = RealRuntime("cluster")
         self._children: dict[int, NodeProcess] = {}
@@ -101,6 +107,10 @@ class Cluster:
 
     def address_of(self, node_id: int) -> str:
         """Where clients reach that broker, or brokers that controller."""
+        if node_id not in self.node_ids:
+            raise _no_node(node_id, self.node_ids)
+        if not self.ports:
+            raise ClusterFailed("the cluster is not open: `with Cluster(...)`, or `open()` first")
         if node_id in self.broker_ids:
             return f"{LOCAL}:{self.ports[node_id - 1]}"
         return f"{LOCAL}:{self._controller_port(node_id)}"
@@ -114,11 +124,11 @@ class Cluster:
 
     def data_of(self, node_id: int) -> str:
         """The directory with the data of that node."""
-        return f"{self.directory}/{_FOLDER}{node_id}"
+        return f"{self.directory}/{FOLDER}{node_id}"
 
     def settings_path_of(self, node_id: int) -> str:
         """The file with the settings of that node, as of its last start."""
-        return f"{self.data_of(node_id)}.properties"
+        return f"{self.data_of(node_id)}{SETTINGS}"
 
     # Life.
 
@@ -155,48 +165,13 @@ class Cluster:
         if self._is_temporary:
             self.directory = files.temporary_dir("moldau-cluster-")
         files.make_dirs(self.directory)
-        self._check_known_nodes()
+        check_known_nodes(files, self.directory, self.broker_ids, self.controller_ids)
         count = self.brokers + len(self.controller_ids)
         if self._port is None:
             self.ports = free_ports(count)
         else:
             self.ports = list(range(self._port, self._port + count))
         self._cluster_id = self._known_cluster_id()
-
-    def _check_known_nodes(self) -> None:
-        known = self._known_nodes()
-        controllers = [each for each in known if each >= CONTROLLERS_FROM]
-        brokers = [each for each in known if each < CONTROLLERS_FROM]
-        voters = controllers or brokers
-        if not known or (len(voters), bool(controllers)) == (
-            len(self.controller_ids),
-            bool(self.controllers),
-        ):
-            late = [each for each in brokers if each not in self.broker_ids]
-            if not late:
-                return
-            raise ClusterFailed(
-                f"there are data of broker {late[-1]}, which would be left out: start as many "
-                "nodes as before; `moldau broker decommission` takes a broker out of the cluster, "
-                "then its folder can be removed",
-                folder=self.data_of(late[-1]),
-                nodes=self.brokers,
-            )
-        own = f" --controllers {len(controllers)}" if controllers else ""
-        ids = ", ".join(map(str, voters))
-        raise ClusterFailed(
-            f"the voters of this cluster's metadata quorum are the nodes {ids}, and others could "
-            "elect a leader that lacks what was committed: start it as before, with "
-            f"--nodes {len(brokers)}{own}, or give another directory",
-            directory=self.directory,
-        )
-
-    def _known_nodes(self) -> list[int]:
-        """The nodes whose directories are formatted, by id."""
-        files = self._runtime.files
-        names = [each.removeprefix(_FOLDER) for each in files.list(self.directory)]
-        found = [int(each) for each in names if each.isascii() and each.isdigit()]
-        return sorted(each for each in found if files.exists(f"{self.data_of(each)}/{_FORMATTED}"))
 
     def _known_cluster_id(self) -> str:
         """Kept beside the nodes, so that one that is formatted later joins the same cluster."""
@@ -230,8 +205,11 @@ class Cluster:
 
     def launch(self, node_id: int) -> None:
         """Start a node, and wait for nothing."""
+        if node_id not in self.node_ids:
+            raise _no_node(node_id, self.node_ids)
         known = self._children.get(node_id)
-        assert known is None or known.exit_code is not None, f"node {node_id} runs"
+        if known is not None and known.exit_code is None:
+            raise ClusterFailed(f"node {node_id} runs already")
         if known is not None:
             known.wait(0)
         words = self._words(node_id)
@@ -247,7 +225,11 @@ class Cluster:
             raise ClusterFailed(
                 f"node {node_id}: {why}",
                 said=self.last_line_of(node_id),
-                log=self.log_path_of(node_id),
+                log=(
+                    "removed with the temporary directory; name one with directory= to keep it"
+                    if self._is_temporary
+                    else self.log_path_of(node_id)
+                ),
             )
         self._write_settings(node_id)
 
@@ -264,36 +246,87 @@ class Cluster:
         files, path = self._runtime.files, self.log_path_of(node_id)
         lines = files.read_text(path).splitlines() if files.exists(path) else []
         last = next((line for line in reversed(lines) if line.strip()), "")
-        return last.removeprefix("moldau: ")
+        return last.removeprefix("moldau: ").strip()
 
     def kill(self, node_id: int) -> None:
         """As `kill -9`: nothing of the process is left when this returns."""
-        child = self._children[node_id]
+        child = self._child(node_id)
         child.kill()
         child.wait(STOP_SECONDS)
 
     def stop(self, node_id: int) -> None:
         """A clean stop."""
-        child = self._children[node_id]
+        child = self._child(node_id)
         child.terminate()
         if child.wait(STOP_SECONDS) is None:
             raise ClusterFailed(f"node {node_id} does not stop", log=self.log_path_of(node_id))
 
     def pause(self, node_id: int) -> None:
         """Let a node stand still, with its connections open."""
-        self._children[node_id].pause()
+        self._child(node_id).pause()
 
     def resume(self, node_id: int) -> None:
         """Let it go on."""
-        self._children[node_id].resume()
+        self._child(node_id).resume()
 
     def process_id(self, node_id: int) -> int:
         """Of its present or last process."""
-        return self._children[node_id].pid
+        return self._child(node_id).pid
 
     def exit_code(self, node_id: int) -> int | None:
         """None while it runs."""
-        return self._children[node_id].exit_code
+        return self._child(node_id).exit_code
+
+    def _child(self, node_id: int) -> NodeProcess:
+        """Its present or last process."""
+        child = self._children.get(node_id)
+        if child is None:
+            raise _no_node(node_id, self._children)
+        return child
+
+    # What the cluster says of itself.
+
+    def controller(self) -> int:
+        """The node that leads the metadata quorum."""
+        return self._asked(lambda admin: admin.describe_quorum().leader_id)
+
+    def leader_of(self, topic: str, index: int = 0) -> int:
+        """The broker that leads a partition; -1 if none does."""
+        return self._asked(lambda admin: _partition(admin, topic, index).leader)
+
+    def await_in_sync(
+        self, topic: str, replicas: Iterable[int] = (), index: int = 0, *, within: float = 60
+    ) -> None:
+        """Wait until all replicas of a partition are in sync, or exactly those. ClusterFailed if
+        they are not in that time, in seconds."""
+        wanted = frozenset(replicas)
+
+        def wait(admin: Admin) -> None:
+            until_s = monotonic_s() + within
+            while True:
+                found = _partition(admin, topic, index)
+                if frozenset(found.isr) == (wanted or frozenset(found.replicas)):
+                    return
+                if monotonic_s() > until_s:
+                    raise ClusterFailed(
+                        f"{topic}-{index} is not in sync",
+                        replicas=list(found.replicas),
+                        in_sync=list(found.isr),
+                    )
+                pause_s(_LOOK_SECONDS)
+
+        self._asked(wait)
+
+    def _asked(self, question: Callable[[Admin], T]) -> T:
+        """The answer of the brokers whose processes run."""
+        from moldau.client.sync import Admin
+
+        alive = [each for each in self.broker_ids if each in self._children]
+        alive = [each for each in alive if self._children[each].exit_code is None]
+        if not alive:
+            raise ClusterFailed("no broker of the cluster runs")
+        with Admin(bootstrap_servers=",".join(map(self.address_of, alive))) as admin:
+            return question(admin)
 
     def _settings_of(self, node_id: int) -> dict[str, str]:
         voters = ",".join(
@@ -348,3 +381,23 @@ class Cluster:
         comment = "Written at each start of the cluster."
         path = self.settings_path_of(node_id)
         self._runtime.files.write_text_atomic(path, format_properties(whole, (comment,)))
+
+
+def _no_node(node_id: int, known: Iterable[int]) -> ClusterFailed:
+    ids = ", ".join(map(str, known)) or "none, as the cluster is not open"
+    return ClusterFailed(f"there is no node {node_id}; there are {ids}")
+
+
+def _text(value: object) -> str:
+    """As a file of settings has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _partition(admin: Admin, topic: str, index: int) -> Partition:
+    found = admin.describe_topics([topic])[topic]
+    if isinstance(found, Exception):
+        raise found
+    for each in found.partitions:
+        if each.index == index:
+            return each
+    raise ClusterFailed(f"{topic} has no partition {index}")

@@ -1,0 +1,63 @@
+"""The directory of a cluster on this machine, and which nodes it is known to have.
+
+Invariant: the voters of a directory stay the same from start to start. A node is known by its file
+of settings, also when its disk was lost, and by a directory that is formatted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from moldau.errors import MoldauError
+from moldau.runtime.files import Files
+
+CONTROLLERS_FROM: Final = 101
+"""The first id of a node that is only a controller."""
+FOLDER: Final = "node-"
+SETTINGS: Final = ".properties"
+_FORMATTED: Final = "meta.properties"
+
+
+class ClusterFailed(MoldauError):
+    """A node did not start, or ended by itself, or does not exist; the text says why."""
+
+
+def check_known_nodes(
+    files: Files, directory: str, broker_ids: Sequence[int], controller_ids: Sequence[int]
+) -> None:
+    """ClusterFailed if the directory is that of a cluster with other voters, or with brokers that
+    would be left out."""
+    known = _known_nodes(files, directory)
+    controllers = [each for each in known if each >= CONTROLLERS_FROM]
+    brokers = [each for each in known if each < CONTROLLERS_FROM]
+    voters = controllers or brokers
+    if voters and voters != list(controller_ids):
+        own = f" --controllers {len(controllers)}" if controllers else ""
+        ids = ", ".join(map(str, voters))
+        raise ClusterFailed(
+            f"the voters of this cluster's metadata quorum are the nodes {ids}, and others could "
+            "elect a leader that lacks what was committed: start it as before, with "
+            f"--nodes {len(brokers)}{own}, or give another directory",
+            directory=directory,
+        )
+    left_out = [each for each in brokers if each not in broker_ids]
+    if left_out:
+        raise ClusterFailed(
+            f"there are data of broker {left_out[-1]}, which would be left out: start as many "
+            "nodes as before; `moldau broker decommission` takes a broker out of the cluster, "
+            "then its folder and its file of settings can be removed",
+            folder=f"{directory}/{FOLDER}{left_out[-1]}",
+            nodes=len(broker_ids),
+        )
+
+
+def _known_nodes(files: Files, directory: str) -> list[int]:
+    found = set()
+    for name in files.list(directory):
+        number = name.removeprefix(FOLDER).removesuffix(SETTINGS)
+        if not (name.startswith(FOLDER) and number.isascii() and number.isdigit()):
+            continue
+        if name.endswith(SETTINGS) or files.exists(f"{directory}/{name}/{_FORMATTED}"):
+            found.add(int(number))
+    return sorted(found)
