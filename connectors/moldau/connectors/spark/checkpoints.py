@@ -5,13 +5,15 @@
     <checkpoint.location>/<connector>/session             the last session on a Spark Connect server
 
 Spark's checkpoints cannot be edited, so other offsets are a new generation that begins at them.
-Invariant: one process works on a connector's checkpoint at a time; the lock goes with the process.
+Invariant: one process works on a connector's checkpoint at a time. On this machine the lock goes
+with its process; at a URI it is a file (`lease`), if fsspec can open the URI.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,9 +21,16 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
+from moldau.connect.errors import ConnectError
+from moldau.connectors.file.storage import storage_of
+from moldau.connectors.pace import Pace, Patrol
+from moldau.connectors.spark.lease import RENEW_S, Lease, another_query
 from moldau.errors import ConfigError
+from moldau.ids import format_uuid, new_uuid
+from moldau.runtime.real import RealRuntime
 from moldau.spark.ranges import Checkpoint
 
+LOG: Final = logging.getLogger("moldau.connectors.spark")
 _STATE: Final = "generation.json"
 _LOCK: Final = "lock"
 _SESSION: Final = "session"
@@ -50,6 +59,9 @@ class CheckpointFolder:
         self.is_here = parts.scheme in ("", "file")
         self._path = Path(parts.path if parts.scheme else location, connector)
         self._lock: Any = None
+        self._lease: Lease | None = None
+        self._patrol: Patrol | None = None
+        self._lost: ConfigError | None = None
 
     def path(self, generation: Generation) -> str:
         """Where Spark keeps this generation."""
@@ -149,6 +161,7 @@ class CheckpointFolder:
     def lock(self) -> None:
         """ConfigError if another process has it. Held until `release` or the process's end."""
         if not self.is_here:
+            self._lock_far()
             return
         try:
             self._path.mkdir(parents=True, exist_ok=True)
@@ -161,11 +174,35 @@ class CheckpointFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.release()
-            raise ConfigError(
-                "another query works on this checkpoint: stop it, or give each connector a name "
-                "or checkpoint.location of its own",
-                path=str(self._path),
-            ) from None
+            raise another_query(str(self._path)) from None
+
+    def _lock_far(self) -> None:
+        path = f"{self._location}/{self._connector}/{_LOCK}"
+        try:
+            storage = storage_of(path)
+        except (ConnectError, OSError) as error:
+            LOG.warning("a second query on this checkpoint would not be noticed: %s", error)
+            return
+        runtime, pace = RealRuntime(), Pace()
+        lease = Lease(storage, path, format_uuid(new_uuid(runtime.random)), pace.wait)
+        lease.take()
+        self._lease, self._patrol = lease, Patrol(self._renew, RENEW_S, pace)
+        self._patrol.start()
+
+    def _renew(self) -> None:
+        lease = self._lease
+        try:
+            if lease is not None:
+                lease.renew()
+        except ConfigError as error:
+            self._lost = error
+        except OSError as error:
+            LOG.warning("the lock of the checkpoint is not renewed, it is tried again: %s", error)
+
+    def check_lock(self) -> None:
+        """ConfigError if another process has taken the checkpoint over."""
+        if self._lost is not None:
+            raise self._lost
 
     def claim(self, path: str) -> None:
         """Note that this connector writes the files of a directory. ConfigError if another one
@@ -200,6 +237,10 @@ class CheckpointFolder:
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.close()
+        lease, self._lease = self._lease, None
+        if lease is not None and self._patrol is not None:
+            self._patrol.stop()
+            lease.release()
 
 
 def batches_in(folder: str) -> list[int] | None:

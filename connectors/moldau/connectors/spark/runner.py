@@ -63,6 +63,7 @@ class Runner:
     def look(self) -> None:
         """Tells what is new of the job; raises what ended it. One that the machine was too busy
         to start is started again a few times."""
+        self._folder.check_lock()
         try:
             self._job.look()
         except LateWorker as late:
