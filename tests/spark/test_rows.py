@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pa = pytest.importorskip("pyarrow")
@@ -9,7 +11,7 @@ pa = pytest.importorskip("pyarrow")
 from moldau.client import PartitionColumns, TopicPartition  # noqa: E402
 from moldau.client.consumer.records import FetchedRecords  # noqa: E402
 from moldau.records import Row, encode_batch  # noqa: E402
-from moldau.spark.rows import to_batch  # noqa: E402
+from moldau.spark.rows import Typed, to_batch  # noqa: E402
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(
@@ -24,6 +26,7 @@ SCHEMA = pa.schema(
         ("headers", HEADERS),
     ]
 )
+AS_THEY_ARE = Typed(lambda keys: keys, lambda values: values)
 ROWS: list[Row] = [
     (1, b"a", b"1", ()),
     (2, None, b"2", (("h", b"x"), ("g", None))),
@@ -44,7 +47,7 @@ def part(rows: list[Row], first_offset: int) -> PartitionColumns:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_the_first_rows_of_a_part_are_as_in_the_log(count: int) -> None:
-    found = to_batch(part(ROWS, 7), count, lambda values: values, SCHEMA)
+    found = to_batch(part(ROWS, 7), count, AS_THEY_ARE, SCHEMA)
 
     assert found.schema == SCHEMA
     assert found.validate(full=True) is None
@@ -61,6 +64,32 @@ def test_the_first_rows_of_a_part_are_as_in_the_log(count: int) -> None:
 
 
 def test_no_headers_at_all_are_null() -> None:
-    found = to_batch(part([ROWS[0], ROWS[2]], 0), 2, lambda values: values, SCHEMA)
+    found = to_batch(part([ROWS[0], ROWS[2]], 0), 2, AS_THEY_ARE, SCHEMA)
 
     assert found.column("headers").to_pylist() == [None, None]
+
+
+def _read(values: Any) -> Any:
+    """Reads all but `2`."""
+    return pa.array([None if each in (None, b"2") else each for each in values.to_pylist()],
+                    pa.binary())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mode", "left"),
+    [("permissive", [7, 8, 9, 10]), ("skip", [7, 9, 10]), ("rejects", [8])],
+)
+def test_records_that_cannot_be_read_are_null_or_left_out_or_the_only_ones(
+    mode: str, left: list[int]
+) -> None:
+    raw = [("rawKey", pa.binary()), ("rawValue", pa.binary())]
+    schema = pa.schema([*SCHEMA, *(pa.field(*each) for each in raw)])
+
+    by_value = to_batch(part(ROWS, 7), 4, Typed(lambda keys: keys, _read, mode), schema)
+    assert by_value.column("offset").to_pylist() == left
+    assert (b"2" in by_value.column("rawValue").to_pylist()) == (8 in left)
+    assert b"2" not in by_value.column("value").to_pylist()
+
+    swapped: list[Row] = [(each[0], each[2], each[1], each[3]) for each in ROWS]
+    by_key = to_batch(part(swapped, 7), 4, Typed(_read, lambda values: values, mode), schema)
+    assert by_key.column("offset").to_pylist() == left

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import random
 from typing import Any
 
 import pytest
@@ -11,8 +13,14 @@ pa = pytest.importorskip("pyarrow")
 
 from moldau.errors import ConfigError  # noqa: E402
 from moldau.spark.options import parse_read  # noqa: E402
-from moldau.spark.value_types import value_type  # noqa: E402
-from moldau.spark.values import JsonColumn, value_column  # noqa: E402
+from moldau.spark.value_types import row_schema, value_type  # noqa: E402
+from moldau.spark.values import (  # noqa: E402
+    JsonColumn,
+    RecordColumn,
+    Unreadable,
+    key_column,
+    value_column,
+)
 
 
 def binary(*values: bytes | None) -> Any:
@@ -28,7 +36,7 @@ def test_one_bad_value_costs_only_itself() -> None:
     values[18] = b'{"id":1}{"id":2}'
     values[40] = b""
 
-    found = JsonColumn(KIND, is_strict=False)(binary(*values)).to_pylist()
+    found = JsonColumn(KIND, Unreadable("value", "json"))(binary(*values)).to_pylist()
 
     assert len(found) == 100
     assert [index for index, each in enumerate(found) if each is None] == [17, 18, 40]
@@ -47,7 +55,7 @@ def test_one_bad_value_costs_only_itself() -> None:
     ],
 )
 def test_a_value_never_takes_the_place_of_another(values: list[bytes]) -> None:
-    column = JsonColumn(KIND, is_strict=False)
+    column = JsonColumn(KIND, Unreadable("value", "json"))
 
     together = column(binary(*values)).to_pylist()
 
@@ -56,26 +64,34 @@ def test_a_value_never_takes_the_place_of_another(values: list[bytes]) -> None:
 
 
 def test_tombstones_are_null_and_line_breaks_are_blanks() -> None:
-    found = JsonColumn(KIND, is_strict=True)(binary(None, b'{\n"id": 1,\r\n"tags": ["a"]}', None))
+    found = JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(
+        binary(None, b'{\n"id": 1,\r\n"tags": ["a"]}', None)
+    )
 
     assert found.to_pylist() == [None, {"id": 1, "day": None, "tags": ["a"]}, None]
     assert found.type == KIND
 
 
 def test_a_date_is_text() -> None:
-    found = JsonColumn(KIND, is_strict=True)(binary(b'{"day":"2026-11-23"}'))
+    found = JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(
+        binary(b'{"day":"2026-11-23"}')
+    )
 
     assert str(found.to_pylist()[0]["day"]) == "2026-11-23"
 
 
 def test_failfast_names_the_value() -> None:
     with pytest.raises(ConfigError, match=r"no JSON of its schema.*\{broken"):
-        JsonColumn(KIND, is_strict=True)(binary(b'{"id":1}', b"{broken"))
+        JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(
+            binary(b'{"id":1}', b"{broken")
+        )
 
 
 def test_no_values_make_no_rows() -> None:
-    assert JsonColumn(KIND, is_strict=True)(binary()).to_pylist() == []
-    assert JsonColumn(KIND, is_strict=True)(binary(None)).to_pylist() == [None]
+    assert JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(binary()).to_pylist() == []
+    assert JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(
+        binary(None)
+    ).to_pylist() == [None]
 
 
 def _options(**options: str) -> Any:
@@ -116,3 +132,76 @@ def test_an_avro_union_of_two_types_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="a union may have one type beside null"):
         value_type(_options(**{"value.format": "avro", "value.schema": schema}))
+
+
+AVRO = """{"type":"record","name":"O","fields":[{"name":"id","type":"long"},
+{"name":"at","type":{"type":"long","logicalType":"timestamp-micros"}},
+{"name":"tags","type":{"type":"array","items":"string"}}]}"""
+AVRO_KIND = pa.struct(
+    [("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("tags", pa.list_(pa.string()))]
+)
+
+
+def _avro(number: int) -> bytes:
+    fastavro = pytest.importorskip("fastavro")
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, json.loads(AVRO), {"id": number, "at": 1, "tags": ["a"]})
+    return out.getvalue()
+
+
+def test_bytes_after_an_avro_value_make_it_unreadable() -> None:
+    read = value_column(_options(**{"value.format": "avro", "value.schema": AVRO}), AVRO_KIND)
+
+    found = read(binary(_avro(1), _avro(2) + b"x", _avro(3) + _avro(4), _avro(5))).to_pylist()
+
+    assert [each and each["id"] for each in found] == [1, None, None, 5]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_bytes_end_a_query_that_reads_avro(seed: int) -> None:
+    read = value_column(_options(**{"value.format": "avro", "value.schema": AVRO}), AVRO_KIND)
+    chance = random.Random(seed)
+    values = [chance.randbytes(chance.randrange(40)) for _ in range(300)]
+
+    found = read(binary(*values, _avro(1)))
+
+    assert len(found) == 301
+    assert found[300].as_py()["id"] == 1
+
+
+def test_a_number_that_fits_no_column_of_its_type_is_unreadable() -> None:
+    told = Unreadable("value", "avro")
+    column = RecordColumn(pa.struct([("id", pa.int32())]), lambda value: {"id": int(value)}, told)
+
+    assert column(binary(b"1", b"5000000000", None, b"3")).to_pylist() == [
+        {"id": 1}, None, None, {"id": 3}
+    ]  # fmt: skip
+    strict = Unreadable("value", "avro", is_strict=True)
+    column = RecordColumn(pa.struct([("id", pa.int32())]), lambda value: {"id": int(value)}, strict)
+    with pytest.raises(ConfigError, match=r"no Avro of its schema.*5000000000"):
+        column(binary(b"1", b"5000000000"))
+
+
+def test_keys_have_formats_too() -> None:
+    options = _options(**{"key.format": "json", "key.schema": "id BIGINT"})
+    assert row_schema(options).startswith("key STRUCT<id BIGINT>, value BINARY, topic STRING")
+    kind = pa.struct([("id", pa.int64())])
+    assert key_column(options, kind)(binary(b'{"id":1}', None, b"k")).to_pylist() == [
+        {"id": 1}, None, None
+    ]  # fmt: skip
+    text = key_column(_options(**{"key.format": "string"}), pa.string())
+    assert text(binary(b"k", None)).to_pylist() == ["k", None]
+    strict = {"key.format": "json", "key.schema": "id BIGINT", "value.mode": "failfast"}
+    column = key_column(_options(**strict), kind)
+    with pytest.raises(ConfigError, match=r"a key is no JSON of its schema \(key\.schema"):
+        column(binary(b"k"))
+    with pytest.raises(ConfigError, match=r"key\.format=avro needs it"):
+        row_schema(_options(**{"key.format": "avro"}))
+    with pytest.raises(ConfigError, match=r"key\.schema"):
+        row_schema(_options(**{"key.format": "avro", "key.schema": "{"}))
+
+
+def test_raw_keys_and_values_can_be_had_beside_the_typed() -> None:
+    assert row_schema(_options(includeRaw="true", includeHeaders="true")).endswith(
+        "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, rawKey BINARY, rawValue BINARY"
+    )

@@ -34,33 +34,47 @@ _LOGICAL: Final = {
 _FRAME_BYTES: Final = 5
 
 
-def avro_to_ddl(text: str) -> str:
-    """The type of a record as DDL."""
-    schema = _parsed(text)
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise _refused("its top must be a record", text)
-    return _ddl(schema, text)
+class _Unfit(ValueError):
+    """A schema that is good Avro, and no rows."""
+
+
+def avro_to_ddl(text: str, option: str = "value.schema") -> str:
+    """The type of a record as DDL. ConfigError names the option that the schema is from."""
+    try:
+        schema = json.loads(text)
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise _Unfit("its top must be a record")
+        return _ddl(schema)
+    except ValueError as error:
+        why = str(error) if isinstance(error, _Unfit) else "it is no JSON"
+        raise ConfigError(
+            f"no Avro schema for rows: {why}", option=option, value=text[:200]
+        ) from None
 
 
 def avro_reader(text: str, *, is_framed: bool = False) -> Callable[[bytes], dict[str, Any]]:
-    """Reads one value; `is_framed`: after the five bytes that a Schema Registry puts before it."""
+    """Reads one value, all of it. `is_framed`: after the five bytes that a Schema Registry puts
+    before it."""
     fastavro = _fastavro()
-    schema = fastavro.parse_schema(_parsed(text))
+    schema = fastavro.parse_schema(json.loads(text))
     start = _FRAME_BYTES if is_framed else 0
 
     def read(value: bytes) -> dict[str, Any]:
-        found: dict[str, Any] = fastavro.schemaless_reader(io.BytesIO(value[start:]), schema)
+        data = io.BytesIO(value[start:])
+        found: dict[str, Any] = fastavro.schemaless_reader(data, schema)
+        if data.read(1):
+            raise ValueError("bytes are left over: it was written with another schema")
         return found
 
     return read
 
 
-def _ddl(schema: Any, text: str) -> str:
+def _ddl(schema: Any) -> str:
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
-            raise _refused("a union may have one type beside null", text)
-        return _ddl(kinds[0], text)
+            raise _Unfit("a union may have one type beside null")
+        return _ddl(kinds[0])
     if isinstance(schema, str):
         schema = {"type": schema}
     kind, logical = schema["type"], schema.get("logicalType")
@@ -69,28 +83,17 @@ def _ddl(schema: Any, text: str) -> str:
     if logical in _LOGICAL:
         return _LOGICAL[logical]
     if kind == "record":
-        fields = (f"`{each['name']}`: {_ddl(each['type'], text)}" for each in schema["fields"])
+        fields = (f"`{each['name']}`: {_ddl(each['type'])}" for each in schema["fields"])
         return f"STRUCT<{', '.join(fields)}>"
     if kind == "array":
-        return f"ARRAY<{_ddl(schema['items'], text)}>"
+        return f"ARRAY<{_ddl(schema['items'])}>"
     if kind == "map":
-        return f"MAP<STRING, {_ddl(schema['values'], text)}>"
+        return f"MAP<STRING, {_ddl(schema['values'])}>"
     if isinstance(kind, dict | list):
-        return _ddl(kind, text)
+        return _ddl(kind)
     if kind not in _PRIMITIVES:
-        raise _refused(f"the type {kind} is not known here", text)
+        raise _Unfit(f"the type {kind} is not known here")
     return _PRIMITIVES[kind]
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise _refused("it is no JSON", text) from None
-
-
-def _refused(why: str, text: str) -> ConfigError:
-    return ConfigError(f"no Avro schema for rows: {why}", option="value.schema", value=text[:200])
 
 
 def _fastavro() -> Any:

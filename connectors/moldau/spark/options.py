@@ -17,6 +17,10 @@ from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms
 
 FORMATS: Final = ("binary", "string", "json", "avro", "protobuf")
+KEY_FORMATS: Final = ("binary", "string", "json", "avro")
+MODES: Final = ("permissive", "failfast", "skip", "rejects")
+"""What becomes of a record whose key or value cannot be read: null, the end of the query, no row;
+or only such records are rows."""
 REGISTERED: Final = ("avro", "json", "protobuf")
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 _EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
@@ -77,6 +81,7 @@ class ReadOptions:
     fails_without_match: bool
     fail_on_data_loss: bool
     include_headers: bool
+    include_raw: bool
     group: str | None
     max_offsets: int | None
     min_offsets: int | None
@@ -84,6 +89,8 @@ class ReadOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     poll_timeout_ms: int
+    key_format: str
+    key_schema: str | None
     value_format: str
     value_schema: str | None
     value_mode: str
@@ -134,6 +141,7 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         == "error",
         fail_on_data_loss=_flag(given, "failondataloss", default=True),
         include_headers=_flag(given, "includeheaders", default=False),
+        include_raw=_flag(given, "includeraw", default=False),
         group=_group(given, settings, subscription),
         max_offsets=_number(given, "maxoffsetspertrigger"),
         min_offsets=_number(given, "minoffsetspertrigger"),
@@ -141,9 +149,11 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         min_partitions=_number(given, "minpartitions"),
         max_records_per_partition=_number(given, "maxrecordsperpartition"),
         poll_timeout_ms=_number(given, "kafkaconsumer.polltimeoutms") or _POLL_TIMEOUT_MS,
+        key_format=_choice(given, "key.format", KEY_FORMATS, "binary"),
+        key_schema=given.get("key.schema"),
         value_format=_choice(given, "value.format", FORMATS, "binary"),
         value_schema=given.get("value.schema"),
-        value_mode=_choice(given, "value.mode", ("permissive", "failfast"), "permissive"),
+        value_mode=_choice(given, "value.mode", MODES, "permissive"),
         is_value_framed=_choice(given, "value.framing", ("none", "confluent"), "none")
         == "confluent",
         value_registry=_registry(given, subscription),

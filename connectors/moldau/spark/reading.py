@@ -65,21 +65,25 @@ class RangePartition(InputPartition):  # type: ignore[misc]
 def _read(options: ReadOptions, schema: Any, partition: Any) -> Iterator[Any]:
     """In an executor: the range as Arrow batches."""
     from moldau.spark.fetching import fetch
-    from moldau.spark.rows import to_batch
-    from moldau.spark.values import value_column
+    from moldau.spark.rows import Typed, to_batch
+    from moldau.spark.values import key_column, value_column
 
     wanted = partition.value
     if wanted is None:
         return
     arrow = to_arrow_schema(schema, timezone="UTC")
-    values = value_column(options, arrow.field("value").type)
+    typed = Typed(
+        key_column(options, arrow.field("key").type),
+        value_column(options, arrow.field("value").type),
+        options.value_mode,
+    )
     for part, count in fetch(
         options.settings,
         Range(*wanted),
         fails_on_loss=options.fail_on_data_loss,
         timeout_ms=options.poll_timeout_ms,
     ):
-        yield to_batch(part, count, values, arrow)
+        yield to_batch(part, count, typed, arrow)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]

@@ -7,6 +7,7 @@ any other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,29 +20,52 @@ Column = Callable[[Any], Any]
 """From the values as Arrow's binary to a column of the type that the reader wants."""
 
 
-def to_batch(part: PartitionColumns, count: int, values: Column, schema: Any) -> Any:
-    """A `pyarrow.RecordBatch` of the first `count` records. Keys, binary values, offsets and
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """How keys and values become columns, and which records are rows (`value.mode`)."""
+
+    keys: Column
+    values: Column
+    mode: str = "permissive"
+
+
+def to_batch(part: PartitionColumns, count: int, typed: Typed, schema: Any) -> Any:
+    """A `pyarrow.RecordBatch` of the first `count` records. Binary keys and values, offsets and
     headers stay in the buffers of the part."""
     buffers = part.buffers
     stamps = _numbers(buffers.timestamps, count).view(pa.timestamp("ms", tz="UTC"))
+    raw_keys = _binary(buffers.keys, pa.binary()).slice(0, count)
+    raw_values = _binary(buffers.values, pa.binary()).slice(0, count)
+    keys, values = typed.keys(raw_keys), typed.values(raw_values)
     columns = [
-        _binary(buffers.keys, pa.binary()).slice(0, count),
-        values(_binary(buffers.values, pa.binary()).slice(0, count)),
+        keys,
+        values,
         pa.repeat(part.topic, count),
         pa.repeat(pa.scalar(part.partition, pa.int32()), count),
         _numbers(buffers.offsets, count),
         stamps.cast(pa.timestamp("us", tz="UTC")),
         pa.repeat(pa.scalar(int(part.timestamp_type), pa.int32()), count),
     ]
-    if len(schema) > len(columns):
+    if "headers" in schema.names:
         columns.append(_headers(part, count))
-    return pa.RecordBatch.from_arrays(
+    if "rawKey" in schema.names:
+        columns += [raw_keys, raw_values]
+    batch = pa.RecordBatch.from_arrays(
         [
             column if column.type.equals(field.type) else column.cast(field.type)
             for column, field in zip(columns, schema, strict=True)
         ],
         schema=schema,
     )
+    if typed.mode not in ("skip", "rejects"):
+        return batch
+    bad = pc.or_(_unread(raw_keys, keys), _unread(raw_values, values))
+    return batch.filter(bad if typed.mode == "rejects" else pc.invert(bad))
+
+
+def _unread(raw: Any, column: Any) -> Any:
+    """Where there is a key or value, and it could not be read."""
+    return pc.and_(pc.is_valid(raw), pc.is_null(column))
 
 
 def _numbers(buffer: Buffer, count: int) -> Any:

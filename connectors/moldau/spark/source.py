@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource
 
 from moldau.spark.options import parse_read
 from moldau.spark.reading import BatchReader, FilteringReader, StreamReader
-from moldau.spark.value_types import row_schema, value_type
+from moldau.spark.value_types import row_schema
 
 if TYPE_CHECKING:
     from moldau.spark.writing import BatchWriter, StreamWriter
@@ -30,7 +30,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
         whether it is for a stream: what only a batch or only a stream may have is looked at by the
         readers."""
         options = parse_read(self.options, is_stream=True, is_known=False)
-        return row_schema(value_type(options), has_headers=options.include_headers)
+        return row_schema(options)
 
     def reader(self, schema: Any) -> BatchReader:
         options = parse_read(self.options, is_stream=False)

@@ -5,31 +5,42 @@ from __future__ import annotations
 from moldau.spark.options import ReadOptions, refuse
 
 _AFTER_VALUE = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+_RAW = "rawKey BINARY, rawValue BINARY"
 _HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
-def row_schema(value_type: str, *, has_headers: bool) -> str:
-    """As DDL; Spark's own source has BINARY values."""
-    columns = f"key BINARY, value {value_type}, {_AFTER_VALUE}"
-    return f"{columns}, {_HEADERS}" if has_headers else columns
+def row_schema(options: ReadOptions) -> str:
+    """As DDL; Spark's own source has BINARY keys and values."""
+    columns = f"key {key_type(options)}, value {value_type(options)}, {_AFTER_VALUE}"
+    more = [_HEADERS] * options.include_headers + [_RAW] * options.include_raw
+    return ", ".join([columns, *more])
+
+
+def key_type(options: ReadOptions) -> str:
+    """The type of the column `key`, as DDL."""
+    return _type_of("key", options.key_format, options.key_schema)
 
 
 def value_type(options: ReadOptions) -> str:
     """The type of the column `value`, as DDL."""
-    kind, schema = options.value_format, options.value_schema
+    kind = options.value_format
     if options.value_registry is not None:
         from moldau.spark.registry import registered_ddl
 
         return registered_ddl(options.value_registry, options.subscription.topics[0], kind)
+    return _type_of("value", kind, options.value_schema)
+
+
+def _type_of(what: str, kind: str, schema: str | None) -> str:
     if kind == "binary":
         return "BINARY"
     if kind == "string":
         return "STRING"
     if schema is None:
         example = "id BIGINT, at TIMESTAMP" if kind == "json" else "the Avro schema as JSON"
-        refuse("value.schema", "", f"value.format={kind} needs it: {example}")
+        refuse(f"{what}.schema", "", f"{what}.format={kind} needs it: {example}")
     if kind == "avro":
         from moldau.spark.avro import avro_to_ddl
 
-        return avro_to_ddl(schema)
+        return avro_to_ddl(schema, f"{what}.schema")
     return f"STRUCT<{schema}>"

@@ -1,14 +1,15 @@
-"""Values as typed columns: `value.format=binary|string|json|avro|protobuf`.
+"""Values as typed columns: `value.format=binary|string|json|avro|protobuf`; keys in the same way.
 
-Invariants: one value is one row, whatever is in it; in mode `permissive` a value that cannot be
-read is null, in mode `failfast` it ends the query and the error names it; a tombstone is null.
+Invariants: one value is one row, whatever is in it; a value that cannot be read is null, or in mode
+`failfast` ends the query, and the error names it; a tombstone is null.
 """
 
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,27 +24,48 @@ Column = Callable[[Any], Any]
 """From values as Arrow's binary to a column of the type that is wanted."""
 
 _SPELLED: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
+_UNFIT: Final = (ValueError, TypeError, ArithmeticError)
+"""Arrow's own errors are ValueErrors and TypeErrors too."""
 _SHOWN: Final = 80
 _OBJECT: Final = r"^[ \t]*\{.*\}[ \t]*$"
 
 
 def value_column(options: ReadOptions, kind: Any) -> Column:
     """What makes a column of this Arrow type of values."""
-    if options.value_format == "binary":
-        return _as_they_are
-    if options.value_format == "string":
-        return _string
-    is_strict = options.value_mode == "failfast"
     if options.value_registry is not None:
         from moldau.spark.registry import RegistryReader
 
         registered = RegistryReader(options.value_registry, options.value_format)
-        return RecordColumn(kind, registered, options.value_format, is_strict=is_strict)
-    if options.value_format == "json":
-        return JsonColumn(kind, is_strict=is_strict)
-    assert options.value_schema is not None
-    read = avro_reader(options.value_schema, is_framed=options.is_value_framed)
-    return RecordColumn(kind, read, "avro", is_strict=is_strict)
+        told = Unreadable("value", options.value_format, options.value_mode == "failfast")
+        return RecordColumn(kind, registered, told)
+    given = Given("value", options.value_format, options.value_schema, options.is_value_framed)
+    return _column(options, kind, given)
+
+
+def key_column(options: ReadOptions, kind: Any) -> Column:
+    """What makes a column of this Arrow type of keys."""
+    return _column(options, kind, Given("key", options.key_format, options.key_schema))
+
+
+class Given(NamedTuple):
+    """How keys or values are written."""
+
+    what: str
+    format: str
+    schema: str | None
+    is_framed: bool = False
+
+
+def _column(options: ReadOptions, kind: Any, given: Given) -> Column:
+    if given.format == "binary":
+        return _as_they_are
+    if given.format == "string":
+        return _string
+    told = Unreadable(given.what, given.format, options.value_mode == "failfast")
+    if given.format == "json":
+        return JsonColumn(kind, told)
+    assert given.schema is not None
+    return RecordColumn(kind, avro_reader(given.schema, is_framed=given.is_framed), told)
 
 
 def _as_they_are(values: Any) -> Any:
@@ -61,12 +83,31 @@ def _string(values: Any) -> Any:
         return pa.array(texts, pa.string())
 
 
+class Unreadable(NamedTuple):
+    """What is done about a key or value that cannot be read."""
+
+    what: str
+    format: str
+    is_strict: bool = False
+
+    def __call__(self, value: bytes) -> None:
+        """ConfigError if it ends the query."""
+        if not self.is_strict:
+            return
+        shown = json.dumps(value[:_SHOWN].decode("utf-8", "replace"))
+        raise ConfigError(
+            f"a {self.what} is no {_SPELLED[self.format]} of its schema ({self.what}.schema, "
+            f"{self.what}.registry): set value.mode=permissive to read it as null",
+            value=shown,
+        )
+
+
 class JsonColumn:
     """JSON objects as structs: the whole batch at once, and halves of it where one is bad."""
 
-    def __init__(self, kind: Any, *, is_strict: bool) -> None:
+    def __init__(self, kind: Any, told: Unreadable) -> None:
         self._kind = kind
-        self._is_strict = is_strict
+        self._told = told
         self._options = pa_json.ParseOptions(
             explicit_schema=pa.schema(list(_as_written(kind))), unexpected_field_behavior="ignore"
         )
@@ -89,8 +130,7 @@ class JsonColumn:
         if found is not None:
             return [found]
         if len(lines) == 1:
-            if self._is_strict:
-                raise _unreadable("JSON", lines[0].as_py())
+            self._told(lines[0].as_py())
             return [pa.nulls(1, self._kind)]
         middle = len(lines) // 2
         return self._parse(lines[:middle]) + self._parse(lines[middle:])
@@ -118,30 +158,38 @@ class RecordColumn:
     """Values that are read one by one into dicts."""
 
     def __init__(
-        self,
-        kind: Any,
-        read: Callable[[bytes], dict[str, Any]],
-        name: str,
-        *,
-        is_strict: bool,
+        self, kind: Any, read: Callable[[bytes], dict[str, Any]], told: Unreadable
     ) -> None:
         self._kind = kind
-        self._name = name
         self._read = read
-        self._is_strict = is_strict
+        self._told = told
 
     def __call__(self, values: Any) -> Any:
-        return pa.array([self._row(each) for each in values.to_pylist()], self._kind)
+        found = values.to_pylist()
+        rows = [self._row(each) for each in found]
+        try:
+            return pa.array(rows, self._kind)
+        except _UNFIT:
+            # Some row has a value that no column of its type can hold, such as a year 300,000.
+            fitting = [self._fitting(*each) for each in zip(rows, found, strict=True)]
+            return pa.array(fitting, self._kind)
 
     def _row(self, value: bytes | None) -> dict[str, Any] | None:
         if value is None:
             return None
         try:
             return self._read(value)
-        except (DeserializationFailed, ValueError, TypeError, EOFError, IndexError, KeyError):
-            if self._is_strict:
-                raise _unreadable(_SPELLED[self._name], value) from None
+        except (DeserializationFailed, *_UNFIT, EOFError, LookupError, struct.error):
+            self._told(value)
             return None
+
+    def _fitting(self, row: dict[str, Any] | None, value: bytes) -> dict[str, Any] | None:
+        try:
+            pa.array([row], self._kind)
+        except _UNFIT:
+            self._told(value)
+            return None
+        return row
 
 
 def _as_written(kind: Any) -> list[Any]:
@@ -173,12 +221,3 @@ def _are_objects(lines: Any) -> bool:
         return True
     others = lines.filter(pc.invert(plain))
     return bool(pc.all(pc.match_substring_regex(others, _OBJECT)).as_py())
-
-
-def _unreadable(kind: str, value: bytes) -> ConfigError:
-    shown = json.dumps(value[:_SHOWN].decode("utf-8", "replace"))
-    return ConfigError(
-        f"a value is no {kind} of its schema (value.schema, value.registry): set "
-        "value.mode=permissive to read it as null",
-        value=shown,
-    )

@@ -29,3 +29,45 @@ def test_a_column_made_for_partitions_never_replaces_one_of_the_rows(spark: Any)
     ):
         with pytest.raises(ConfigError, match="makes a column date"):
             transformed(spark, spark.sql(f"SELECT {columns}"), **{"partition.by": partitions})
+
+
+def records(spark: Any, *values: bytes) -> Any:
+    rows = [(None, bytearray(value), "orders", 0, offset) for offset, value in enumerate(values)]
+    names = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
+    return spark.createDataFrame(rows, names).selectExpr("*", "current_timestamp() AS timestamp")
+
+
+def good_ids(spark: Any, given: Any, **more: str) -> list[int]:
+    config = SparkSinkConfig.of({**ORDERS_LAKE, "errors.tolerance": "all", **more})
+    found = Rows(spark, config, "lake").good(given).select("id").collect()
+    return [row.id for row in found]
+
+
+def test_text_after_a_json_value_makes_it_unreadable(spark: Any) -> None:
+    values = [
+        b'{"id": 0}',
+        b'{"id": 1} junk',
+        b'{"id": 2}{"id": 3}',
+        b'{"id": 4}}',
+        b'{"id": 5},"end":0}',
+        b' {"id": 6} \n',
+        b'{"id": 7},',
+        b'[{"id": 8}]',
+        b"null",
+        b"",
+        b'{"id": "text"}',
+        b'{"id": 11, "amount": 1.5, "more": {"deep": [1]}}',
+        b'{"amount": 2}',
+        b'"id"',
+        b'{"id": 14}]',
+    ]
+    assert good_ids(spark, records(spark, *values)) == [0, 6, 11, None]
+
+
+def test_lines_of_csv_are_rows(spark: Any) -> None:
+    values = [b"0,1.5,2026-11-23T10:00:00Z", b"1,many,2026-11-23T10:00:00Z", b"2", b"", b"3,,"]
+    assert good_ids(spark, records(spark, *values), **{"value.format": "csv"}) == [0, 3]
+
+    given = records(spark, b"4;1.5;2026-11-23 10:00")
+    more = {"value.option.sep": ";", "value.option.timestampFormat": "yyyy-MM-dd HH:mm"}
+    assert good_ids(spark, given, **{"value.format": "csv", **more}) == [4]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moldau.client.sync import Consumer
+from moldau.client.sync import Consumer, Producer
 from moldau.testing import SyncEmbeddedBroker
 from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake, running
 from tests.spark.topics import make_topic, send
@@ -43,6 +44,17 @@ def test_orders_become_a_lake_and_each_row_is_there_once(
     assert ids_in(tmp_path / "orders") == list(range(550))
 
 
+def records_of(broker: SyncEmbeddedBroker, topic: str, count: int) -> list[Any]:
+    """At least so many records of partition 0."""
+    found: list[Any] = []
+    with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek((topic, 0), 0)
+        while len(found) < count:
+            found += [record for part in consumer.poll(20) for record in part.records]
+    return found
+
+
 def test_bad_values_go_to_the_dead_letter_topic(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
@@ -61,16 +73,59 @@ def test_bad_values_go_to_the_dead_letter_topic(
         events.until("finished")
 
     assert ids_in(tmp_path / "orders") == list(range(10))
-    with Consumer(bootstrap_servers=moldau_broker.bootstrap_servers) as consumer:
-        consumer.assign([(letters, 0)])
-        consumer.seek((letters, 0), 0)
-        found: list[Any] = []
-        while len(found) < 2:
-            found += [record for part in consumer.poll(20) for record in part.records]
+    found = records_of(moldau_broker, letters, 2)
     assert [each.value for each in found] == [b"{broken", b'{"id":"text"}']
     headers = dict(found[0].headers)
     assert headers["__connect.errors.topic"] == moldau_topic.encode()
     assert headers["__connect.errors.offset"] == b"10"
+
+
+AVRO = {
+    "type": "record", "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "amount", "type": "double"}],
+}  # fmt: skip
+
+
+def avro(number: int) -> bytes:
+    fastavro = pytest.importorskip("fastavro")
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, AVRO, {"id": number, "amount": number / 2})
+    return out.getvalue()
+
+
+def test_avro_values_and_json_keys_that_cannot_be_read_go_to_the_dead_letter_topic(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    letters = f"{moldau_topic}-dlq"
+    make_topic(moldau_broker, moldau_topic, 1)
+    make_topic(moldau_broker, letters, 1)
+    sent = [
+        (b'{"shop": 7}', avro(0)), (None, avro(1)), (b'{"shop": 8}', b"no avro"), (b"?", avro(3)),
+        (b'{"shop": 9}', avro(4) + b"more"), (b'{"shop": 10}', None),
+    ]  # fmt: skip
+    with Producer(bootstrap_servers=moldau_broker.bootstrap_servers) as producer:
+        keys, values = zip(*sent, strict=True)
+        producer.send_many(moldau_topic, values, keys=keys, partition=0).result(30)
+    more = {
+        "value.format": "avro",
+        "value.schema": json.dumps(AVRO),
+        "key.format": "json",
+        "key.schema": "shop BIGINT",
+        "transforms.sql": "SELECT id, _key.shop AS shop FROM source",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": letters,
+    }
+    with running(
+        moldau_broker, moldau_topic, orders_lake(moldau_topic, tmp_path, **more)
+    ) as events:
+        events.until("finished")
+
+    assert ids_in(tmp_path / "orders") == [0, 1]
+    found = records_of(moldau_broker, letters, 3)
+    assert [(each.key, each.value) for each in found] == [sent[2], sent[3], sent[4]]
+    stages = [dict(each.headers)["__connect.errors.stage"] for each in found]
+    assert stages == [b"VALUE_CONVERTER", b"KEY_CONVERTER", b"VALUE_CONVERTER"]
+    assert [dict(each.headers)["__connect.errors.offset"] for each in found] == [b"2", b"3", b"4"]
 
 
 def test_a_bad_value_ends_the_connector_in_one_line(
@@ -82,7 +137,7 @@ def test_a_bad_value_ends_the_connector_in_one_line(
     with running(moldau_broker, moldau_topic, orders_lake(moldau_topic, tmp_path)) as events:
         failed = events.until("failed")
 
-    assert "a value does not fit value.schema" in failed["cause"]
+    assert "a value does not fit its schema" in failed["cause"]
     assert f"topic {moldau_topic}, partition 0, offset 3: {{broken" in failed["cause"]
     assert "\n" not in failed["cause"]
 

@@ -25,20 +25,19 @@ _DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
 class SparkSinkConfig(SparkConfig):
     """Topics in, rows out."""
 
-    open_prefixes: ClassVar[tuple[str, ...]] = (*SparkConfig.open_prefixes, "sink.option.")
-    unsupported: ClassVar[dict[str, str]] = {
-        **SparkConfig.unsupported,
-        "key.format": "keys are bytes: cast _key in transforms.sql",
-    }
+    open_prefixes: ClassVar[tuple[str, ...]] = (
+        *SparkConfig.open_prefixes, "sink.option.", "value.option.",
+    )  # fmt: skip
 
-    value_format: Literal["json", "avro", "protobuf", "string", "binary"] = key(
+    value_format: Literal["json", "csv", "avro", "protobuf", "string", "binary"] = key(
         "value.format", "json", doc="What the values of the records are.",
         importance="high", group=_SOURCE,
     )  # fmt: skip
     value_schema: str | None = key(
         "value.schema", None,
-        doc="The columns of a JSON value as DDL (`id BIGINT, at TIMESTAMP`), `infer` to take them "
-        "from the first records, `registry` to take them from value.registry, or an Avro schema.",
+        doc="The columns of a JSON or CSV value as DDL (`id BIGINT, at TIMESTAMP`), `infer` to "
+        "take them from the first records, `registry` to take them from value.registry, or an Avro "
+        "schema.",
         importance="high", group=_SOURCE,
     )  # fmt: skip
     value_registry: str | None = key(
@@ -47,6 +46,12 @@ class SparkSinkConfig(SparkConfig):
         " json), in place of value.schema.",
         group=_SOURCE,
     )  # fmt: skip
+    key_format: Literal["binary", "string", "json", "avro"] = key(
+        "key.format", "binary", doc="What the keys are, in the column `_key`.", group=_SOURCE
+    )
+    key_schema: str | None = key(
+        "key.schema", None, doc="The fields of a JSON key as DDL, or an Avro schema.", group=_SOURCE
+    )
     starting_offsets: str = key(
         "starting.offsets", "earliest", doc="Where a new query begins: earliest, latest, or JSON.",
         group=_SOURCE,
@@ -131,6 +136,16 @@ class SparkSinkConfig(SparkConfig):
         return bool(self.value_registry) or self.value_format == "avro"
 
     @property
+    def is_parsed(self) -> bool:
+        """Whether Spark reads the values into columns."""
+        return self.value_format in ("json", "csv") and not self.is_typed
+
+    @property
+    def is_key_typed(self) -> bool:
+        """Whether a key may be one that cannot be read."""
+        return self.key_format in ("json", "avro")
+
+    @property
     def tolerates_errors(self) -> bool:
         """Whether a value that cannot be read is skipped."""
         return self.originals.get("errors.tolerance", "none").strip().lower() == "all"
@@ -172,11 +187,10 @@ class SparkSinkConfig(SparkConfig):
         if self.watermark is not None and not _WATERMARK.fullmatch(self.watermark.strip()):
             yield Problem("watermark", "use a column and a delay, as in `at, 10 minutes`")
         yield from self._check_offsets()
-        if self.dead_letter_topic and (self.value_format != "json" or self.value_registry):
+        if self.dead_letter_topic and not (self.is_typed or self.is_parsed or self.is_key_typed):
             yield Problem(
                 "errors.deadletterqueue.topic.name",
-                "unparsable rows can be sent on for value.format=json only, without a registry: "
-                "leave it out",
+                f"each value fits value.format={self.value_format}: leave it out",
             )
         yield from self._check_sink()
 
@@ -202,10 +216,12 @@ class SparkSinkConfig(SparkConfig):
                 yield Problem("value.registry", "name the topics: the first has the schema")
         elif kind == "protobuf":
             yield Problem("value.registry", "value.format=protobuf needs it: http://localhost:8081")
-        elif kind in ("json", "avro") and not self.value_schema:
+        elif kind in ("json", "csv", "avro") and not self.value_schema:
             yield Problem(
                 "value.schema", f"value.format={kind} needs it: columns, infer, or value.registry"
             )
+        if self.is_key_typed and not self.key_schema:
+            yield Problem("key.schema", f"key.format={self.key_format} needs it")
         if self.infers and kind != "json":
             yield Problem("value.schema", "infer is for value.format=json")
 

@@ -82,7 +82,7 @@ class SinkJob:
         started = [start_sink(made, config, place, clients)]
         self._queries.watch(*started)
         if config.dead_letter_topic:
-            letters = rows.bad(rows.records(clients, generation, None))
+            letters = rows.letters(clients, generation)
             started.append(
                 start_dead_letters(
                     letters, config, Place(f"{query}-dlq", f"{checkpoint}/dlq"), clients

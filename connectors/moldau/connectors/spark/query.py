@@ -21,6 +21,7 @@ from moldau.errors import ConfigError
 _META: Final = ("topic", "partition", "offset", "timestamp", "key")
 _CORRUPT: Final = "_corrupt_record"
 _STAGE: Final = "VALUE_CONVERTER"
+_KEY_STAGE: Final = "KEY_CONVERTER"
 
 
 class Rows:
@@ -32,8 +33,15 @@ class Rows:
         self._name = name
         self._functions = import_module("pyspark.sql.functions")
 
-    def records(self, clients: Mapping[str, str], generation: Generation, group: str | None) -> Any:
-        """The stream of records, with typed values for Avro and bytes for all else."""
+    def records(
+        self,
+        clients: Mapping[str, str],
+        generation: Generation,
+        group: str | None = None,
+        mode: str | None = None,
+    ) -> Any:
+        """The stream of records. Keys, Avro values and those of a registry are typed; `mode` says
+        what becomes of those that cannot be read, by default what the config says."""
         config = self._config
         starting = json.dumps(generation.starting) if generation.starting else None
         options = {
@@ -43,6 +51,9 @@ class Rows:
             "startingOffsets": starting or config.starting_offsets,
             "failOnDataLoss": str(config.fail_on_data_loss).lower(),
             "includeHeaders": str(bool(config.dead_letter_topic)).lower(),
+            "includeRaw": str(mode is not None).lower(),
+            "value.mode": mode or ("skip" if config.tolerates_errors else "failfast"),
+            "key.format": config.key_format,
         }
         if group is not None:
             options["kafka.group.id"] = group
@@ -50,13 +61,14 @@ class Rows:
             options["maxOffsetsPerTrigger"] = str(config.batch_limit)
         if config.min_partitions is not None:
             options["minPartitions"] = str(config.min_partitions)
+        if config.key_schema is not None:
+            options["key.schema"] = config.key_schema
         if config.is_typed:
             options["value.format"] = config.value_format
             if config.value_registry:
                 options["value.registry"] = config.value_registry
             else:
                 options["value.schema"] = config.value_schema or ""
-            options["value.mode"] = "permissive" if config.tolerates_errors else "failfast"
         return self._session.readStream.format("moldau").options(**options).load()
 
     def sample(self, clients: Mapping[str, str], count: int) -> list[bytes | None]:
@@ -89,22 +101,36 @@ class Rows:
             checked = f.when(self._is_bad(), failed).otherwise(f.col("_row"))
             # The condition keeps the check where a query uses no column of the value.
             rows = parsed.withColumn("_row", checked).where("_row IS NOT NULL")
-        return rows.select("_row.*", *meta).drop(_CORRUPT)
+        whole = "_row" if self._config.value_format == "csv" else "_row.row"
+        return rows.select(f"{whole}.*", *meta).drop(_CORRUPT)
 
-    def bad(self, records: Any) -> Any:
+    def letters(self, clients: Mapping[str, str], generation: Generation) -> Any:
         """Records for the dead letter topic, with Kafka Connect's headers."""
         f = self._functions
-        rows = self._parsed(records.where("value IS NOT NULL")).where(self._is_bad())
+        config, found = self._config, []
+        if config.is_typed or config.is_key_typed:
+            rows = self.records(clients, generation, mode="rejects")
+            is_key = f.col("key").isNull() & f.col("rawKey").isNotNull()
+            stage = f.when(is_key, _KEY_STAGE).otherwise(_STAGE)
+            found.append(self._letter(rows, stage, self._complaint("rawValue", "a key or value")))
+        if config.is_parsed:
+            rows = self.records(clients, generation, mode="skip").where("value IS NOT NULL")
+            rows = self._parsed(rows).where(self._is_bad())
+            found.append(self._letter(rows, f.lit(_STAGE), self._complaint("rawValue")))
+        return found[0] if len(found) == 1 else found[0].unionByName(found[1])
+
+    def _letter(self, rows: Any, stage: Any, complaint: Any) -> Any:
+        f = self._functions
         told = {
             "topic": f.col("topic"),
             "partition": f.col("partition"),
             "offset": f.col("offset"),
             "connector.name": f.lit(self._name),
             "task.id": f.lit("0"),
-            "stage": f.lit(_STAGE),
+            "stage": stage,
             "class.name": f.lit(f"{__name__}.{type(self).__qualname__}"),
             "exception.class.name": f.lit("moldau.connect.errors.DataError"),
-            "exception.message": self._complaint(),
+            "exception.message": complaint,
         }
         headers = [
             f.struct(
@@ -115,33 +141,57 @@ class Rows:
         ]
         nothing = f.array().cast("array<struct<key:string,value:binary>>")
         own = f.coalesce(f.col("headers"), nothing)
-        return rows.select("key", "value", f.concat(own, f.array(*headers)).alias("headers"))
+        return rows.select(
+            f.col("rawKey").alias("key"),
+            f.col("rawValue").alias("value"),
+            f.concat(own, f.array(*headers)).alias("headers"),
+        )
 
     def _parsed(self, records: Any) -> Any:
         """With a column `_row`. Spark would move conditions on it before the parsing, and parse
         each value again for each of them; it leaves alone what depends on the partition."""
         f = self._functions
-        text = f.col("value").cast("string")
-        schema = f"{self._config.value_schema}, {_CORRUPT} STRING"
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        row = f.when(f.spark_partition_id() >= 0, f.from_json(text, schema, options))
+        row = f.when(f.spark_partition_id() >= 0, self._read(f.col("value").cast("string")))
         return records.withColumn("_row", row)
+
+    def _read(self, text: Any) -> Any:
+        """A struct of `row`, what was `_corrupt_record` of it, and for JSON `end`.
+
+        Spark stops reading where a JSON value ends, and would let `{"id":1} {"id":2}` or
+        `{"id":1}, "at"...` pass. So the value stands in an object whose last field is the record's
+        offset: what comes after the value is then an error, or the offset is missing."""
+        f = self._functions
+        options = self._config.with_prefix("value.option.")
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        columns = self._config.value_schema
+        if self._config.value_format == "csv":
+            found = f.from_csv(text, f"{columns}, {_CORRUPT} STRING", options)
+            return f.when(f.trim(text) != "", found)
+        whole = f.concat(
+            f.lit('{"row":'), text, f.lit(',"end":'), f.col("offset").cast("string"), f.lit("}")
+        )
+        schema = f"row STRUCT<{columns}>, end BIGINT, {_CORRUPT} STRING"
+        return f.from_json(whole, schema, options)
 
     def _is_bad(self) -> Any:
         f = self._functions
-        return f.col("_row").isNull() | f.col(f"_row.{_CORRUPT}").isNotNull()
+        is_bad = f.col("_row").isNull() | f.col(f"_row.{_CORRUPT}").isNotNull()
+        if self._config.value_format == "csv":
+            return is_bad
+        has_ended = f.coalesce(f.col("_row.end") == f.col("offset"), f.lit(False))
+        return is_bad | f.col("_row.row").isNull() | ~has_ended
 
-    def _complaint(self) -> Any:
+    def _complaint(self, value: str = "value", what: str = "a value") -> Any:
         f = self._functions
         return f.concat(
-            f.lit("a value does not fit value.schema (errors.tolerance=all skips it): topic "),
+            f.lit(f"{what} does not fit its schema (errors.tolerance=all skips it): topic "),
             f.col("topic"),
             f.lit(", partition "),
             f.col("partition").cast("string"),
             f.lit(", offset "),
             f.col("offset").cast("string"),
             f.lit(": "),
-            f.substring(f.col("value").cast("string"), 1, 80),
+            f.substring(f.col(value).cast("string"), 1, 80),
         )
 
     def transformed(self, source: Any) -> Any:
