@@ -25,7 +25,7 @@ LAYERS = (
 )
 """The topmost first. Packages of one layer do not import each other."""
 NOT_COUNTED = ("sync", "serdes", "registry")
-LINES_MAX = 20_520
+LINES_MAX = 20_490
 """To be brought below 12,000; lower it with every step."""
 SLACK = 400
 """So far below the limit the limit is to be lowered."""
@@ -52,8 +52,8 @@ TWINS = {
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer", "SchemaRegistry"),
 }
 """Names that two classes of the client may share."""
-SHARED_NAMES_MAX = 2
-"""How many other names classes share: `Ready` and `State` in `group`. May only fall."""
+SHARED_NAMES_MAX = 1
+"""How many other names classes share: `State` in `group`. May only fall."""
 
 Graph = Mapping[str, frozenset[str]]
 
