@@ -14,6 +14,7 @@ from moldau.client.settings.given import (
     WITHOUT_MEANING_TO_ADMINS,
     WITHOUT_MEANING_TO_CONSUMERS,
 )
+from moldau.client.settings.group import rebalance_timeout_ms
 from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import SettingTable, render_reference
 from moldau.link.settings import CONNECTION_ROWS
@@ -41,7 +42,7 @@ def render() -> str:
         "All clients": SettingTable(shared),
         "Producer": _own(rows.PRODUCER_SETTINGS),
         "Consumer": _own(rows.CONSUMER_SETTINGS),
-        "GroupMember": SettingTable([rows.rebalance_timeout_ms]),
+        "GroupMember": SettingTable([rebalance_timeout_ms]),
         "Producer and Consumer": SettingTable(RECORD_ROWS),
         "Serializers and the Schema Registry": SettingTable(serdes),
     }

@@ -46,6 +46,7 @@ from moldau.client.group.subscription import Interest, Pattern, interest
 from moldau.client.serdes.contract import DeserializerTo
 from moldau.client.settings import arguments, rows
 from moldau.client.settings import consumer as own_rows
+from moldau.client.settings import group as group_rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.client.settings.given import (
@@ -117,7 +118,7 @@ class Consumer(Generic[K, V]):
         self._given = Given(
             settings or {},
             options,
-            objects=(interceptor_classes.name, rows.partition_assignment_strategy.name),
+            objects=(interceptor_classes.name, group_rows.partition_assignment_strategy.name),
             without_meaning={**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING},
         )
         self.settings = rows.resolve(rows.CONSUMER_SETTINGS, self._given.settings, {})
@@ -135,7 +136,7 @@ class Consumer(Generic[K, V]):
 
     def _check_assignors(self) -> None:
         """Objects are none of the settings that the rules of the table know."""
-        row, objects = rows.partition_assignment_strategy, self._given.objects
+        row, objects = group_rows.partition_assignment_strategy, self._given.objects
         given = objects.get(row.name)
         if given is None:
             load_assignors(self.settings[row])
@@ -210,9 +211,9 @@ class Consumer(Generic[K, V]):
         metrics.connections = lambda: self._cluster.connections
         fetcher.on_fetched = metrics.fetched
         self._cluster.on_update = self._metadata_came
-        if settings[rows.group_id] is not None:
+        if settings[group_rows.group_id] is not None:
             self._cluster.awaits_topics = True
-            assignors = self._given.of(rows.partition_assignment_strategy, settings)
+            assignors = self._given.of(group_rows.partition_assignment_strategy, settings)
             self._group = ConsumerGroup(runtime, self._cluster, settings, reading, assignors)
             self._group.on_committed = self._committed_now
             fetcher.committed = self._group.look_up
@@ -308,7 +309,7 @@ class Consumer(Generic[K, V]):
             topics,
             pattern,
             is_remote=coordinator_decides(self.settings),
-            excludes_internal=self.settings[rows.exclude_internal_topics],
+            excludes_internal=self.settings[group_rows.exclude_internal_topics],
         )
         if not wanted:
             await self.unsubscribe()
@@ -375,7 +376,7 @@ class Consumer(Generic[K, V]):
         if self._group is None:
             return
         now = self._clock.monotonic()
-        tell_notices(reading.hear_of_names(self.settings[rows.group_id], now))
+        tell_notices(reading.hear_of_names(self.settings[group_rows.group_id], now))
         if reading.interest.pattern is not None:
             self._group.subscribe(reading.interest.wanted(self._cluster.metadata))
         self._group.on_metadata()

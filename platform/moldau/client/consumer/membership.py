@@ -42,8 +42,9 @@ from moldau.client.group.member import (
     Wanted,
 )
 from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
-from moldau.client.settings import rows
+from moldau.client.settings import group as rows
 from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, offsets_to_store
+from moldau.client.settings.consumer import client_rack
 from moldau.client.settings.group import coordinator_decides
 from moldau.client.settings.notices import not_hiding
 from moldau.client.settings.notices import tell as tell_notices
@@ -51,6 +52,7 @@ from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid, format_uuid, new_uuid
+from moldau.link import settings as link_rows
 from moldau.link.arguments import seconds_at_most
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
@@ -136,10 +138,11 @@ class ConsumerGroup:
         """Called when all of a commit is stored, with the seconds that it took."""
         self._under_way: dict[asyncio.Task[None], tuple[KeysView[TopicPartition], float]] = {}
         """Commits, their partitions, and until when a look-up of these waits for them."""
-        self._request_s = settings[rows.request_timeout_ms] / 1000
+        self._request_s = settings[link_rows.request_timeout_ms] / 1000
         self._failure: KafkaError | None = None
         self._rebalance_s = (
-            min(settings[rows.default_api_timeout_ms], settings[rows.max_poll_interval_ms]) / 1000
+            min(settings[link_rows.default_api_timeout_ms], settings[rows.max_poll_interval_ms])
+            / 1000
         )
         self.longest_wait_s = max(0.001, settings[rows.max_poll_interval_ms] / 2000)
 
@@ -611,11 +614,11 @@ def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGi
     terms = Terms(
         group_id=settings[rows.group_id] or "",
         instance_id=settings[rows.group_instance_id],
-        rack=settings[rows.client_rack] or None,
+        rack=settings[client_rack] or None,
         session_timeout_s=settings[rows.session_timeout_ms] / 1000,
         heartbeat_interval_s=settings[rows.heartbeat_interval_ms] / 1000,
         poll_interval_s=settings[rows.max_poll_interval_ms] / 1000,
-        request_timeout_s=settings[rows.request_timeout_ms] / 1000,
+        request_timeout_s=settings[link_rows.request_timeout_ms] / 1000,
         remote_assignor=settings[rows.group_remote_assignor],
     )
     if coordinator_decides(settings):

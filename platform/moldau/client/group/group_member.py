@@ -35,6 +35,7 @@ from moldau.client.group.opaque import Call, OpaqueMember, Step, checked
 from moldau.client.group.options import MemberOptions
 from moldau.client.group.protocols import Protocols
 from moldau.client.group.session import GroupSession
+from moldau.client.settings import group as group_rows
 from moldau.client.settings import rows
 from moldau.client.settings.arguments import (
     ByPartition,
@@ -50,6 +51,7 @@ from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.settings.user_code import LOG
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
+from moldau.link import settings as link_rows
 from moldau.link.arguments import seconds, seconds_at_most, text_of, told
 from moldau.link.backoff import Backoff
 from moldau.link.cluster import Cluster
@@ -141,12 +143,14 @@ class GroupMember:
         settings = self.settings
         return Terms(
             group_id=self.group_id,
-            instance_id=settings[rows.group_instance_id],
-            session_timeout_s=settings[rows.session_timeout_ms] / 1000,
-            heartbeat_interval_s=settings[rows.heartbeat_interval_ms] / 1000,
-            poll_interval_s=settings[rows.rebalance_timeout_ms] / 1000,
-            request_timeout_s=settings[rows.request_timeout_ms] / 1000,
-            backoff=Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms]),
+            instance_id=settings[group_rows.group_instance_id],
+            session_timeout_s=settings[group_rows.session_timeout_ms] / 1000,
+            heartbeat_interval_s=settings[group_rows.heartbeat_interval_ms] / 1000,
+            poll_interval_s=settings[group_rows.rebalance_timeout_ms] / 1000,
+            request_timeout_s=settings[link_rows.request_timeout_ms] / 1000,
+            backoff=Backoff(
+                settings[link_rows.retry_backoff_ms], settings[link_rows.retry_backoff_max_ms]
+            ),
         )
 
     # What it is

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from moldau.client.settings import group as group_rows
 from moldau.client.settings import producer as producer_rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.consumer import CONSUMER_ROWS
-from moldau.client.settings.consumer import client_rack as client_rack
 from moldau.client.settings.given import (
     BOOTSTRAP_CONTROLLERS,
     RECORD_ROWS,
@@ -25,31 +25,8 @@ from moldau.client.settings.given import (
     refuse_bytes,
     text_of,
 )
-from moldau.client.settings.group import (
-    GROUP_ROWS,
-    beats_often_enough,
-    fits_protocol,
-    group_is_whole,
-)
-from moldau.client.settings.group import auto_commit_interval_ms as auto_commit_interval_ms
-from moldau.client.settings.group import commits_by_itself as commits_by_itself
-from moldau.client.settings.group import exclude_internal_topics as exclude_internal_topics
-from moldau.client.settings.group import group_id as group_id
-from moldau.client.settings.group import group_instance_id as group_instance_id
-from moldau.client.settings.group import group_remote_assignor as group_remote_assignor
-from moldau.client.settings.group import heartbeat_interval_ms as heartbeat_interval_ms
-from moldau.client.settings.group import max_poll_interval_ms as max_poll_interval_ms
-from moldau.client.settings.group import (
-    partition_assignment_strategy as partition_assignment_strategy,
-)
-from moldau.client.settings.group import rebalance_timeout_ms as rebalance_timeout_ms
-from moldau.client.settings.group import session_timeout_ms as session_timeout_ms
 from moldau.config import BadSettings, Problem, Settings, SettingTable, overrides
 from moldau.link.settings import CONNECTION_ROWS, OPEN_PREFIXES, hosts_have_names, nothing_unbuilt
-from moldau.link.settings import default_api_timeout_ms as default_api_timeout_ms
-from moldau.link.settings import request_timeout_ms as request_timeout_ms
-from moldau.link.settings import retry_backoff_max_ms as retry_backoff_max_ms
-from moldau.link.settings import retry_backoff_ms as retry_backoff_ms
 
 _LINK_RULES: Final = (hosts_have_names, nothing_unbuilt)
 ADMIN_SETTINGS: Final = SettingTable(
@@ -58,13 +35,13 @@ ADMIN_SETTINGS: Final = SettingTable(
 GROUP_MEMBER_SETTINGS: Final = SettingTable(
     (
         *CONNECTION_ROWS,
-        group_instance_id,
-        session_timeout_ms,
-        heartbeat_interval_ms,
-        rebalance_timeout_ms,
+        group_rows.group_instance_id,
+        group_rows.session_timeout_ms,
+        group_rows.heartbeat_interval_ms,
+        group_rows.rebalance_timeout_ms,
     ),
     open_prefixes=OPEN_PREFIXES,
-    rules=(*_LINK_RULES, beats_often_enough),
+    rules=(*_LINK_RULES, group_rows.beats_often_enough),
 )
 PRODUCER_SETTINGS: Final = SettingTable(
     (
@@ -87,7 +64,7 @@ PRODUCER_SETTINGS: Final = SettingTable(
 CONSUMER_SETTINGS: Final = SettingTable(
     (
         *CONNECTION_ROWS,
-        *GROUP_ROWS,
+        *group_rows.GROUP_ROWS,
         *CONSUMER_ROWS,
         *RECORD_ROWS,
         *serde_rows.SERDE_ROWS,
@@ -95,9 +72,9 @@ CONSUMER_SETTINGS: Final = SettingTable(
     ),
     open_prefixes=OPEN_PREFIXES,
     rules=(
-        group_is_whole,
-        fits_protocol,
-        beats_often_enough,
+        group_rows.group_is_whole,
+        group_rows.fits_protocol,
+        group_rows.beats_often_enough,
         *_LINK_RULES,
         serde_rows.credentials_are_whole,
     ),
