@@ -73,7 +73,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it, in a broker's file neither."""
+        """Whether it was not set, neither in the cluster nor in a broker's file."""
         return self.source is ConfigSource.DEFAULT
 
     @property

@@ -1,7 +1,7 @@
 """How far groups have come: what they have committed, beside the ends of the logs and
 the members that read them.
 
-Invariant: one partition that cannot be asked (its topic is gone, nobody leads it) costs the others
+Invariant: one partition that cannot be asked (its topic is gone, it has no leader) costs the others
 nothing: it is in the answer, without an end.
 """
 
@@ -24,7 +24,7 @@ from moldau.link.metadata import Broker, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """A partition that a group reads or has read. `end` is None where nobody can say it."""
+    """A partition that a group reads or has read. `end` is None where it is unknown."""
 
     where: TopicPartition
     committed: OffsetAndMetadata | None

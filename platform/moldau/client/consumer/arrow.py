@@ -4,7 +4,7 @@
 
 Columns: topic, partition, offset, timestamp (milliseconds; null where a record has none), key,
 value, headers (a map of text to binary). Keys and values are binary, or what Arrow makes of what
-the consumer's deserializers gave. pyarrow is imported when somebody asks for Arrow, not before.
+the consumer's deserializers gave. pyarrow is imported when Arrow is asked for, not before.
 """
 
 from __future__ import annotations

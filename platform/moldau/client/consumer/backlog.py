@@ -152,7 +152,7 @@ class Backlog:
         return len(self._parts)
 
     def take_back(self, parts: Iterable[PartitionRecords]) -> None:
-        """These were found, but nobody was given them: they are the next ones again."""
+        """These were found and not given: they are the next ones again."""
         with self._lock:
             self._put_back()
             behind, self._parts = self._parts, deque()

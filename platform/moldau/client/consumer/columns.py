@@ -147,7 +147,7 @@ class PartitionColumns:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leader that took the records; -1 if nobody knows."""
+        """The epoch of the leader that took the records; -1 if it is unknown."""
         return self.origin.leader_epoch
 
     @property

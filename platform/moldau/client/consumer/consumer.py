@@ -414,7 +414,7 @@ class Consumer(Generic[K, V]):
 
     def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
         """Of which topics these are: of those that are read, also when others have taken their
-        names since. ZERO_UUID where nobody knows."""
+        names since. ZERO_UUID where it is unknown."""
         return self._reading.topic_ids(arguments.partitions_in(partitions))
 
     # Seeking

@@ -166,7 +166,7 @@ class Fetcher:
         self._set_timer(now)
 
     def _check_partitions(self, positions: list[Position]) -> None:
-        """A partition that there is not shall not be waited for in silence."""
+        """Fail a partition that does not exist, instead of waiting for it in silence."""
         for each in positions:
             topic = self._cluster.metadata.topics.get(each.where.topic)
             refused = self._cluster.metadata.refused.get(each.where.topic)

@@ -1,7 +1,7 @@
 """What a consumer counts, under the names that Kafka's consumer has for it.
 
 Windows are those of `producer.metrics`. Counting is done once a poll, a fetch, a commit or a
-rebalance, never once a record; lags are worked out when somebody asks.
+rebalance, never once a record; lags are worked out when they are asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOUR_S: Final = 3600.0
 
 class Lag(NamedTuple):
     """How far a partition's end is ahead of what was given out, and how far its beginning is
-    behind; None while nobody knows."""
+    behind; None while it is unknown."""
 
     lag: int | None
     lead: int | None
@@ -66,7 +66,7 @@ class ConsumerMetrics:
         self._poll_began, self._poll_ended = now, None
 
     def poll_ended(self, now: float) -> None:
-        """He goes on."""
+        """The poll returns, and its caller goes on."""
         self._poll_ended = now
 
     def consumed(self, counts: Iterable[tuple[str, int]], emptied: Mapping[str, int]) -> None:

@@ -60,7 +60,7 @@ async def list_offsets(
 
     Partitions are asked for again, at their new leaders, until all are found or the time is over;
     KafkaError names the partition that could not be. `is_committed`: the end is the last stable
-    offset. Without `waits_for_topics` a topic that there is not is told at once.
+    offset. Without `waits_for_topics` a missing topic is an error at once.
     """
     found: Found = {}
 
@@ -239,7 +239,7 @@ def _left_out(where: TopicPartition, address: Address) -> KafkaError:
 async def partitions_of(
     cluster: Cluster, topics: Iterable[str], *, timeout_s: float | None = None
 ) -> list[TopicPartition]:
-    """All partitions of these topics; KafkaError for a topic that there is not."""
+    """All partitions of these topics; KafkaError if one does not exist."""
     found = []
     for name in topics:
         topic = await cluster.topic(name, timeout_s=timeout_s)

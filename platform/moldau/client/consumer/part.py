@@ -10,7 +10,7 @@ from moldau.records import TimestampType
 
 class Origin(NamedTuple):
     """What records share with their batch: whose time their timestamps are, and under which epoch
-    a leader took them, which is -1 if nobody knows."""
+    a leader took them, which is -1 if it is unknown."""
 
     timestamp_type: TimestampType = TimestampType.NO_TIMESTAMP_TYPE
     leader_epoch: int = NO_EPOCH

@@ -1,7 +1,7 @@
 """Where a consumer stands in one of its partitions, and what it has of it. No IO.
 
     COMMITTED  -> the group's committed offset has to be asked for; if there is none: UNKNOWN
-    UNKNOWN    -> nobody said where to begin: an end of the log or a time has to be looked up
+    UNKNOWN    -> there is no offset to begin at: an end of the log or a time has to be looked up
     READING    -> the position is known, and fetches go on from `fetch_offset`
     VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
     FAILED     -> an error that trying again does not heal; raised by the next poll, then READING,
@@ -105,7 +105,7 @@ class Position:
 
     @property
     def topic_id(self) -> Uuid:
-        """Of the topic that it is in; ZERO_UUID while nobody knows."""
+        """Of the topic that it is in; ZERO_UUID while it is unknown."""
         return self.identity.topic_id
 
     def sought(self, offset: int, epoch: int) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LONG_S: Final = 10.0
 """After this long a partition that cannot be read is told of."""
 _MISSING_S: Final = 5.0
-"""After this long a user hears of a topic or partition that there is not; it is looked for on."""
+"""After this long the user hears of a missing topic or partition; the search goes on."""
 _BEHIND_S: Final = 30.0
 """So long metadata as new as the epoch of a position are waited for: it may be made up."""
 _LOOKED_UP: Final = (PositionState.COMMITTED, PositionState.UNKNOWN, PositionState.VALIDATING)
@@ -77,7 +77,7 @@ class Positions:
         self.notices: list[MoldauError] = []
         """What the shell shall log, and forget then."""
         self.emptied: dict[str, int] = {}
-        """Bytes of what was fetched and given out whole, by topic, until somebody counts them."""
+        """Bytes of what was fetched and given out whole, by topic, until they are counted."""
         self.chosen: Collection[TopicPartition] | None = None
         """The only partitions that are to be given out at present, if not all are."""
 
@@ -184,9 +184,8 @@ class Positions:
         return {leader: [by_where[each] for each in chosen] for leader, chosen in found.items()}
 
     def not_found(self, position: Position, error: KafkaError, now: float) -> None:
-        """Nobody could tell where it begins, or whether it is still in the log. It is tried again,
-        unless that cannot help; of what there is not, its user hears after a while (one that is to
-        be held against its log is never let off that)."""
+        """Its look-up failed. It is tried again, unless that cannot help. The user hears of a missing
+        topic after a while; a position in doubt is checked for as long as it takes."""
         facts = position.where._asdict()
         error = KafkaError(error.code, error.reason, **{**error.context, **facts})
         is_passing = may_work_later(error) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -72,7 +72,7 @@ class PartitionRecords(NamedTuple, Generic[K, V]):
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leader that took the records; -1 if nobody knows."""
+        """The epoch of the leader that took the records; -1 if it is unknown."""
         return self.origin.leader_epoch
 
     def offsets(self) -> list[int]:
@@ -183,7 +183,7 @@ class FetchedRecords:
     def take_columns(self, count_max: int, *, check_crc: bool) -> PartitionColumns | None:
         """The batches that are left until there are so many records, as columns; None when nothing
         is."""
-        if self._next < len(self._records):  # somebody took records one by one before
+        if self._next < len(self._records):  # records were taken one by one before
             self.position, self._at = self._records[self._next].offset, self._opened_at
             self._records, self._next = _NO_RECORDS, 0
         builder = ColumnBuilder()

@@ -11,7 +11,7 @@ behind tell of the old one once more. So what the user knows is kept beside the 
                                             may have read on meanwhile
     a position is found in this topic       stays; its user was told
     it is taken away, and assigned again    goes with it; others may have read on
-    a record of this topic is given         none, as soon as anybody asks (`on_given`): what was
+    a record of this topic is given         none, as soon as it is asked for (`on_given`): what was
                                             taken of it and lies here still was not given
     the user seeks                          none; where the group has given another topic than the
                                             one that has the name, the sought place in that
@@ -77,7 +77,7 @@ class TopicIdentity:
 
     @property
     def given_id(self) -> Uuid:
-        """Of which topic the user's offsets are; ZERO_UUID where nobody knows."""
+        """Of which topic the user's offsets are; ZERO_UUID where it is unknown."""
         return self.topic_id if self.former is None else self.former.topic_id
 
     def on_topic(self, topic_id: Uuid, offset: int, epoch: int) -> Former | None:

@@ -139,4 +139,4 @@ class Buffer:
 
 
 def _ignore(batch: Batch) -> None:
-    """Nobody counts these."""
+    """There are no metrics."""

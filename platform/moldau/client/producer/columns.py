@@ -5,7 +5,7 @@ nothing has to look at them before.
 A table's columns are `value` and, where there are such, `key`, `headers` (a map of text to binary,
 or lists of structs with a key and a value), `timestamp` (milliseconds, or Arrow's timestamps or
 dates) and `partition`. What stands beside a column of values may be Arrow's or Python's, whatever
-the values are. pyarrow is imported when somebody hands in Arrow data, and not before.
+the values are. pyarrow is imported when Arrow data comes, and not before.
 """
 
 from __future__ import annotations

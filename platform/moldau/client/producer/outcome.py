@@ -88,7 +88,7 @@ class Outcomes:
         base_offset: int = NO_OFFSET,
         timestamp: int = NO_TIMESTAMP,
     ) -> None:
-        """What is held before it was overtaken, or is stored and nobody can tell. Offsets do not
+        """What is held before it was overtaken, or is stored, which cannot be told. Offsets do not
         tell: others may have written in between."""
         if not batch.is_done:
             self._buffer.end(batch, base_offset, timestamp)

@@ -42,7 +42,7 @@ class Loads:
     waiting: Callable[[int], int]
     """How many batches wait for a partition."""
     is_stuck: Callable[[int], bool] | None = None
-    """Whether a broker has taken nothing for too long; None where nobody minds."""
+    """Whether a broker has taken nothing for too long; None where that does not matter."""
 
 
 IDLE: Final = Loads(lambda partition: 0)

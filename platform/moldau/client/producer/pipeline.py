@@ -226,7 +226,7 @@ def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> Produc
 
 class Preparing:
     """A record whose serializers wait for something. It is awaited; what ends the block before
-    somebody has begun to is told as if a serializer had failed."""
+    the await is told as if a serializer had failed."""
 
     __slots__ = ("_has_begun", "_key", "_on_delivery", "_pipeline", "_record", "_value")
 
@@ -295,7 +295,7 @@ def _check_made(made: object) -> None:
 
 
 def _leave(made: object) -> None:
-    """What a serializer has begun and nobody will wait for."""
+    """End what a serializer has begun and is not waited for any more."""
     end = getattr(made, "close", None) or getattr(made, "cancel", None)
     if isinstance(made, Awaitable) and end is not None:
         end()

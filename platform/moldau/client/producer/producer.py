@@ -9,7 +9,7 @@
 missing; what it gives can be awaited for the outcome. Idempotent unless the settings say otherwise.
 
 Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
-failure that nobody awaits is raised by the next `flush` or `aclose`; records of one partition keep
+failure that is not awaited is raised by the next `flush` or `aclose`; records of one partition keep
 their order. A record goes through interceptors and serializers (`pipeline`), is given a partition
 (`partitioner`) and appended to a batch (`accumulator`), which goes out by itself (`sender`).
 
@@ -324,7 +324,7 @@ class Producer(Generic[K, V]):
         record, key, value = prepared.record, prepared.key, prepared.value
         try:
             chosen = self._partitioner.partition(record, key, value, topic)
-        except asyncio.CancelledError as error:  # nobody can cancel what is not awaited
+        except asyncio.CancelledError as error:  # nothing can cancel a call that is not awaited
             what = f"{type(self._partitioner).__name__}.partition"
             raise RuntimeError(f"{what} raised CancelledError") from error
         if not isinstance(chosen, SupportsIndex):

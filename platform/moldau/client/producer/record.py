@@ -50,7 +50,7 @@ _ARGUMENTS: Final = ("key", "headers", "partition", "timestamp_ms", "on_delivery
 def checked(
     record: ProducerRecord, options: SendOptions
 ) -> tuple[ProducerRecord, OnDelivery | None]:
-    """What `send` was given; TypeError for what nobody could send. What is usual is looked at here,
+    """What `send` was given; TypeError for what cannot be sent. What is usual is looked at here,
     because a call for each would be felt."""
     partition, stamp = record.partition, record.timestamp_ms
     if type(record.topic) is not str:

@@ -1,7 +1,7 @@
 """Sends that wait until memory is free for a record, and their turns. No IO.
 
 Turns are given to as many at a time as will find room, by the sizes of what they bring; the next
-ones get theirs when all of these have come for it. To wake everybody for each batch that leaves
+ones get theirs when all of these have come for it. To wake all for each batch that leaves
 would cost the square of their number; to wake one after the other would make a batch of each
 record where there is room for one batch. So a send that has its turn takes along those that wait
 for the same partition, as many as fit into the batch.
@@ -41,7 +41,7 @@ class Room:
         return len(self._needs) + len(self._turns)
 
     def come(self, number: int, where: TopicPartition, size_bytes: int | None) -> None:
-        """Waits for room for so much in this partition; for a whole batch, if nobody knows how
+        """Waits for room for so much in this partition; for a whole batch, if it is unknown how
         much. One that has left may come again, and then stands where it stood."""
         size_bytes = self._batch_bytes if size_bytes is None else size_bytes
         self._needs[number] = _Need(where, size_bytes)
@@ -59,7 +59,7 @@ class Room:
 
     def turns(self, free_bytes: int) -> list[int]:
         """Those whose turn it is while so much is free, where a batch may be begun: at least one,
-        unless nobody waits, or others have yet to come for theirs."""
+        unless none waits, or others have yet to come for theirs."""
         found: list[int] = []
         while self._order and not self._turns and (not found or free_bytes >= self._batch_bytes):
             numbers, size_bytes = self._next_batch(self._needs[self._order[0]].where)

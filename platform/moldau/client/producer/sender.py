@@ -240,7 +240,7 @@ class Sender:
 
     def _drain(self) -> None:
         """Sends what may be sent, fails what is too late, and sets the timer for what comes, also
-        where something goes wrong that nobody reckoned with."""
+        where something unexpected goes wrong."""
         self._drain_is_due = False
         self._filled, self.presses = 0, False
         if self.is_closed:
@@ -326,7 +326,7 @@ class Sender:
         connection.ask(request, on_answer, version=version)
 
     def _told(self, each: ToSend, error: KafkaError | None) -> None:
-        """The network has what nobody will acknowledge; or not, and it is sent again."""
+        """Without acknowledgements: the network has the request, or it is sent again."""
         if error is not None:
             self._all_refused(each.batches, error)
         else:
@@ -364,7 +364,7 @@ class Sender:
 
     def _wake_senders(self) -> None:
         """Wake the sends that there is room for; the next ones have their turn when these have
-        had it, taken or not: no wake-up is lost, and nobody is woken in vain for long."""
+        had it, taken or not: no wake-up is lost, and few are in vain."""
         if not self._waking or not self._buffer.has_room:
             return
         free_bytes = self._accumulator.options.memory_bytes - self._buffer.used_bytes

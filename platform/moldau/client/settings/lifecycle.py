@@ -213,4 +213,4 @@ class Lifecycle(OwnedRuntime):
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing at the end of the loop."""

@@ -1,6 +1,6 @@
-"""What a user should know and no call of his says: shells log it.
+"""What a user should know and no call returns or raises: shells log it.
 
-Cores note it as an error that nobody raises, with its facts: topic, partition, offsets, and the
+Cores note it as an error that is not raised, with its facts: topic, partition, offsets, and the
 setting that decides about it. Each happening is told once.
 """
 
