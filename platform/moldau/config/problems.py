@@ -1,6 +1,6 @@
 """All that is wrong with a set of settings, told at once.
 
-A user who has made three mistakes wants to hear of three. Each `Problem` names the setting, what
+Three mistakes are told as three. Each `Problem` names the setting, what
 was given (never a secret's value, and never the value of an unknown name: it may be a misspelt
 password), what is allowed, where it stands and the nearest known name.
 """

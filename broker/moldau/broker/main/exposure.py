@@ -1,4 +1,4 @@
-"""Which listeners are open to all who reach this machine: the owner is always told."""
+"""Which listeners are open to the whole network: the owner is always told."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOCAL: Final = "localhost"
 
 def exposed(listeners: Iterable[Listener]) -> list[Listener]:
     """Those without logins and encryption whose address is not this machine's own alone. Of a name
-    nobody knows whose address it has tomorrow."""
+    its address may be another one tomorrow."""
     return [
         each
         for each in listeners

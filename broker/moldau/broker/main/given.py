@@ -122,7 +122,7 @@ def _ground(
     directory = arguments.data or default_data_directory(environment)
     host, port = parse_listen(str(PORT) if listen is None else listen)
     layer = standalone_layer(directory, host, port)
-    if _DIRECTORY in said:  # which a `log.dirs` that nobody gave would hide
+    if _DIRECTORY in said:  # which a default of `log.dirs` would hide
         return tuple(each for each in layer if each.name != _DIRECTORIES)
     return layer
 
@@ -175,7 +175,7 @@ def _providers(
 def _provider(
     name: str, values: Mapping[str, str], environment: Mapping[str, str], files: Files
 ) -> ConfigProvider:
-    """Without an allowlist it gives everything, as in Kafka: who writes the file runs the node."""
+    """Without an allowlist it gives everything, as in Kafka: the file's owner runs the node."""
     from moldau.config import DirectoryProvider, EnvironmentProvider, FileProvider
     from moldau.errors import ConfigError
 

@@ -145,7 +145,7 @@ def _warn_of_exposed(broker: Broker, log: Logger) -> None:
 
 
 def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
-    """How to connect, and where the data lies. A broker serves though nobody reads that."""
+    """How to connect, and where the data lies. A broker serves even if this is not read."""
     from moldau.plugins.layers import platform_version
 
     directories = ", ".join(each.path for each in broker.node.directories.directories)

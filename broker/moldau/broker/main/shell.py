@@ -56,9 +56,9 @@ async def take_back(
 def _controller(
     runtime: Runtime, settings: Settings, cluster_id: str, place: str
 ) -> LocalController:
-    """Opened, and watched by nobody."""
+    """Opened, and watched by nothing."""
     log = Loggers(runtime.clock, lambda line: None).get("moldau.storage")
-    nobody = Audience(
+    nothing = Audience(
         lambda records, end_offset: None,
         lambda records, end_offset: None,
         lambda: None,
@@ -66,7 +66,7 @@ def _controller(
         Image,
     )
     controller = LocalController(
-        runtime, controller_config_of(settings, cluster_id, place), nobody, log
+        runtime, controller_config_of(settings, cluster_id, place), nothing, log
     )
     controller.open()
     return controller

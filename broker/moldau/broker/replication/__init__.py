@@ -1,8 +1,8 @@
-"""The replicas that this node hosts: what is replicated, who may read it, who waits for it.
+"""The replicas that this node hosts: what is replicated, what may be read, and which requests wait.
 
 - one replica       `partition.Partition`: a log, and this node's part in it
 - the rules         `leader.Leader`: ISR and high watermark, a pure core
 - all of a node     `replicas.Replicas`, with the periodic work on their logs
-- who has to wait   `purgatory.Purgatory`
+- what has to wait  `purgatory.Purgatory`
 - of a topic        `topic_config.TopicConfig`
 """

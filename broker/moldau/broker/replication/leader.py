@@ -23,7 +23,7 @@ from typing import Final
 from moldau.errors.codes import ErrorCode, KafkaError
 
 ALL_IN_SYNC = -1
-"""`acks=all`; 1 is the leader alone and 0 nobody."""
+"""`acks=all`; 1 is the leader alone, and 0 waits for no replica."""
 UNKNOWN_END = -1
 UNKNOWN_EPOCH: Final = -1
 

@@ -1,6 +1,6 @@
 """What a node's replicas and logs tell about themselves.
 
-All of it is read when somebody asks: nothing is counted on the way of a record. Named after Kafka's
+All of it is read on request: nothing is counted on the way of a record. Named after Kafka's
 metrics of the same meaning, which stand in the comments.
 """
 

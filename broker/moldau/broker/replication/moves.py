@@ -11,7 +11,7 @@ Invariants:
 * A copy that does not take over is removed, unless the node stops or a disk failed: what is left
   then goes on when the partition is led the next time.
 * A disk that fails takes its own directory out of service, and not a replica on a healthy one. Only
-  if the copy has the log's name already, and nobody can take it away, the replica goes too: the
+  if the copy has the log's name already, and cannot be taken away, the replica goes too: the
   next start must not find two of which either may have acknowledged something.
 
 Reading and writing goes through threads, a piece at a time, at one rate for all; see `future_log`
@@ -102,7 +102,7 @@ class Moves:
         log: Logger,
     ) -> None:
         self.on_moved: Callable[[Partition, LogDirectory], None] = lambda partition, to: None
-        """Whom to tell that a replica lies elsewhere now."""
+        """Called when a replica lies elsewhere now."""
         self._runtime = runtime
         self._directories = directories
         self._commits = commits
@@ -202,7 +202,7 @@ class Moves:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=place.topic)
         directories = self._directories
         if directories.unopened or len(directories.in_service()) < len(directories.directories):
-            # A copy of it may lie where nobody can look.
+            # A copy of it may lie in a directory that cannot be read.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is out of service")
         return source
 
@@ -305,7 +305,7 @@ class Moves:
             await self._wait(move, delay)
 
     async def _wait(self, move: Move, seconds: float) -> None:
-        """As the throttle says, without keeping those waiting who want the move to end."""
+        """As the throttle says. A move that is to end does not wait for it."""
         while seconds > 0 and move.is_wanted and not self._is_closing:
             await rest(min(seconds, 0.2))
             seconds -= 0.2
@@ -377,7 +377,7 @@ class Moves:
     # The end.
 
     async def _end(self, move: Move, error: MoldauError | OSError | None) -> None:
-        """Whatever became of it, nothing of it is left that could mislead anybody."""
+        """Whatever became of it, nothing of it is left that could be taken for a replica."""
         move.source.copies.departing.discard(move.place)
         if move.state is MoveState.MOVED:
             self._log.info("moved a replica", partition=str(move.place), directory=move.target.path)

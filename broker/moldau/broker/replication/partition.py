@@ -5,7 +5,7 @@ Invariants:
   the partition are told of every move: high watermark, log start, role, failure, deletion.
 * Records become visible when they are as safe as the topic asks for: where `flush.messages` makes
   a flush due, an append is acknowledged and readable only after it, as in Kafka, where the flush is
-  a part of the append. Here many appends share one (`GroupCommit`), and nobody blocks.
+  a part of the append. Here many appends share one (`GroupCommit`), and none blocks.
 * Once it does not lead any more, for whatever reason, every call refuses with that reason.
 """
 

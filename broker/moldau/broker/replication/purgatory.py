@@ -54,7 +54,7 @@ class Delayed(ABC):
 
     @property
     def is_gone(self) -> bool:
-        """Nobody waits for the answer any more; it may be dropped without a call."""
+        """No client waits for the answer any more; it may be dropped without a call."""
         return False
 
     @abstractmethod
@@ -138,7 +138,7 @@ class Purgatory:
                 self._ask_turn()
 
     def is_watched(self, key: Hashable) -> bool:
-        """Whether somebody waits for `key`."""
+        """Whether an operation waits for `key`."""
         return key in self._watchers
 
     def cancel(self, operation: Delayed) -> None:

@@ -4,7 +4,7 @@ The rate is measured as Kafka measures it: over some windows of a fixed length, 
 one is not over; before that many have passed, the rest counts as silent. So after a rest as many
 bytes may be copied at once as the windows together hold.
 
-Invariant: a replica that is in sync is never held up; who asks `is_exceeded` has seen to that.
+Invariant: a replica that is in sync is never held up; the caller of `is_exceeded` has seen to that.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Invariants:
 * A name leads to a replica that can serve, or to an error that says why it cannot. One dictionary
   decides: what failed, was deleted or is led elsewhere is not in it.
-* A directory that fails takes its partitions with it and nothing else; who waits for one of them
-  hears KAFKA_STORAGE_ERROR. An empty log is never made in place of one that lies in a directory
-  that is out of service.
+* A directory that fails takes its partitions with it and nothing else; a request that waits for
+  one of them hears KAFKA_STORAGE_ERROR. An empty log is never made in place of one that lies in a
+  directory that is out of service.
 * A log whose topic has another id than the metadata say is not opened as that topic's: it is set
   aside with its files, or removed with them if its topic is known to have been deleted. It may be
   back after that: the new name of a deleted log is durable a little later than the deletion.
@@ -61,7 +61,7 @@ class Replicas:
         self.purgatory = purgatory
         self.directories = directories
         self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
-        """Whom to tell, after the partitions of the directory are out of service. What the failure
+        """Called after the partitions of the directory are out of service. What the failure
         of the last one means is the owner's to say: ask `directories.in_service()`."""
         self.deleted_topics: Callable[[], Mapping[Uuid, str | None]] = dict
         """Which topics are known to have been deleted, lately at least, with the names that they
@@ -86,11 +86,11 @@ class Replicas:
         self.moves = Moves(runtime, directories, self._commits, writer, log)
         self.moves.on_moved = self._on_moved
         self.on_placed: Callable[[Partition, Uuid], None] = lambda partition, directory_id: None
-        """Whom to tell that a replica lies in a directory of which the metadata do not say so."""
+        """Called when a replica lies in another directory than the metadata say."""
         self.on_followed: Callable[[Partition], None] = lambda partition: None
-        """Whom to tell that a partition follows `leader_id` now, or in another epoch."""
+        """Called when a partition follows `leader_id` now, or in another epoch."""
         self.on_unfollowed: Callable[[Partition], None] = lambda partition: None
-        """Whom to tell that a partition follows nobody."""
+        """Called when a partition follows no leader."""
         self._writer = writer
         directories.on_failure(self._on_failure)
         self._report()
@@ -107,7 +107,7 @@ class Replicas:
                 self._tell_failure(directory)
 
     def _tell_open_transactions(self, directory: LogDirectory) -> None:
-        """Nobody here ends what another broker has left open."""
+        """Nothing here ends what another broker has left open."""
         held = [
             str(place)
             for place, log in directory.logs.items()
@@ -115,9 +115,9 @@ class Replicas:
         ]
         if held:
             self._log.warn(
-                "transactions are open that nothing here can end yet: who reads committed records "
-                "gets none behind them. Apache Kafka ends them when it is started here; until then "
-                "isolation.level=read_uncommitted reads all",
+                "transactions are open that nothing here can end yet: a reader of committed "
+                "records gets none behind them. Apache Kafka ends them when it is started here; "
+                "until then isolation.level=read_uncommitted reads all",
                 directory=directory.path,
                 partitions=held[:_NAMED_MAX],
                 count=len(held),
@@ -213,7 +213,7 @@ class Replicas:
             self.on_followed(partition)
 
     def resign(self, topic: str, index: int, topic_id: Uuid, leader_epoch: int) -> None:
-        """Somebody else leads it, or nobody: handlers answer NOT_LEADER_OR_FOLLOWER."""
+        """Another broker leads it, or none: handlers answer NOT_LEADER_OR_FOLLOWER."""
         name = topic, index
         self._know(name, topic_id)
         if self._reasons.get(name) is ErrorCode.KAFKA_STORAGE_ERROR:
@@ -251,7 +251,7 @@ class Replicas:
 
     def set_aside_strays(self) -> None:
         """Once, at start, after every partition of the metadata was told, by `lead` or `resign`:
-        logs that nobody knows are renamed to `-stray` and kept for a person to look at; those of
+        unknown logs are renamed to `-stray` and kept for a person to look at; those of
         topics that were deleted are deleted."""
         self.moves.call_off_unknown(lambda place: (place.topic, place.partition) in self._ids)
         for directory in self.directories.in_service():
@@ -278,7 +278,7 @@ class Replicas:
         self.moves.configure(move_options(settings))
 
     async def aclose(self) -> None:
-        """End the periodic work, let flushes that are under way end, answer all who wait. To be
+        """End the periodic work, let flushes that are under way end, answer all that waits. To be
         called when no more requests come; the directories are the caller's to close after it."""
         await self.moves.aclose()
         await self.cleaner.aclose()
@@ -357,7 +357,7 @@ class Replicas:
         return is_follower and directory_id not in known and not self._unavailable()
 
     def _unavailable(self) -> list[str]:
-        """Directories in which nobody can look now."""
+        """Directories that cannot be read now."""
         failed = [each.path for each in self.directories.directories if each.failure is not None]
         return [*self.directories.unopened, *failed]
 

@@ -122,7 +122,7 @@ class ReplicaFetchers:
         fetcher.add(key, partition)
 
     def unfollow(self, partition: Partition) -> None:
-        """The partition follows nobody."""
+        """The partition follows no leader."""
         leader_id = self._places.pop((partition.topic_id, partition.index), None)
         if leader_id is not None:
             self._leaders[leader_id].remove((partition.topic_id, partition.index))

@@ -37,7 +37,7 @@ controller_quorum_bootstrap_servers = Setting(
     "controller.quorum.bootstrap.servers",
     LIST,
     (),
-    "Controllers to ask first who leads the metadata quorum, as `host:port` items.",
+    "Controllers to ask first for the leader of the metadata quorum, as `host:port` items.",
     check=list_of(item=ADDRESS),
     importance=Importance.HIGH,
 )

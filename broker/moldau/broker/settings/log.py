@@ -181,7 +181,7 @@ log_segment_delete_delay_ms = Setting(
     "log.segment.delete.delay.ms",
     LONG,
     60_000,
-    "How long the files of a deleted segment stay on disk under another name, for those who "
+    "How long the files of a deleted segment stay on disk under another name, for reads that "
     "still read them.",
     check=at_least(0),
     dynamic=UpdateMode.CLUSTER_WIDE,

@@ -46,8 +46,8 @@ sasl_jaas_config = Setting(
     "sasl.jaas.config",
     PASSWORD,
     None,
-    "Who logs in and how, in the syntax of Java's login modules; given for each listener and "
-    "mechanism.",
+    "The logins and how they are checked, in the syntax of Java's login modules; given for each "
+    "listener and mechanism.",
     dynamic=UpdateMode.PER_BROKER,
 )
 sasl_server_max_receive_size = Setting(

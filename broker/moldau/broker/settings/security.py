@@ -1,4 +1,4 @@
-"""Who is who and may do what: principals, authorization, delegation tokens."""
+"""Principals, authorization, delegation tokens."""
 
 from __future__ import annotations
 

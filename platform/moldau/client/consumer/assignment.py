@@ -93,7 +93,7 @@ class Assignment:
         """Of which topics these are, when it is about what was read of them: each is of the one
         that its own position is in. One that has none, since it was assigned while the topic was
         away, is of that of its siblings, and not of whatever has the name by then. ZERO_UUID where
-        nobody knows."""
+        it is unknown."""
         known = {name: topic.topic_id for name, topic in metadata.topics.items()}
         known |= {each.where.topic: each.topic_id for each in self if each.topic_id != ZERO_UUID}
         found = {}

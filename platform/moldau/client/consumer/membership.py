@@ -2,7 +2,7 @@
 
 Invariants: commits are stored in the order in which they were begun. Auto commit covers only
 finished records, and the next poll raises its final failure. Partitions that go are committed
-before anybody hears that they went.
+before a listener hears that they went.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class ConsumerGroup:
 
     @property
     def is_settling(self) -> bool:
-        """Whether something of a subscription is still to be run or heard, or somebody is just
+        """Whether something of a subscription is still to be run or heard, or a caller is just
         doing that."""
         return self._session.is_settling
 
@@ -534,7 +534,7 @@ class ConsumerGroup:
         return await self._offsets.look_up(partitions)
 
     def held_until(self, where: TopicPartition) -> float:
-        """Until when nobody should look up what is committed of it: a commit of it is under way,
+        """Until when the committed offset should not be looked up: a commit of it is under way,
         and to begin before it would read again what the user is done with. It is waited for as long
         as for an answer to the first of them, by the clock. Or a listener may still commit it: that
         has no end until it is told."""

@@ -184,8 +184,8 @@ class Positions:
         return {leader: [by_where[each] for each in chosen] for leader, chosen in found.items()}
 
     def not_found(self, position: Position, error: KafkaError, now: float) -> None:
-        """Its look-up failed. It is tried again, unless that cannot help. The user hears of a missing
-        topic after a while; a position in doubt is checked for as long as it takes."""
+        """Its look-up failed. It is tried again, unless that cannot help. The user hears of a
+        missing topic after a while; a position in doubt is checked for as long as it takes."""
         facts = position.where._asdict()
         error = KafkaError(error.code, error.reason, **{**error.context, **facts})
         is_passing = may_work_later(error) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR

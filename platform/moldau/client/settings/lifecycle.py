@@ -200,7 +200,7 @@ class Lifecycle(OwnedRuntime):
         if records:
             LOG.error(
                 "%s: not closed before the end of its event loop: %d records were not delivered, "
-                "or nobody knows whether they were; use it in an `async with` block, or await "
+                "or it is unknown whether they were; use it in an `async with` block, or await "
                 "aclose()",
                 self._kind,
                 records,
