@@ -82,6 +82,7 @@ class LocalController:
         self, runtime: Runtime, controller_config: ControllerConfig, audience: Audience, log: Logger
     ) -> None:
         self._runtime = runtime
+        self.cluster_id = controller_config.terms.cluster_id
         self._controller_config = controller_config
         self._audience = audience
         self._log = log
@@ -101,10 +102,6 @@ class LocalController:
         self._snapshot_offset = _NO_OFFSET
         self._snapshot_due_ms = 0
         self._clean_due_ms = 0
-
-    @property
-    def cluster_id(self) -> str:
-        return self._controller_config.terms.cluster_id
 
     @property
     def quorum(self) -> Quorum:
