@@ -22,8 +22,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from moldau.config.properties import format_properties
-from moldau.ids import format_uuid, new_uuid
 from moldau.runtime.node_processes import NodeProcess, free_ports, monotonic_s, pause_s
 from moldau.runtime.places import absolute_path
 from moldau.runtime.real import RealRuntime
@@ -33,6 +31,8 @@ from moldau.testing.cluster_directory import (
     SETTINGS,
     ClusterFailed,
     check_known_nodes,
+    kept_cluster_id,
+    settings_text,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 60.0
 EXIT_SECONDS: Final = 5.0
 """A process closes its output a moment before its exit code is known."""
-_CLUSTER_ID: Final = "cluster.id"
 _LOOK_SECONDS: Final = 0.1
 _UP: Final = " is up"
 
@@ -171,16 +170,7 @@ class Cluster:
             self.ports = free_ports(count)
         else:
             self.ports = list(range(self._port, self._port + count))
-        self._cluster_id = self._known_cluster_id()
-
-    def _known_cluster_id(self) -> str:
-        """Kept beside the nodes, so that one that is formatted later joins the same cluster."""
-        files, path = self._runtime.files, f"{self.directory}/{_CLUSTER_ID}"
-        if files.exists(path):
-            return files.read_text(path).strip()
-        cluster_id = format_uuid(new_uuid(self._runtime.random))
-        files.write_text_atomic(path, f"{cluster_id}\n")
-        return cluster_id
+        self._cluster_id = kept_cluster_id(files, self.directory, self._runtime.random)
 
     def close(self) -> None:
         """End all nodes in order, and remove what is temporary."""
@@ -369,18 +359,9 @@ class Cluster:
         return words
 
     def _write_settings(self, node_id: int) -> None:
-        """For people, when the node is up: its directory is then known to be its own. A file says
-        everything itself, so it has what a start without one implies."""
-        whole = {
-            "log.dirs": self.data_of(node_id),
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "group.initial.rebalance.delay.ms": "0",
-            **self._settings_of(node_id),
-        }
-        comment = "Written at each start of the cluster."
-        path = self.settings_path_of(node_id)
-        self._runtime.files.write_text_atomic(path, format_properties(whole, (comment,)))
+        """For people, when the node is up: its directory is then known to be its own."""
+        text = settings_text(self.data_of(node_id), self._settings_of(node_id))
+        self._runtime.files.write_text_atomic(self.settings_path_of(node_id), text)
 
 
 def _no_node(node_id: int, known: Iterable[int]) -> ClusterFailed:

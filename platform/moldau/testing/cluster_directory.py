@@ -6,16 +6,19 @@ of settings, also when its disk was lost, and by a directory that is formatted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from moldau.config.properties import format_properties
 from moldau.errors import MoldauError
+from moldau.ids import RandomBytes, format_uuid, new_uuid
 from moldau.runtime.files import Files
 
 CONTROLLERS_FROM: Final = 101
 """The first id of a node that is only a controller."""
 FOLDER: Final = "node-"
 SETTINGS: Final = ".properties"
+_CLUSTER_ID: Final = "cluster.id"
 _FORMATTED: Final = "meta.properties"
 
 
@@ -61,3 +64,26 @@ def _known_nodes(files: Files, directory: str) -> list[int]:
         if name.endswith(SETTINGS) or files.exists(f"{directory}/{name}/{_FORMATTED}"):
             found.add(int(number))
     return sorted(found)
+
+
+def kept_cluster_id(files: Files, directory: str, random: RandomBytes) -> str:
+    """The id beside the nodes, so that one that is formatted later joins the same cluster."""
+    path = f"{directory}/{_CLUSTER_ID}"
+    if files.exists(path):
+        return files.read_text(path).strip()
+    cluster_id = format_uuid(new_uuid(random))
+    files.write_text_atomic(path, f"{cluster_id}\n")
+    return cluster_id
+
+
+def settings_text(data: str, settings: Mapping[str, str]) -> str:
+    """The file of settings of a node. It says everything itself, so it has what a start without a
+    file implies."""
+    whole = {
+        "log.dirs": data,
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "group.initial.rebalance.delay.ms": "0",
+        **settings,
+    }
+    return format_properties(whole, ("Written at each start of the node.",))
