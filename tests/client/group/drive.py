@@ -14,7 +14,8 @@ from typing import Protocol
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import Ask, Kind, Member, Terms, Wanted
+from moldau.client.group.consumer_session import AnyMember
+from moldau.client.group.member import Ask, Kind, Terms, Wanted
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
 from moldau.link.metadata import TopicPartition
@@ -46,7 +47,7 @@ class Coordinator(Protocol):
 class Player:
     """A member and what was said to its user. Answers travel: they come later, or never."""
 
-    member: Member
+    member: AnyMember
     told: dict[TopicPartition, Kind] = field(default_factory=dict)
     answers: list[Response | KafkaError] = field(default_factory=list)
     request: Request | None = None
@@ -67,7 +68,7 @@ class Game:
 
     def join(self) -> Player:
         """One more."""
-        member: Member
+        member: AnyMember
         if self.protocol == "classic":
             member = ClassicConsumer(TERMS, load_assignors([self.assignor]), self.random)
         else:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, Wanted
+from moldau.client.group.consumer_session import AnyMember
+from moldau.client.group.member import NOBODY, Change, Identity, Kind, Wanted
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
 from tests.client.group.drive import TERMS, TOPICS, Game, Player
@@ -53,7 +54,7 @@ class LongGame(Game):
 
     def join(self) -> User:
         """One more."""
-        member: Member
+        member: AnyMember
         name = f"m{len(self.players)}"
         if self.protocol == "classic":
             terms = replace(TERMS, instance_id=name if self.is_static else None)

@@ -14,7 +14,8 @@ from moldau.client.group.classic import State
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import State as ConsumerState
-from moldau.client.group.member import NOBODY, Change, Kind, Member, Terms, Wanted
+from moldau.client.group.consumer_session import AnyMember
+from moldau.client.group.member import NOBODY, Change, Kind, Terms, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -63,7 +64,7 @@ def shares(member: ClassicConsumer, answer: SyncGroupResponse | None = None) -> 
     member.on_answer(share if answer is None else answer, 1.5)
 
 
-def begun(member: Member) -> Change:
+def begun(member: AnyMember) -> Change:
     found = member.begin_change()
     assert found is not None
     return found

@@ -12,7 +12,8 @@ from moldau.client.group.classic import State as ClassicState
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import State as ConsumerState
-from moldau.client.group.member import NOBODY, Kind, Member, Terms, Wanted
+from moldau.client.group.consumer_session import AnyMember
+from moldau.client.group.member import NOBODY, Kind, Terms, Wanted
 from moldau.client.group.subscription_bytes import (
     decode_subscription,
     encode_assignment,
@@ -48,14 +49,14 @@ TERMS = Terms("g", heartbeat_interval_s=1.0, poll_interval_s=60.0)
 STATIC = Terms("g", instance_id="one", heartbeat_interval_s=1.0, poll_interval_s=60.0)
 
 
-def asked(member: Member, now: float) -> Request:
+def asked(member: AnyMember, now: float) -> Request:
     """What the member sends now."""
     ask = member.ready(now).ask
     assert ask is not None
     return ask.request
 
 
-def change(member: Member, now: float) -> tuple[Kind, tuple[TopicPartition, ...]]:
+def change(member: AnyMember, now: float) -> tuple[Kind, tuple[TopicPartition, ...]]:
     """The user polls, and runs the next change."""
     member.on_poll(now)
     found = member.begin_change()

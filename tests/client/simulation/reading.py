@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from moldau.client import Consumer, RebalanceListener, TopicPartition
-from moldau.client.group.member import Member
+from moldau.client.group.consumer_session import AnyMember
 from tests.broker.simulation.promises import demand
 from tests.client.simulation.promises import Promise
 from tests.client.simulation.records import Read, is_mortal
@@ -35,7 +35,7 @@ class Reading(RebalanceListener):
         return self.name
 
     @property
-    def member(self) -> Member:
+    def member(self) -> AnyMember:
         """Its core."""
         group = self.reader._group
         assert group is not None

@@ -29,6 +29,7 @@ from moldau.broker.server import Broker
 from moldau.client import TopicPartition
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
+from moldau.client.group.consumer_session import AnyMember
 from moldau.client.group.member import NOBODY, Identity, Member
 from moldau.client.group.offsets import GroupOffsets
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -158,7 +159,7 @@ class Watch:
                 )
 
     def _owned(
-        self, group: ClassicGroup | ConsumerGroup, member: Member
+        self, group: ClassicGroup | ConsumerGroup, member: AnyMember
     ) -> tuple[TopicPartition, ...]:
         """But what is of a topic that was deleted, and made again since.
 

@@ -28,7 +28,7 @@ from moldau.client.consumer.reading import Reading
 from moldau.client.group.assignors import AssignorGiven, load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer_session import ConsumerSession, tell_guarded
+from moldau.client.group.consumer_session import AnyMember, ConsumerSession, tell_guarded
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.listener import RebalanceListener
 from moldau.client.group.member import (
@@ -37,7 +37,6 @@ from moldau.client.group.member import (
     GroupMetadata,
     Identity,
     Kind,
-    Member,
     Terms,
     Wanted,
 )
@@ -610,7 +609,7 @@ class ConsumerGroup:
             await self._commit_by_itself(offsets, timeout_s)
 
 
-def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGiven]) -> Member:
+def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGiven]) -> AnyMember:
     terms = Terms(
         group_id=settings[rows.group_id] or "",
         instance_id=settings[rows.group_instance_id],

@@ -56,6 +56,7 @@ from moldau.client.group.subscription_bytes import (
 )
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.describe_groups import DescribeGroupsResponse
@@ -317,6 +318,9 @@ class ClassicConsumer(Member):
             known = {topic: list(self._shared[topic]) for topic in self._shared}
             if known != {topic: list(each) for topic, each in topics.items()}:
                 self._group.join_again("the partitions of a topic have changed")
+
+    def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
+        """Classic members speak of topics by their names."""
 
     def _on_described(self, answer: Response | KafkaError, now: float) -> None:
         """All join again if partitions came that no member has."""

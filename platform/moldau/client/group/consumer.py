@@ -26,6 +26,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from moldau.client.group.assignors import Topics
 from moldau.client.group.member import (
     FENCED,
     NOBODY,
@@ -131,6 +132,11 @@ class ConsumerMember(Member):
     @property
     def is_rebalancing(self) -> bool:
         return self.state in (State.JOINING, State.RECONCILING, State.ACKNOWLEDGING)
+
+    @property
+    def topics_of_interest(self) -> frozenset[str]:
+        """None: the coordinator watches over topics itself."""
+        return frozenset()
 
     def _go(self, state: State) -> None:
         assert state is self.state or state in TRANSITIONS[self.state], (self.state, state)
@@ -306,6 +312,7 @@ class ConsumerMember(Member):
         self._reconcile()
 
     def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
+        """Names of topics; may be more or fewer than were asked for."""
         self._names |= names
         if self._unknown & names.keys():
             # Now, though a change may run, and what follows must wait for it: to ask again for what
@@ -314,6 +321,12 @@ class ConsumerMember(Member):
             self._reconcile()
         elif self._unknown:
             self._retries.put_off(now)
+
+    def on_topics(self, topics: Topics, now: float) -> None:
+        """The coordinator shares partitions out."""
+
+    def on_metadata(self, topics: Topics) -> None:
+        """The coordinator watches over topics."""
 
     # Getting there
 

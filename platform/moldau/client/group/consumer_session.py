@@ -24,9 +24,11 @@ from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.client.group.assignors import Topics
+from moldau.client.group.classic_consumer import ClassicConsumer
+from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
-from moldau.client.group.member import Change, Identity, Kind, Member, Ready
+from moldau.client.group.member import Change, Identity, Kind, Ready
 from moldau.client.group.missing import unheard_of
 from moldau.client.group.session import GroupSession
 from moldau.client.settings.notices import tell as tell_notices
@@ -37,6 +39,8 @@ from moldau.link.metadata import TopicPartition
 from moldau.runtime import Runtime
 from moldau.runtime.cancellation import is_cancelling
 
+AnyMember = ClassicConsumer | ConsumerMember
+"""The core of a consumer's member, of either protocol."""
 _LONG_S: Final = 10.0
 """After this long without metadata that is told of."""
 _LEAVE_S_MIN: Final = 0.05
@@ -89,6 +93,58 @@ class _Running(NamedTuple):
     has_told: asyncio.Event
 
 
+class _ListenerErrors:
+    """What listeners have raised, until a call raises it."""
+
+    def __init__(self, group_id: str) -> None:
+        self.hearers = 0
+        """How many poll, unsubscribe or close: one of them will raise it."""
+        self.are_logged = False
+        """Whether what no call will raise is logged, since the consumer is being closed."""
+        self._group_id = group_id
+        self._unheard: list[BaseException] = []
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there is something to raise, or a call that may."""
+        return bool(self._unheard) or self.hearers > 0
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """The code inside may take what listeners raise."""
+        self.hearers += 1
+        try:
+            yield
+        finally:
+            self.hearers -= 1
+            self.add(None)
+
+    def add(self, error: BaseException | None) -> None:
+        """A listener has ended, and may have raised this."""
+        if error is not None:
+            self._unheard.append(error)
+        if self.are_logged and not self.hearers:
+            self._log_all()
+
+    def take_first(self) -> BaseException | None:
+        """To be raised. The others are logged."""
+        first = self._unheard.pop(0) if self._unheard else None
+        self._log_all()
+        return first
+
+    def raise_first(self) -> None:
+        """The same."""
+        error = self.take_first()
+        if error is not None:
+            raise error
+
+    def _log_all(self) -> None:
+        reason = "a rebalance listener has failed, and no call says so"
+        group = self._group_id
+        tell_notices([MoldauError(f"{reason}: {each!r}", group=group) for each in self._unheard])
+        self._unheard.clear()
+
+
 class ConsumerSession:
     """A consumer in its group."""
 
@@ -97,7 +153,7 @@ class ConsumerSession:
         runtime: Runtime,
         cluster: Cluster,
         coordinator: Coordinator,
-        member: Member,
+        member: AnyMember,
         reader: Reader,
         commits: Commits,
     ) -> None:
@@ -121,10 +177,7 @@ class ConsumerSession:
         """Partitions of which a listener is told that they come."""
         self.listening = set[asyncio.Task[None]]()
         """Changes whose listener has not returned, though they may be ended."""
-        self._unheard: list[BaseException] = []
-        """What listeners have raised that nobody has heard yet."""
-        self._hearers = 0
-        """How many poll, unsubscribe or close: one of them will."""
+        self._errors = _ListenerErrors(member.terms.group_id)
         self.is_ending = False
         """Whether it is being closed: the close runs the changes that are left."""
         self._rebalancing_since: float | None = None
@@ -142,11 +195,11 @@ class ConsumerSession:
         self.member.on_poll(self._clock.monotonic())
         self._session.begin_or_raise()
         self.poke()
-        with self._hears():
-            self._raise_unheard()
+        with self._errors.heard():
+            self._errors.raise_first()
             while self._runs_on:
                 is_over = await self._change(until)
-                self._raise_unheard()
+                self._errors.raise_first()
                 if not is_over:
                     return False
                 self._be_there()
@@ -163,7 +216,7 @@ class ConsumerSession:
     @property
     def is_settling(self) -> bool:
         """Whether a poll has something to run or to hear, or somebody is just doing that."""
-        return self.is_attentive or bool(self._unheard) or self._hearers > 0
+        return self.is_attentive or self._errors.is_awaited
 
     @property
     def _is_running(self) -> bool:
@@ -221,9 +274,7 @@ class ConsumerSession:
         if self._changing is running:  # cancelled before it had begun
             self._changing = None
         error = _failure(task)
-        if error is not None:
-            self._unheard.append(error)
-        self._log_unheard()
+        self._errors.add(error)
 
     def _begin_change(self) -> tuple[Change, asyncio.Task[None] | None]:
         change = self.member.begin_change()
@@ -306,42 +357,6 @@ class ConsumerSession:
             await self._commits.commits_ended(change, until)
         self._settle(change)
 
-    # What listeners raise
-
-    @contextmanager
-    def _hears(self) -> Iterator[None]:
-        """The code inside may take what listeners raise."""
-        self._hearers += 1
-        try:
-            yield
-        finally:
-            self._hearers -= 1
-            self._log_unheard()
-
-    def _take_unheard(self) -> BaseException | None:
-        """The first, to be raised. The others are logged."""
-        if not self._unheard:
-            return None
-        first = self._unheard.pop(0)
-        self._log_all()
-        return first
-
-    def _raise_unheard(self) -> None:
-        failure = self._take_unheard()
-        if failure is not None:
-            raise failure
-
-    def _log_unheard(self) -> None:
-        """Unless somebody hears it, or will."""
-        if self.is_ending and not self._hearers:
-            self._log_all()
-
-    def _log_all(self) -> None:
-        reason = "a rebalance listener has failed, and no call says so"
-        group = self.member.terms.group_id
-        tell_notices([MoldauError(f"{reason}: {each!r}", group=group) for each in self._unheard])
-        self._unheard.clear()
-
     # The member's life
 
     def _step(self, now: float) -> Ready:
@@ -422,20 +437,20 @@ class ConsumerSession:
         """Runs what is still to be run, as a poll would, without staying in the group for it, but
         for what a close has taken over. What kept the user out of it is over then. What
         a listener has raised comes back: what it was told of has gone all the same."""
-        with self._hears():
+        with self._errors.heard():
             await self._settle_from_inside()
             self._session.live_on()
             while self._runs_on:
                 await self._change()
             self.member.forgive()
-            return self._take_unheard()
+            return self._errors.take_first()
 
     async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
         """End a change that runs, call the listener for what is owned, and leave the group in the
         rest of the time; leave also when this is cancelled, or a listener raises."""
         until = self._clock.monotonic() + timeout_s
-        self.is_ending = True
-        with self._hears():
+        self.is_ending = self._errors.are_logged = True
+        with self._errors.heard():
             try:
                 await self._settle_from_inside(until)
                 await self._end_change(until)
@@ -446,13 +461,8 @@ class ConsumerSession:
                 self.member.leave(is_closing=True)
                 self._session.live_on()
                 await self._session.end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
-            if self._hears_alone:
-                self._raise_unheard()
-
-    @property
-    def _hears_alone(self) -> bool:
-        """Whether only the close waits for a change, and goes on with it."""
-        return self._hearers == 1
+            if self._errors.hearers == 1:
+                self._errors.raise_first()
 
     async def _end_change(self, until: float) -> None:
         """The one that is under way, which has no longer than that: a listener that takes longer
@@ -465,14 +475,14 @@ class ConsumerSession:
         finally:
             if self._unsettled is not None:
                 self._settle(self._unsettled)
-            if self._hears_alone:
+            if self._errors.hearers == 1:
                 self._begun = self._changing = None
 
     async def listened(self, timeout_s: float) -> bool:
         """Whether no listener works any more by then, or is about to; one that asks itself does."""
         if self.listening and _INSIDE.get() is None:
             await asyncio.wait(self.listening, timeout=timeout_s)
-        is_next = self._begun is not None and self._hearers > 0  # else nobody runs it any more
+        is_next = self._begun is not None and self._errors.hearers > 0  # else no call runs it
         return not (self.listening or is_next)
 
     async def _run_begun(self, until: float) -> _Running | None:

@@ -21,14 +21,12 @@ Invariants:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from moldau.client.group.assignors import Topics
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -164,7 +162,7 @@ class Retries:
         self.not_before = 0.0
 
 
-class Member(ABC):
+class Member:
     """The core of a consumer's member: what both protocols have in common."""
 
     def __init__(self, terms: Terms) -> None:
@@ -185,65 +183,6 @@ class Member(ABC):
         """What the shell shall log, and forget then."""
         self.left_for: str | None = None
         """The setting that made it lose its partitions last."""
-
-    # What each protocol does in its own way
-
-    @property
-    @abstractmethod
-    def identity(self) -> Identity:
-        """The member that commits; `NOBODY` while none may."""
-
-    @property
-    @abstractmethod
-    def is_out(self) -> bool:
-        """Whether it is in no group, and on its way to none."""
-
-    @property
-    @abstractmethod
-    def is_rebalancing(self) -> bool:
-        """Whether it is on its way to a share of the partitions."""
-
-    @property
-    def topics_of_interest(self) -> frozenset[str]:
-        """Those of which it must hear when their partitions change."""
-        return frozenset()
-
-    @abstractmethod
-    def subscribe(self, wanted: Wanted) -> None:
-        """These topics, or what matches the pattern, from now on; none: leave."""
-
-    @abstractmethod
-    def leave(self, *, is_closing: bool) -> None:
-        """Leaves. What is owned then is the shell's business when it closes, else it is revoked."""
-
-    @abstractmethod
-    def ready(self, now: float) -> Ready:
-        """What is to be done now."""
-
-    @abstractmethod
-    def on_answer(self, answer: Response | KafkaError, now: float) -> None:
-        """To the request that `ready` gave out; also when it could not be sent."""
-
-    def on_topics(self, topics: Topics, now: float) -> None:
-        """What there is of the topics that `ready` wanted to know about."""
-        return
-
-    def on_metadata(self, topics: Topics) -> None:
-        """What there is now of the topics of interest."""
-        return
-
-    def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
-        """Names of topics; may be more or fewer than were asked for."""
-        return
-
-    @abstractmethod
-    def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        """A commit was told that the member is none any more."""
-
-    @abstractmethod
-    def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool:
-        """Whether a commit that was refused under that identity may be sent again, under the one
-        that the member has then: the partition is still its own."""
 
     # Changes
 
@@ -277,7 +216,6 @@ class Member(ABC):
         another one when it went away and came back, None while the user does not have it."""
         return self._tenures.get(where)
 
-    @abstractmethod
     def _changed(self, now: float) -> None:
         """What follows when a change was run."""
 

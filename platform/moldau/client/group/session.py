@@ -11,11 +11,10 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
-from moldau.client.group.member import Ask, Member, Ready
-from moldau.client.group.opaque import OpaqueMember
+from moldau.client.group.member import Ask, Ready
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
@@ -23,6 +22,11 @@ from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
 from moldau.runtime.timeouts import timeout
+
+if TYPE_CHECKING:
+    from moldau.client.group.classic_consumer import ClassicConsumer
+    from moldau.client.group.consumer import ConsumerMember
+    from moldau.client.group.opaque import OpaqueMember
 
 _LONG_S: Final = 10.0
 """After this long without an answer of the coordinator that is told of."""
@@ -38,7 +42,7 @@ class GroupSession:
         self,
         runtime: Runtime,
         coordinator: Coordinator,
-        core: Member | OpaqueMember,
+        core: ClassicConsumer | ConsumerMember | OpaqueMember,
         step: Callable[[float], Ready],
         learn: Callable[[Ready], Awaitable[None]] | None = None,
         answered: Callable[[], None] = lambda: None,
