@@ -437,6 +437,12 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         paths=("metadata.NoOpRecord 0",),
         ours=ABSENT,
     ),
+    OnPurpose(
+        "A voter of the settings that starts with an empty disk votes with care until it has "
+        "caught up ([operations.md](operations.md#a-controller-whose-disk-was-lost)).",
+        "Kafka's votes at once, and acknowledged metadata can be lost when another voter is down.",
+        _ADMIN,
+    ),
     *_rows(
         "A new cluster has kraft.version 1.",
         "It is what `kafka-storage format --standalone` makes; the peer here is formatted with "
