@@ -49,7 +49,7 @@ def test_text_after_a_json_value_makes_it_unreadable(spark: Any) -> None:
         b'{"id": 1} junk',
         b'{"id": 2}{"id": 3}',
         b'{"id": 4}}',
-        b'{"id": 5},"end":0}',
+        b'{"id": 5},"_moldau_end":1}',
         b' {"id": 6} \n',
         b'{"id": 7},',
         b'[{"id": 8}]',
@@ -60,8 +60,19 @@ def test_text_after_a_json_value_makes_it_unreadable(spark: Any) -> None:
         b'{"amount": 2}',
         b'"id"',
         b'{"id": 14}]',
+        b'{"id": 15} {}',
+        b'{"id": 16',
+        b'{"id": 17,}',
+        b'{"more": {"id": 18}',
+        b'[{"id": 19}',
+        ' {"id": 20, "more": "\u00fc"}'.encode(),
+        b"{ } ",
+        b"{}{}",
+        b"{} junk}",
+        b"}",
+        b"x",
     ]
-    assert good_ids(spark, records(spark, *values)) == [0, 6, 11, None]
+    assert good_ids(spark, records(spark, *values)) == [0, 6, 11, None, 20, None]
 
 
 def test_lines_of_csv_are_rows(spark: Any) -> None:

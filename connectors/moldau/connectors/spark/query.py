@@ -20,6 +20,7 @@ from moldau.errors import ConfigError
 
 _META: Final = ("topic", "partition", "offset", "timestamp", "key")
 _CORRUPT: Final = "_corrupt_record"
+_END: Final = "_moldau_end"
 _STAGE: Final = "VALUE_CONVERTER"
 _KEY_STAGE: Final = "KEY_CONVERTER"
 
@@ -101,8 +102,7 @@ class Rows:
             checked = f.when(self._is_bad(), failed).otherwise(f.col("_row"))
             # The condition keeps the check where a query uses no column of the value.
             rows = parsed.withColumn("_row", checked).where("_row IS NOT NULL")
-        whole = "_row" if self._config.value_format == "csv" else "_row.row"
-        return rows.select(f"{whole}.*", *meta).drop(_CORRUPT)
+        return rows.select("_row.*", *meta).drop(_CORRUPT, _END)
 
     def letters(self, clients: Mapping[str, str], generation: Generation) -> Any:
         """Records for the dead letter topic, with Kafka Connect's headers."""
@@ -151,35 +151,37 @@ class Rows:
         """With a column `_row`. Spark would move conditions on it before the parsing, and parse
         each value again for each of them; it leaves alone what depends on the partition."""
         f = self._functions
-        row = f.when(f.spark_partition_id() >= 0, self._read(f.col("value").cast("string")))
-        return records.withColumn("_row", row)
+        return records.withColumn("_row", f.when(f.spark_partition_id() >= 0, self._read()))
 
-    def _read(self, text: Any) -> Any:
-        """A struct of `row`, what was `_corrupt_record` of it, and for JSON `end`.
+    def _read(self) -> Any:
+        """The value as a struct, with what cannot be read of it in `_corrupt_record`.
 
-        Spark stops reading where a JSON value ends, and would let `{"id":1} {"id":2}` or
-        `{"id":1}, "at"...` pass. So the value stands in an object whose last field is the record's
-        offset: what comes after the value is then an error, or the offset is missing."""
+        Spark stops reading where a JSON value ends, and would let `{"id":1} {"id":2}` pass. So the
+        last brace is put off by one more field, `_END`: only if nothing stands between the value
+        and the end is it a field of the value."""
         f = self._functions
         options = self._config.with_prefix("value.option.")
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        columns = self._config.value_schema
+        columns = f"{self._config.value_schema}, {_CORRUPT} STRING"
         if self._config.value_format == "csv":
-            found = f.from_csv(text, f"{columns}, {_CORRUPT} STRING", options)
-            return f.when(f.trim(text) != "", found)
-        whole = f.concat(
-            f.lit('{"row":'), text, f.lit(',"end":'), f.col("offset").cast("string"), f.lit("}")
-        )
-        schema = f"row STRUCT<{columns}>, end BIGINT, {_CORRUPT} STRING"
-        return f.from_json(whole, schema, options)
+            text = f.col("value").cast("string")
+            return f.when(f.trim(text) != "", f.from_csv(text, columns, options))
+        brace = f.lit(b"}")
+        blanks = f.rtrim(f.col("value").cast("string"), f.lit(" \t\r\n")).cast("binary")
+        value = f.when(f.endswith("value", brace), f.col("value")).otherwise(blanks)
+        inside = f.substring(value, f.lit(1), f.length(value) - 1)
+        text = f.concat(inside, f.lit(f',"{_END}":1}}'.encode())).cast("string")
+        row = f.from_json(text, f"{columns}, {_END} INT", options)
+        return f.when(f.endswith(value, brace), row)
 
     def _is_bad(self) -> Any:
         f = self._functions
-        is_bad = f.col("_row").isNull() | f.col(f"_row.{_CORRUPT}").isNotNull()
-        if self._config.value_format == "csv":
-            return is_bad
-        has_ended = f.coalesce(f.col("_row.end") == f.col("offset"), f.lit(False))
-        return is_bad | f.col("_row.row").isNull() | ~has_ended
+        is_corrupt = f.col(f"_row.{_CORRUPT}").isNotNull()
+        if self._config.value_format != "csv":
+            # An object without fields has no comma before `_END`. Its row is one of nulls.
+            is_empty = f.rlike(f.col("value").cast("string"), f.lit(r"^\s*\{\s*\}\s*$"))
+            is_corrupt = (is_corrupt | f.col(f"_row.{_END}").isNull()) & ~is_empty
+        return f.col("_row").isNull() | is_corrupt
 
     def _complaint(self, value: str = "value", what: str = "a value") -> Any:
         f = self._functions
