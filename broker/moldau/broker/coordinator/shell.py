@@ -169,9 +169,10 @@ class ShardShell(Generic[S]):
             self._loop.call_soon(self._decisions.write_gathered)
 
     def _replay_appended(self, offset: int, append: Append[LogRecord], now_ms: int) -> None:
-        replay, producer_id = self.shard.replay, append.producer.id
-        for record in append.records:
-            replay(offset, producer_id, record.key, record.value, now_ms)
+        records, _, producer, _ = append
+        replay, producer_id = self.shard.replay, producer.id
+        for key, value, _ in records:
+            replay(offset, producer_id, key, value, now_ms)
             offset += 1
 
     def _on_broken(self) -> None:

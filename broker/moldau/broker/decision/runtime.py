@@ -112,6 +112,7 @@ class DecisionRuntime(Generic[C, R]):
         "_on_committed",
         "_parked",
         "_processed",
+        "_replay",
         "core",
         "leader_epoch",
         "refusal",
@@ -133,6 +134,7 @@ class DecisionRuntime(Generic[C, R]):
         """Why nothing can be decided now. None: decisions are made."""
         self._log = log
         self._hooks = hooks
+        self._replay = hooks.replay
         self._processed = hooks.processed
         self._on_committed = hooks.on_committed
         self._monotonic_ns = monotonic_ns
@@ -195,8 +197,7 @@ class DecisionRuntime(Generic[C, R]):
             if outcome is None:  # a bug: the exception reaches the caller; drop what was created
                 self.settle(now_ms)
         if outcome.records:
-            append = Append(outcome.records, self.leader_epoch, producer, origin)
-            self._carry_out(outcome, now_ms, append, ticket)
+            self._carry_out(outcome, now_ms, ticket, producer, origin)
         else:
             self._park(outcome)
         if not self.core.is_settled:
@@ -270,42 +271,53 @@ class DecisionRuntime(Generic[C, R]):
         self,
         outcome: Outcome[R],
         now_ms: int,
-        append: Append[R] | None = None,
         ticket: Ticket | None = None,
+        producer: Producer = NO_PRODUCER,
+        origin: RequestContext | None = None,
     ) -> None:
-        """Append, replay and park. `append` has the records of the outcome. `ticket` is left to the
-        caller of `run` if a bug makes this impossible."""
-        error = None
+        """Append, replay and park. `ticket` is left to the caller of `run` if a bug makes this
+        impossible."""
         if outcome.records:
-            if append is None:
-                append = Append(outcome.records, self.leader_epoch)
-            error = self._write(append, outcome.answers, now_ms, ticket)
-        if error is None:
-            self._park(outcome)
-        else:
-            self._refuse(outcome, error, now_ms)
+            rejected = None
+            is_known = False
+            try:
+                # Each write makes an Append. Its class would take twice as long.
+                fields = (outcome.records, self.leader_epoch, producer, origin)
+                append: Append[R] = tuple.__new__(Append, fields)
+                try:
+                    offset = self._log.append(append)
+                except KafkaError as error:
+                    rejected = error
+                else:
+                    self._replay(offset, append, now_ms)
+                is_known = True
+            finally:
+                if not is_known:
+                    self._break(outcome.answers, ticket)
+            if rejected is not None:
+                self._refuse(outcome, rejected, now_ms)
+                return
+        self._park(outcome)
 
     def _write_together(self, now_ms: int) -> None:
         gathered = self._gathered
         outcomes = tuple(gathered)
         gathered.clear()
+
+        def on_failure(error: KafkaError, now_ms: int) -> Outcome[R]:
+            if error.code in _OF_ONE_OF_THEM:
+                gathered.extend(outcomes)
+                self._write_one_by_one(now_ms)
+            else:
+                self._refuse_each(outcomes, error, now_ms)
+            return Outcome()
+
         together = Outcome(
             tuple(record for outcome in outcomes for record in outcome.records),
             tuple(answer for outcome in outcomes for answer in outcome.answers),
+            on_failure,
         )
-        error = None
-        if together.records:
-            append = Append(together.records, self.leader_epoch)
-            error = self._write(append, together.answers, now_ms)
-        if error is None:
-            self._park(together)
-        elif error.code not in _OF_ONE_OF_THEM or self.refusal is not None:
-            self._refuse_each(outcomes, error, now_ms)
-        else:
-            gathered.extend(outcomes)
-            self._write_one_by_one(now_ms)
-        if not self.core.is_settled:
-            self.settle(now_ms)
+        self.perform(together, now_ms)
 
     def _write_one_by_one(self, now_ms: int) -> None:
         """Append each gathered outcome alone. An answer may lead to another decision, which writes
@@ -317,28 +329,6 @@ class DecisionRuntime(Generic[C, R]):
         finally:
             if gathered:
                 self._hooks.on_gathered()
-
-    def _write(
-        self,
-        append: Append[R],
-        answers: tuple[Answer, ...],
-        now_ms: int,
-        ticket: Ticket | None = None,
-    ) -> KafkaError | None:
-        """Append and replay. The error of a rejected append, of which nothing was done."""
-        is_known = False
-        try:
-            try:
-                offset = self._log.append(append)
-            except KafkaError as error:
-                is_known = True
-                return error
-            self._hooks.replay(offset, append, now_ms)
-            is_known = True
-        finally:
-            if not is_known:
-                self._break(answers, ticket)
-        return None
 
     def _break(self, answers: tuple[Answer, ...], ticket: Ticket | None) -> None:
         """The state is not what the log says: a bug."""
