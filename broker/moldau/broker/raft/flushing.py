@@ -1,6 +1,6 @@
 """Makes what is appended to the metadata log durable, off the event loop.
 
-Invariant: one flush runs at a time, whoever asks; what is appended meanwhile is in the next one. A
+Invariant: one flush runs at a time; what is appended meanwhile is in the next one. A
 disk that refuses is told once, and nothing is flushed after it.
 """
 

@@ -114,8 +114,8 @@ class Leader:
         return self._advance()
 
     def _observer(self, replica_id: int, now_ms: int) -> Progress:
-        """Whoever connects may call itself by any number: the silent are forgotten, and of too many
-        the one that was silent longest."""
+        """A node that connects may call itself by any number: the silent are forgotten, and of too
+        many the one that was silent longest."""
         known = self.observers.pop(replica_id, None)
         if known is None:
             for other in list(self.observers):  # the longest silent first

@@ -97,7 +97,7 @@ class Quorum:
         self.files = files
         self.log = log
         self._told: list[tuple[int, Voters]] = [(0, voters)]
-        """What the log says of the voters, oldest first: where its record ends, and who votes."""
+        """What the log says of the voters, oldest first: where its record ends, and the voters."""
         self.state = read_quorum_state(files, log.directory)
         self.snapshots = list_snapshots(files, log.directory)
         self.bytes_since_snapshot = 0
@@ -138,7 +138,7 @@ class Quorum:
         return quorum
 
     def _join_snapshot_and_log(self) -> None:
-        """Make the log go on from the newest snapshot, and learn who votes."""
+        """Make the log go on from the newest snapshot, and learn the voters."""
         newest = self.snapshots[-1] if self.snapshots else None
         start = self.log.log_start_offset
         if newest is not None and newest.end_offset > self.log.log_end_offset:

@@ -1,10 +1,10 @@
 """The file `quorum-state`: what a Raft replica must not forget, as JSON in Kafka's form.
 
-Invariant: epoch and vote are durable before anybody hears of them, and the epoch never falls. A
+Invariant: epoch and vote are durable before they are sent, and the epoch never falls. A
 replica that forgot its vote could vote twice in one epoch, and there could be two leaders.
 
 Two forms: version 0 also names the static voters; version 1 (KIP-853) has the voters in the log
-and the directory id of whom was voted for.
+and the directory id of the candidate voted for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INT32_MAX: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """The epoch, who leads in it, and for whom this replica voted in it."""
+    """The epoch, its leader, and the candidate that this replica voted for."""
 
     leader_epoch: int = 0
     leader_id: int = NOBODY

@@ -2,13 +2,13 @@
 
 Followers pull (Fetch) and so tell the leader how far they are; votes, the begin and the end of an
 epoch are pushed. A candidate asks first whether it would win (pre-vote, KIP-996), so that a replica
-which was cut off disturbs nobody when it comes back.
+which was cut off disturbs no leader when it comes back.
 
 Invariants:
 * an epoch has one leader: a replica grants one vote an epoch, and a majority elects;
-* a leader holds every committed record: nobody votes for a log that ends earlier than its own, and
-  a voter that may have forgotten its own follows `empty_disk`;
-* epoch and vote are durable before anybody hears of them: messages leave in a `Ready`, and the
+* a leader holds every committed record: no voter votes for a log that ends earlier than its own,
+  and a voter that may have forgotten its own follows `empty_disk`;
+* epoch and vote are durable before they are sent: messages leave in a `Ready`, and the
   shell saves `Ready.state` before it sends `Ready.requests` or the answer to an `on_...` call;
 * what is below the high watermark is never cut off.
 
@@ -122,7 +122,7 @@ class Member:
     directories: Mapping[int, Uuid] = field(default_factory=dict)
     """The disks of the voters, where the log names them."""
     is_dynamic: bool = False
-    """The log says who votes, so replicas may differ in what they know of it."""
+    """The log names the voters, so replicas may differ in what they know of them."""
     bootstrap: tuple[int, ...] = ()
     """Peers that know the leader, by numbers of their own: their ids are not known."""
     has_empty_disk: bool = False
@@ -400,7 +400,7 @@ class RaftReplica:
         return len(self.member.voters) // 2 + 1
 
     def _ask_whether(self, now_ms: int) -> None:
-        """Nothing heard from a leader, or nobody won: ask for pre-votes."""
+        """Nothing heard from a leader, or no candidate won: ask for pre-votes."""
         self._become(Role.PROSPECTIVE)
         self._begin_count(now_ms)
         self._ask_votes(is_pre_vote=True)
@@ -611,7 +611,7 @@ class RaftReplica:
         self._observe(answer, now_ms)
 
     def next_fetch(self) -> tuple[int, FetchAsk] | None:
-        """From where to fetch, and what to ask; None while there is nobody to ask. An observer
+        """From where to fetch, and what to ask; None while there is no node to ask. An observer
         without a leader asks any voter: the answer names the leader."""
         source = self.state.leader_id
         if self.role is not Role.FOLLOWER:
@@ -687,7 +687,7 @@ class RaftReplica:
         return EpochAnswer(error, self.epoch, self.leader_id)
 
     def _observe(self, told: EpochAnswer, now_ms: int) -> None:
-        """Somebody is in that epoch, and follows that leader."""
+        """A node is in that epoch, and follows that leader."""
         if told.epoch > self.epoch:
             self._enter(told.epoch, told.leader_id, now_ms)
         elif told.epoch == self.epoch and told.leader_id not in (NOBODY, self.member.node_id):
@@ -726,8 +726,8 @@ class RaftReplica:
         self._wait_for_leader(now_ms)
 
     def _forget_leader(self, now_ms: int) -> None:
-        """An observer asks others who leads. What it knows of this epoch, and how it voted, stays:
-        others may count it as a voter."""
+        """An observer asks others for the leader. What it knows of this epoch, and how it voted,
+        stays: others may count it as a voter."""
         self._become(Role.UNATTACHED)
         self._wait_to_stand(now_ms)
 

@@ -54,7 +54,7 @@ WAIT_MS_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Whom the replica tells, on the event loop, after what it tells is so."""
+    """What the replica calls, on the event loop, after what it tells is so."""
 
     on_leading: Callable[[], None]
     """This replica leads, and the first record of its epoch is in the log."""

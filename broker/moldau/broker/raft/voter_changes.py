@@ -1,8 +1,9 @@
-"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853): who votes after them, or why not.
+"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853): the voters after them, or why not.
 
 Invariants: voters change one by one, and the next change waits until the last one is committed, so
 that any two majorities share a voter; a leader that was just elected changes nothing before a
-record of its epoch is committed; nobody becomes a voter who has not caught up. Codes are Kafka's.
+record of its epoch is committed; no node becomes a voter before it has caught up. Codes are
+Kafka's.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Ground:
 
 
 def changed(at: Ground, request: VoterChange) -> Voters:
-    """Those who vote from now on; the same when there is nothing to do. KafkaError: refused."""
+    """The voters from now on; the same when there is nothing to do. KafkaError: refused."""
     if request.cluster_id not in (None, at.cluster_id):
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID, expected=at.cluster_id, found=request.cluster_id

@@ -20,7 +20,7 @@ member tells when it joins, makes the assignments, and follows them. A consumer'
     UNKNOWN_MEMBER_ID,                all but OUT, LEAVING  JOINING as a new member: what the
     ILLEGAL_GENERATION, lose                              protocol had is lost
     an error that no retry heals      all but OUT, LEAVING  OUT: what it had is lost
-    depart                            all but OUT, LEAVING  LEAVING, or OUT if nobody is to hear
+    depart                            all but OUT, LEAVING  LEAVING, or OUT if no broker has to hear
     LeaveGroup answered, in any way   LEAVING             OUT
 
 Invariants:

@@ -110,7 +110,7 @@ class ClassicConsumer(Member):
     def identity(self) -> Identity:
         """The member that commits: none in particular while it is out, and before it has a share in
         a new generation the member in the one before. Else a cooperative member that was thrown
-        out, and let in again before it heard of it, could commit what is somebody else's. A
+        out, and let in again before it heard of it, could commit what is another member's. A
         generation that ended before it had a share, and is next to the one before, has taken
         nothing from it: the coordinator knows it in that one."""
         if NO_GENERATION in (self._settled_generation, self.generation):
@@ -175,7 +175,8 @@ class ClassicConsumer(Member):
     @property
     def _stays_until_given_up(self) -> bool:
         """Whether it is about to leave, and may not even say so yet. In the midst of a generation
-        nobody may commit: it has to end. And a static member is none any more once it has left."""
+        no commit is allowed: it has to end. And a static member is none any more once it has
+        left."""
         has_to_stay = self._is_under_way or not self._group.tells_of_end
         return self._departs and self._is_giving_up and has_to_stay
 

@@ -46,7 +46,7 @@ def join(
 def sync(
     terms: Terms, member: Identity, protocol_type: str, protocol: str, shares: Mapping[str, bytes]
 ) -> Ask:
-    """Asks for the member's share; the leader brings everybody's."""
+    """Asks for the member's share; the leader brings those of all."""
     request = SyncGroupRequest(
         group_id=terms.group_id,
         generation_id=member.epoch,

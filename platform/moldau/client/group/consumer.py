@@ -8,8 +8,8 @@
 
 The coordinator shares partitions out and tells each member its target, of what is free. The member
 gets there by itself: revoked partitions are committed and given up, then the new ones are taken
-(changes, run by the user's polls), then a heartbeat acknowledges by telling what is owned. Nobody
-else waits meanwhile.
+(changes, run by the user's polls), then a heartbeat acknowledges by telling what is owned. No
+other member waits meanwhile.
 
 The member makes its own id (KIP-1082) and keeps it for life. A heartbeat tells only what changed
 since the last one that was answered; after a failure, or when it joins, it tells everything.

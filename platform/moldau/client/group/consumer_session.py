@@ -215,7 +215,7 @@ class ConsumerSession:
 
     @property
     def is_settling(self) -> bool:
-        """Whether a poll has something to run or to hear, or somebody is just doing that."""
+        """Whether a poll has something to run or to hear, or a caller is just doing that."""
         return self.is_attentive or self._errors.is_awaited
 
     @property
@@ -252,7 +252,7 @@ class ConsumerSession:
             change, commit = begun
             if commit is not None and not await self._is_over(commit, until):
                 return None
-            if self._begun is begun:  # and nobody has gone on with it meanwhile
+            if self._begun is begun:  # and no other task has gone on with it meanwhile
                 self._begun = None
                 self._changing = self._start(change, commit)
         return self._changing

@@ -42,7 +42,7 @@ _ELSEWHERE: Final = frozenset(
 
 
 async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) -> Address:
-    """Where it listens; KafkaError, mostly retriable, when nobody knows."""
+    """Where it listens; KafkaError, mostly retriable, when it is unknown."""
     connection = await cluster.connection()
     if connection.version_of(FindCoordinatorRequest) >= _MANY_KEYS:
         many = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])

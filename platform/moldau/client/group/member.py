@@ -4,7 +4,7 @@ No IO.
 A core is told of everything by method calls and says in `ready(now)` what to do next: one request
 to send, topics to find out about, or how long nothing is to be done. What concerns the user's
 partitions it says by `begin_change`: the shell runs such a change inside the user's own `poll`, so
-that no listener is called while the user works on records, and nobody reads what was given up.
+that no listener is called while the user works on records, and no task reads what was given up.
 
 Invariants:
 - `owned` is exactly what the user has been told; it changes by a `Change` that was run, and so each
@@ -273,7 +273,7 @@ class Member:
         self._lose_everything()
 
     def _expire(self) -> None:
-        """The user did not poll: somebody else shall have the partitions."""
+        """The user did not poll: another member shall have the partitions."""
         self._lose(
             "the last poll is longer ago than max.poll.interval.ms: the consumer leaves its group, "
             "others get its partitions, and what was not committed is read again. Make the handler "

@@ -3,7 +3,7 @@ has to hear of it. No IO.
 
 To ask for a topic may make it, where the brokers' `auto.create.topics.enable` and the client's
 `allow.auto.create.topics` are on: the first answer says nothing then. What is still missing a
-moment later nobody makes, or somebody may at any time.
+moment later may never exist, or may at any time.
 
 Invariant: a topic that is missing is told of once, until it is there or is not wanted any more.
 """

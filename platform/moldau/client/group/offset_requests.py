@@ -49,7 +49,7 @@ def commit_request(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ids: Mapping[TopicPartition, Uuid] | None,
 ) -> OffsetCommitRequest:
-    """Commits these for a member, or for nobody. Partitions of one name may be of several topics,
+    """Commits these for a member, or for none. Partitions of one name may be of several topics,
     by their ids."""
     by_topic: dict[tuple[str, Uuid], list[OffsetCommitRequestPartition]] = {}
     for where, each in offsets.items():

@@ -100,7 +100,7 @@ class GroupOffsets:
     ) -> None:
         """`identity` raises KafkaError when no member may commit, or not yet (`Later`).
         `may_retry`: whether one that was refused as outdated may commit under a newer epoch, as it
-        is still the partition's owner, or as nobody in particular."""
+        is still the partition's owner, or as no member."""
         self._cluster = cluster
         self._coordinator = coordinator
         self._identity = identity
@@ -192,8 +192,8 @@ class GroupOffsets:
         return {"group": group, "topic": where.topic, "partition": where.partition, **more}
 
     def _stale(self, where: TopicPartition, offset: int, known: Uuid) -> KafkaError | None:
-        """What keeps an offset of that topic from being committed under its name alone: nobody
-        knows of the topic any more, or another one has the name."""
+        """What keeps an offset of that topic from being committed under its name alone: the
+        topic is unknown now, or another one has the name."""
         topic = self._cluster.metadata.topics.get(where.topic)
         if known == ZERO_UUID or (topic is not None and topic.topic_id in (known, ZERO_UUID)):
             return None
@@ -299,7 +299,7 @@ class AutoCommit:
         return self._next - now if self._next > now else self._interval_s
 
     def begin(self, task: asyncio.Task[None]) -> None:
-        """It is under way; what it fails with is nobody's: the next one commits more."""
+        """It is under way; its failure is not raised: the next one commits more."""
         self._task = task
         task.add_done_callback(_look_at)
 

@@ -5,7 +5,7 @@ an object of this shape; a program can give such an object, or its class, to
 `Consumer(partition_assignment_strategy=[...])`. Members agree by the assignor's `name` alone, so
 two that share a name must understand each other's `user_data`.
 
-Invariants: `assign` gives every partition of every topic that anybody wants to exactly one member
+Invariants: `assign` gives every partition of every topic that is wanted to exactly one member
 that wants it (a cooperative one leaves out what another member has to give up first), and the
 same input always has the same result.
 """
@@ -42,7 +42,7 @@ class Rebalance(Enum):
     """How members change hands."""
 
     EAGER = "eager"
-    """Everybody gives up everything before the members join again."""
+    """All members give up everything before they join again."""
     COOPERATIVE = "cooperative"
     """Members keep what they have, give up what the assignment takes from them, and join again
     (KIP-429)."""

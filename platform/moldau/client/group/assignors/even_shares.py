@@ -1,6 +1,6 @@
 """Sticky shares where all members want the same topics: counted out, no search. No IO.
 
-Of P partitions and M members everybody gets P // M (`least`), and P % M of them one more (`most`).
+Of P partitions and M members each gets P // M (`least`), and P % M of them one more (`most`).
 1. Each member keeps what it has, up to `most` while there are members left that may have so many,
 else up to `least`. 2. What is left goes to members that have less than `least`, in turn, near ones
 first where racks matter. 3. Members that may have one more get one.
@@ -124,7 +124,7 @@ class EvenShares:
         turn = 0
         for where in partitions:
             if not self._short:
-                assert self._at_least, "partitions are left and nobody may have one more"
+                assert self._at_least, "partitions are left and no member may have one more"
                 self._take(where, self._at_least.pop(0))
                 continue
             turn %= len(self._short)

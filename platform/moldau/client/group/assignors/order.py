@@ -72,7 +72,7 @@ def by_instance(members: Mapping[str, Subscription]) -> list[str]:
 def is_rack_aware(
     member_racks: frozenset[str], partition_racks: frozenset[str], racks: Iterable[frozenset[str]]
 ) -> bool:
-    """Whether racks can make a difference (KIP-881): somebody's rack has a replica of something,
+    """Whether racks can make a difference (KIP-881): a member's rack has a replica of something,
     and not every partition is in all racks."""
     if not member_racks or member_racks.isdisjoint(partition_racks):
         return False
@@ -80,6 +80,6 @@ def is_rack_aware(
 
 
 def wanted_topics(topics: Topics, members: Mapping[str, Subscription]) -> Topics:
-    """Those that somebody wants and that have partitions, by name."""
+    """Those that are wanted and that have partitions, by name."""
     wanted = {topic for each in members.values() for topic in each.topics}
     return {topic: topics[topic] for topic in sorted(wanted, key=text_order) if topics.get(topic)}

@@ -1,4 +1,4 @@
-"""Sticky: even shares, and everybody keeps as much as that allows; eager and cooperative. No IO.
+"""Sticky: even shares, and each member keeps as much as that allows; eager and cooperative. No IO.
 
 What a member had is told by itself: in the user data of its subscription (`sticky`), or among the
 owned partitions there (`cooperative-sticky`), with the generation in which it got it. Of two that
@@ -129,7 +129,7 @@ class _Sticky:
 
 
 class StickyAssignor(_Sticky):
-    """Eager: everybody gives up everything, and gets most of it back."""
+    """Eager: all members give up everything, and get most of it back."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -239,7 +239,7 @@ class UnevenShares:
             self._rank(source)
 
     def _is_even(self) -> bool:
-        """Whether nobody could get one from a member that has at least two more."""
+        """Whether no member could get one from a member that has at least two more."""
         if not self._ranking or self._ranking[0][0] >= self._ranking[-1][0] - 1:
             return True
         for count, _, member in self._ranking:
