@@ -367,8 +367,8 @@ class Game:
                 answer = original(owner, *arguments)
                 if threading.get_ident() != thread:
                     return answer
-                if original.__name__ == "_append":
-                    self._on_appended(arguments[0].records)
+                if original.__name__ == "_replay_appended":
+                    self._on_appended(arguments[1].records)
                 self.check_owners()
                 return answer
 
@@ -376,7 +376,7 @@ class Game:
 
         with ExitStack() as stack:
             for owner, name in (
-                (ShardShell, "_append"),
+                (ShardShell, "_replay_appended"),
                 (Member, "end_change"),
                 (ClassicConsumer, "on_answer"),
                 (ConsumerMember, "on_answer"),

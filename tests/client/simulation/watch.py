@@ -25,6 +25,7 @@ from moldau.broker.coordinator.group.world import ShardWorld
 from moldau.broker.coordinator.outcome import LogRecord, Outcome
 from moldau.broker.coordinator.shard import NO_PRODUCER
 from moldau.broker.coordinator.shell import ShardShell
+from moldau.broker.decision.log import Append
 from moldau.broker.server import Broker
 from moldau.client import TopicPartition
 from moldau.client.group.classic_consumer import ClassicConsumer
@@ -101,7 +102,7 @@ class Watch:
         a broker in another thread of the process is none of its business."""
         with ExitStack() as stack:
             for owner, name, seen in (
-                (ShardShell, "_append", self._on_append),
+                (ShardShell, "_replay_appended", self._on_append),
                 (ShardShell, "_replay_log", self._on_load),
                 (ShardShell, "_replay", self._on_replay),
                 (ClassicGroup, "on_sync_group", self._on_sync),
@@ -294,11 +295,12 @@ class Watch:
     # The coordinators' logs.
 
     def _on_append(self, original: Callable[..., None]) -> Callable[..., None]:
-        def seen(shell: ShardShell[Groups], outcome: Outcome, now_ms: int) -> None:
-            original(shell, outcome, now_ms)
-            if outcome.records:
-                with self.looking():
-                    self._appended(shell, outcome.records)
+        def seen(
+            shell: ShardShell[Groups], offset: int, append: Append[LogRecord], now_ms: int
+        ) -> None:
+            original(shell, offset, append, now_ms)
+            with self.looking():
+                self._appended(shell, append.records)
 
         return seen
 

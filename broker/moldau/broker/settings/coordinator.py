@@ -58,12 +58,9 @@ group_coordinator_append_linger_ms = Setting(
     "group.coordinator.append.linger.ms",
     INT,
     -1,
-    "How long commits of offsets are gathered that go to one partition of __consumer_offsets and "
-    "share a batch there. -1 and 0: for the rest of the event loop's turn, which adapts to the "
-    "load. Any other request about a group of that partition, or a thousand commits, ends it "
-    "earlier. It has no effect on other writes of a group (joins, syncs, leaves, heartbeats, "
-    "deletions, expiry): each is a batch of its own that is written at once, because the next "
-    "decision must see it.",
+    "How long offset commits wait to share a batch. -1 and 0: for the rest of the event loop's "
+    "turn. It has no effect on other writes of a group: each is written at once, with the commits "
+    "that wait.",
     check=at_least(-1),
 )
 group_coordinator_cached_buffer_max_bytes = Setting(
