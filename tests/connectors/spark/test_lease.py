@@ -122,3 +122,21 @@ def test_a_checkpoint_that_nothing_here_can_open_is_not_locked(
     folder.release()
 
     assert "a second query on this checkpoint would not be noticed" in caplog.text
+
+
+def test_a_library_that_may_not_write_there_stops_no_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class NoLogin(Exception):
+        """As libraries behind fsspec raise it: no OSError."""
+
+    def refuse(self: Lease) -> None:
+        raise NoLogin("unable to locate credentials")
+
+    monkeypatch.setattr(Lease, "_write", refuse)
+    folder = CheckpointFolder(f"local://{tmp_path}/points", "lake")
+    folder.lock()
+    folder.check_lock()
+    folder.release()
+
+    assert "not be noticed: unable to locate credentials" in caplog.text

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from moldau.connect.errors import ConnectError
 from moldau.connectors.file.storage import storage_of
 from moldau.connectors.pace import Pace, Patrol
 from moldau.connectors.spark.lease import RENEW_S, Lease, another_query
@@ -178,14 +177,17 @@ class CheckpointFolder:
 
     def _lock_far(self) -> None:
         path = f"{self._location}/{self._connector}/{_LOCK}"
+        runtime, pace = RealRuntime(), Pace()
+        owner = format_uuid(new_uuid(runtime.random))
         try:
-            storage = storage_of(path)
-        except (ConnectError, OSError) as error:
+            lease = Lease(storage_of(path), path, owner, pace.wait)
+            lease.take()
+        except ConfigError:
+            raise
+        except Exception as error:
+            # Spark may reach the URI by logins that fsspec does not have.
             LOG.warning("a second query on this checkpoint would not be noticed: %s", error)
             return
-        runtime, pace = RealRuntime(), Pace()
-        lease = Lease(storage, path, format_uuid(new_uuid(runtime.random)), pace.wait)
-        lease.take()
         self._lease, self._patrol = lease, Patrol(self._renew, RENEW_S, pace)
         self._patrol.start()
 
@@ -196,7 +198,7 @@ class CheckpointFolder:
                 lease.renew()
         except ConfigError as error:
             self._lost = error
-        except OSError as error:
+        except Exception as error:
             LOG.warning("the lock of the checkpoint is not renewed, it is tried again: %s", error)
 
     def check_lock(self) -> None:
@@ -240,7 +242,10 @@ class CheckpointFolder:
         lease, self._lease = self._lease, None
         if lease is not None and self._patrol is not None:
             self._patrol.stop()
-            lease.release()
+            try:
+                lease.release()
+            except Exception as error:
+                LOG.warning("the next query waits for the lock of this one: %s", error)
 
 
 def batches_in(folder: str) -> list[int] | None:
