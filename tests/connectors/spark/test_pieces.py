@@ -102,3 +102,19 @@ def test_a_spool_that_this_process_does_not_see_is_told(
     told = pytest.raises(ConfigError, match=r"checkpoint\.location has to be a place")
     with told, pieces_of(Elsewhere(), str(spool)):
         pytest.fail("there are no rows")
+
+
+def test_rows_come_at_once_where_only_spark_may_write(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class NoLogin(Exception):
+        """As libraries behind fsspec raise it: no OSError."""
+
+    def refuse(system: Any, path: str) -> None:
+        raise NoLogin("unable to locate credentials")
+
+    monkeypatch.setattr(pieces_module, "_remove", refuse)
+    rows = spark.range(0, 300_000, numPartitions=2)
+    with pieces_of(rows, str(tmp_path / "spool")) as pieces:
+        assert ids_in(pieces) == list(range(300_000))
+    assert "kept elsewhere: unable to locate credentials" in caplog.text

@@ -78,16 +78,17 @@ def optional(schema: Any) -> Any:
 @contextmanager
 def pieces_of(batch: Any, spool: str, *, is_optional: bool = False) -> Iterator[Pieces]:
     """Runs the batch. `spool` is a folder, or an address of fsspec, that Spark's machines share; at
-    an address that nothing here can open, all rows come back at once. With `is_optional` no column
+    an address that fsspec cannot use here, all rows come back at once. With `is_optional` no column
     is required."""
     try:
         system, path = file_system(spool)
-    except ConfigError as error:
+        _remove(system, path)
+    except Exception as error:
+        # Spark may reach the address by logins that fsspec does not have.
         LOG.warning("a batch is held in memory, for its rows cannot be kept elsewhere: %s", error)
         parts = batch.mapInArrow(_to_spool(None), _FOUND).collect()
         yield Pieces(None, parts, _schema_of(batch, None, parts, is_optional=is_optional))
         return
-    _remove(system, path)
     try:
         parts = batch.mapInArrow(_to_spool(spool), _FOUND).collect()
         yield Pieces(system, parts, _schema_of(batch, system, parts, is_optional=is_optional))
