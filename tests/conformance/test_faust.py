@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from moldau.client import NewTopic, TopicPartition
+from moldau.client.consumer.offsets import LATEST
 from moldau.client.sync import Admin, Consumer, Producer
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
@@ -43,8 +44,13 @@ class Words:
 
     @contextmanager
     def worker(self, data: str) -> Iterator[None]:
-        """The app as a process, with its tables in `data`; its last words if it fails."""
+        """The app as a process, with its tables in `data`; its last words if it fails.
+
+        What it reads before it is ready it reads again then, and what it has not committed at its
+        end too. So it is ready when this yields, and has committed all when it is ended.
+        """
         log = self.folder / "faust.log"
+        starts = self._starts(log) + 1
         environment = {
             **os.environ,
             "BROKER": self.servers,
@@ -57,7 +63,9 @@ class Words:
                 command, env=environment, cwd=self.folder, stdout=out, stderr=out
             )
         try:
+            wait_until(lambda: self._starts(log) == starts, "the worker is ready")
             yield
+            wait_until(self._has_committed_all, "all is committed")
             process.terminate()
             process.wait(_WAIT_S)
         except BaseException as error:
@@ -66,6 +74,21 @@ class Words:
         finally:
             process.kill()
             process.wait()
+
+    @staticmethod
+    def _starts(log: Path) -> int:
+        return log.read_text(errors="replace").count("Worker ready") if log.exists() else 0
+
+    def _has_committed_all(self) -> bool:
+        with Admin(bootstrap_servers=self.servers) as admin:
+            topics = [f"{self.name}-lines", f"{self.name}-words"]
+            wanted = {TopicPartition(topic, at): LATEST for topic in topics for at in (0, 1)}
+            ends = admin.list_offsets(wanted)
+            committed = admin.group_offsets(self.name)
+        return all(
+            end.offset == (committed[where].offset if where in committed else 0)
+            for where, end in ends.items()
+        )
 
     def write(self, timestamp_ms: int, *lines: str) -> None:
         with Producer(bootstrap_servers=self.servers) as producer:
@@ -85,6 +108,14 @@ class Words:
                     for record in part.records:
                         found[record.key.decode().strip('"')] = record.value.decode()
         assert found == expected
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    """Returns when it holds. AssertionError after a wait."""
+    end = time.monotonic() + _WAIT_S
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
 
 
 def now_ms() -> int:

@@ -137,7 +137,8 @@ def test_a_bad_value_ends_the_connector_in_one_line(
     with running(moldau_broker, moldau_topic, orders_lake(moldau_topic, tmp_path)) as events:
         failed = events.until("failed")
 
-    assert "a value does not fit its schema" in failed["cause"]
+    assert "a value does not fit value.schema" in failed["cause"]
+    assert failed["cause"].endswith("errors.tolerance=all and a dead letter queue")
     assert f"topic {moldau_topic}, partition 0, offset 3: {{broken" in failed["cause"]
     assert "\n" not in failed["cause"]
 

@@ -15,12 +15,15 @@ _OURS: Final = re.compile(r"^\s*(?:moldau\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
 _TRACEBACK_END: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _SPARK_CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
 _CAUSED: Final = re.compile(r"Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)")
+_RAISED: Final = "USER_RAISED_EXCEPTION"
 _WRAPPERS: Final = ("STREAM_FAILED", "PYTHON_EXCEPTION", "FAILED_EXECUTE_UDF", "TASK_WRITE_FAILED")
 _HINTS: Final = {
     "PATH_NOT_FOUND": "check sink.path and checkpoint.location",
     "UNRESOLVED_COLUMN": "check the columns in value.schema and transforms.sql",
     "UNRESOLVED_COLUMN.WITH_SUGGESTION": "check the columns in value.schema and transforms.sql",
     "PARSE_SYNTAX_ERROR": "check value.schema and transforms.sql",
+    "USER_RAISED_EXCEPTION": "correct the data, or pass over it with errors.tolerance=all and a "
+    "dead letter queue",
     "CONCURRENT_STREAM_LOG_UPDATE": "another query uses this checkpoint: stop it",
 }
 _JAVA_IS_GONE: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError")
@@ -75,6 +78,8 @@ def cause_of(error: BaseException) -> str:
     if named:
         name, words = named[-1] if len(named) > 1 and caused else named[0]
         hint = _HINTS.get(name)
+        if name == _RAISED:
+            words, name = words.partition(" SQLSTATE: ")[0], "raised by the query"
         return _short(f"{words} ({name})" + (f" -> {hint}" if hint else ""))
     if caused:
         return _short(f"{caused[-1][0]}: {caused[-1][1]}")

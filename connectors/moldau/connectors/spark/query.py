@@ -112,7 +112,7 @@ class Rows:
             rows = self.records(clients, generation, mode="rejects")
             is_key = f.col("key").isNull() & f.col("rawKey").isNotNull()
             stage = f.when(is_key, _KEY_STAGE).otherwise(_STAGE)
-            found.append(self._letter(rows, stage, self._complaint("rawValue", "a key or value")))
+            found.append(self._letter(rows, stage, self._complaint("rawValue", is_both=True)))
         if config.is_parsed:
             rows = self.records(clients, generation, mode="skip").where("value IS NOT NULL")
             rows = self._parsed(rows).where(self._is_bad())
@@ -183,10 +183,13 @@ class Rows:
             is_corrupt = (is_corrupt | f.col(f"_row.{_END}").isNull()) & ~is_empty
         return f.col("_row").isNull() | is_corrupt
 
-    def _complaint(self, value: str = "value", what: str = "a value") -> Any:
+    def _complaint(self, value: str = "value", *, is_both: bool = False) -> Any:
+        """`is_both`: the key or the value, it is not known which."""
         f = self._functions
+        what = "a key or value" if is_both else "a value"
+        schema = "key.schema or value.schema" if is_both else "value.schema"
         return f.concat(
-            f.lit(f"{what} does not fit its schema (errors.tolerance=all skips it): topic "),
+            f.lit(f"{what} does not fit {schema} (errors.tolerance=all skips it): topic "),
             f.col("topic"),
             f.lit(", partition "),
             f.col("partition").cast("string"),
