@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +20,7 @@ from moldau.client.consumer.offsets import LATEST
 from moldau.client.sync import Admin, Consumer, Producer
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
+from tests.connect.processes import wait_until
 
 pytestmark = [
     pytest.mark.real,
@@ -63,9 +64,9 @@ class Words:
                 command, env=environment, cwd=self.folder, stdout=out, stderr=out
             )
         try:
-            wait_until(lambda: self._starts(log) == starts, "the worker is ready")
+            wait_until(lambda: self._starts(log) == starts, "the worker is ready", _WAIT_S)
             yield
-            wait_until(self._has_committed_all, "all is committed")
+            wait_until(self._has_committed_all, "all is committed", _WAIT_S)
             process.terminate()
             process.wait(_WAIT_S)
         except BaseException as error:
@@ -108,14 +109,6 @@ class Words:
                     for record in part.records:
                         found[record.key.decode().strip('"')] = record.value.decode()
         assert found == expected
-
-
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Returns when it holds. AssertionError after a wait."""
-    end = time.monotonic() + _WAIT_S
-    while not holds():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
 
 
 def now_ms() -> int:

@@ -71,8 +71,15 @@ def test_text_after_a_json_value_makes_it_unreadable(spark: Any) -> None:
         b"{} junk}",
         b"}",
         b"x",
+        b'1 {"id": 26}',
+        b'null {"id": 27}',
+        b'"text" {"id": 28}',
+        b'[] {"id": 29}',
+        b'[1, {"id": 30}',
+        b'{"id": 31, "more": "}"}',
+        b'{"id": 32, "more": "} junk"} junk}',
     ]
-    assert good_ids(spark, records(spark, *values)) == [0, 6, 11, None, 20, None]
+    assert good_ids(spark, records(spark, *values)) == [0, 6, 11, None, 20, None, 31]
 
 
 def test_lines_of_csv_are_rows(spark: Any) -> None:
