@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from moldau.client import TopicPartition
-from moldau.connectors.spark.batches import is_repeated, last_of_files
+from moldau.connectors.spark.batches import Place, is_repeated, last_of_files
 from moldau.connectors.spark.checkpoints import CheckpointFolder, Generation
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.connectors.spark.jobs import SinkJob
@@ -32,6 +32,12 @@ def test_only_the_batch_that_spark_repeats_is_left_out() -> None:
     for last, number, is_fresh in ((7, 0, False), (0, 0, True)):
         with pytest.raises(ConfigError, match=UNKNOWN):
             is_repeated(last, number, is_fresh=is_fresh)
+
+
+def test_a_new_generation_removes_what_a_crash_left_of_the_one_before() -> None:
+    before, after = Place("q", "/c/orders/gen-0/rows"), Place("q", "s3://b/orders/gen-1/rows")
+    assert before.spool == "/c/orders/spool"
+    assert after.spool == "s3://b/orders/spool"
 
 
 def test_the_last_batch_of_files_is_that_of_sparks_log(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ _LOG: Final = "_spark_metadata"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A query's name and checkpoint. Invariant: `is_fresh` only if the checkpoint has no batch."""
+    """A query's name and checkpoint, `<connector>/gen-2/rows`. Invariant: `is_fresh` only if the
+    checkpoint has no batch."""
 
     query: str
     checkpoint: str
@@ -39,8 +40,9 @@ class Place:
 
     @property
     def spool(self) -> str:
-        """Where the rows of a batch may lie until they are written: beside the checkpoint."""
-        return f"{self.checkpoint.rpartition('/')[0]}/spool"
+        """Where the rows of a batch may lie until they are written: beside the checkpoints. All
+        generations have the same one, so what a crash left is removed by the next."""
+        return f"{self.checkpoint.rsplit('/', 2)[0]}/spool"
 
 
 def is_repeated(last: int | None, number: int, *, is_fresh: bool) -> bool:
