@@ -13,7 +13,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from moldau.client.serdes.contract import Place  # noqa: E402
-from moldau.client.serdes.registry.schemas import Schema  # noqa: E402
+from moldau.client.serdes.registry.schemas import RegistryError, Schema  # noqa: E402
 from moldau.client.sync import SchemaRegistry  # noqa: E402
 from moldau.errors import ConfigError  # noqa: E402
 from moldau.spark.options import parse_read  # noqa: E402
@@ -85,10 +85,9 @@ def test_json_schema_gives_columns(served: ServedRegistry) -> None:
     assert rows(served, "json", "js", kind, value) == [{"id": 3, "note": None, "tags": ["a"]}]
 
 
-def test_protobuf_messages_are_rows(served: ServedRegistry) -> None:
+def order_file() -> Any:
+    """A Protobuf file with a message of a number, texts and a time."""
     files = pytest.importorskip("google.protobuf.descriptor_pb2")
-    from google.protobuf import descriptor_pool, message_factory, timestamp_pb2
-
     file = files.FileDescriptorProto(
         name="order.proto", syntax="proto3", dependency=["google/protobuf/timestamp.proto"]
     )
@@ -98,23 +97,102 @@ def test_protobuf_messages_are_rows(served: ServedRegistry) -> None:
     message.field.add(name="tags", number=2, type=kind.TYPE_STRING, label=kind.LABEL_REPEATED)
     message.field.add(name="at", number=3, type=kind.TYPE_MESSAGE, label=kind.LABEL_OPTIONAL,
                       type_name=".google.protobuf.Timestamp")  # fmt: skip
+    return file
+
+
+def order(**fields: Any) -> bytes:
+    """A message of that file."""
+    from google.protobuf import descriptor_pool, message_factory, timestamp_pb2
+
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(file.SerializeToString())
-    order = message_factory.GetMessageClass(pool.FindMessageTypeByName("Order"))
-    value = order(id=7, tags=["a", "b"], at={"seconds": 1, "nanos": 500_000_000})
-    text = base64.b64encode(file.SerializeToString()).decode()
+    pool.AddSerializedFile(order_file().SerializeToString())
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("Order"))(**fields)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+def frame(schema_id: int) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big")
+
+
+ORDER = pa.struct([("id", pa.int64()), ("tags", pa.list_(pa.string())),
+                   ("at", pa.timestamp("us", "UTC"))])  # fmt: skip
+
+
+def test_protobuf_messages_are_rows(served: ServedRegistry) -> None:
+    text = base64.b64encode(order_file().SerializeToString()).decode()
     with SchemaRegistry(served.url) as registry:
         number = registry.register("pb-value", Schema(text, "PROTOBUF"))
 
     found = value_type(options(served, "protobuf", "pb"))
     assert found == "STRUCT<`id`: BIGINT, `tags`: ARRAY<STRING>, `at`: TIMESTAMP>"
-    columns = pa.struct([("id", pa.int64()), ("tags", pa.list_(pa.string())),
-                         ("at", pa.timestamp("us", "UTC"))])  # fmt: skip
-    data = b"\0" + number.to_bytes(4, "big") + b"\0" + value.SerializeToString()
-    assert rows(served, "protobuf", "pb", columns, data) == [
+    value = order(id=7, tags=["a", "b"], at={"seconds": 1, "nanos": 500_000_000})
+    assert rows(served, "protobuf", "pb", ORDER, frame(number) + b"\0" + value) == [
         {"id": 7, "tags": ["a", "b"], "at": datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)}
     ]
+
+
+@pytest.mark.parametrize("seconds", [2**40, 2**60, -(2**60)])
+def test_a_time_that_no_column_holds_is_unreadable(served: ServedRegistry, seconds: int) -> None:
+    text = base64.b64encode(order_file().SerializeToString()).decode()
+    with SchemaRegistry(served.url) as registry:
+        start = frame(registry.register("pb-value", Schema(text, "PROTOBUF"))) + b"\0"
+
+    values = [start + order(id=1, at={"seconds": seconds}), start + order(id=2)]
+    assert rows(served, "protobuf", "pb", ORDER, *values) == [
+        None, {"id": 2, "tags": [], "at": None}
+    ]  # fmt: skip
+
+
+ID = pa.struct([("id", pa.int64())])
+
+
+def test_bytes_after_a_value_make_it_unreadable(served: ServedRegistry) -> None:
+    with SchemaRegistry(served.url) as registry:
+        avro = frame(registry.register("tail-value", Schema(json.dumps(V1))))
+        text = frame(registry.register("tail-js-value", Schema(json.dumps(JSON_SCHEMA), "JSON")))
+
+    found = rows(served, "avro", "tail", ID, avro + b"\2", avro + b"\2x", avro + b"\2\2")
+    assert found == [{"id": 1}, None, None]
+    values = [text + b'{"id": 1}', text + b'{"id": 1} x', text + b'{"id": 1}{"id": 2}']
+    assert rows(served, "json", "tail-js", ID, *values) == [{"id": 1}, None, None]
+
+
+def test_a_value_that_is_no_record_is_unreadable(served: ServedRegistry) -> None:
+    with SchemaRegistry(served.url) as registry:
+        text = frame(registry.register("text-value", Schema('"string"')))
+        plain = frame(registry.register("plain-value", Schema('"bytes"')))
+        listed = frame(registry.register("list-value", Schema('{"type": "array"}', "JSON")))
+
+    assert rows(served, "avro", "text", ID, text + b"\2x", plain + b"x") == [None, None]
+    assert rows(served, "json", "list", ID, listed + b"[1]", listed + b"[" * 100_000) == [None] * 2
+
+
+def test_a_schema_that_the_registry_does_not_have_is_asked_for_once(
+    served: ServedRegistry,
+) -> None:
+    with SchemaRegistry(served.url) as registry:
+        known = frame(registry.register("avro-value", Schema(json.dumps(V1))))
+
+    found = rows(served, "avro", "avro", ID, known + b"\2", frame(98_001) + b"\2", *[
+        frame(98_001) + b"\4"] * 20)  # fmt: skip
+
+    assert found == [{"id": 1}, *[None] * 21]
+    assert served.script.counts()["GET /schemas/ids/98001"] == 1
+    strict = parse_read(
+        {"kafka.bootstrap.servers": "b:1", "subscribe": "avro", "value.format": "avro",
+         "value.registry": served.url, "value.mode": "failfast"}, is_stream=False,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="the registry does not have its schema"):
+        value_column(strict, ID)(pa.array([frame(98_001) + b"\2"], pa.binary()))
+
+
+def test_a_registry_that_fails_ends_the_query(served: ServedRegistry) -> None:
+    served.script.instead["/schemas/ids/98002"] = (401, b"{}", "")
+
+    with pytest.raises(RegistryError, match="401"):
+        rows(served, "avro", "avro", ID, frame(98_002) + b"\2")
 
 
 def test_what_the_registry_does_not_have_is_one_line(served: ServedRegistry) -> None:

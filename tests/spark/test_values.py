@@ -157,6 +157,25 @@ def test_bytes_after_an_avro_value_make_it_unreadable() -> None:
     assert [each and each["id"] for each in found] == [1, None, None, 5]
 
 
+def test_bytes_after_an_avro_key_make_it_unreadable() -> None:
+    read = key_column(_options(**{"key.format": "avro", "key.schema": AVRO}), AVRO_KIND)
+
+    found = read(binary(_avro(1), _avro(2) + b"x", None, _avro(3) + _avro(4))).to_pylist()
+
+    assert [each and each["id"] for each in found] == [1, None, None, None]
+
+
+def test_five_bytes_of_a_registry_are_looked_at_before_they_are_passed_over() -> None:
+    framed = {"value.format": "avro", "value.schema": AVRO, "value.framing": "confluent"}
+    read = value_column(_options(**framed), AVRO_KIND)
+    start = b"\0\0\0\0\1"
+
+    values = [start + _avro(1), b"\1" + start[1:] + _avro(2), start + _avro(3) + b"x", start, b"\0"]
+
+    found = read(binary(*values)).to_pylist()
+    assert [each and each["id"] for each in found] == [1, None, None, None, None]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_no_bytes_end_a_query_that_reads_avro(seed: int) -> None:
     read = value_column(_options(**{"value.format": "avro", "value.schema": AVRO}), AVRO_KIND)

@@ -32,6 +32,7 @@ _LOGICAL: Final = {
     "uuid": "STRING",
 }
 _FRAME_BYTES: Final = 5
+_MAGIC: Final = 0
 
 
 class _Unfit(ValueError):
@@ -60,6 +61,8 @@ def avro_reader(text: str, *, is_framed: bool = False) -> Callable[[bytes], dict
     start = _FRAME_BYTES if is_framed else 0
 
     def read(value: bytes) -> dict[str, Any]:
+        if is_framed and (len(value) < start or value[0] != _MAGIC):
+            raise ValueError("a registry's five bytes do not stand before it")
         data = io.BytesIO(value[start:])
         found: dict[str, Any] = fastavro.schemaless_reader(data, schema)
         if data.read(1):

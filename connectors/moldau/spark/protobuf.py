@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from moldau.client.serdes.extras import need
 from moldau.errors import ConfigError
 
 _STAMP: Final = "google.protobuf.Timestamp"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPES: Final = {
     "DOUBLE": "DOUBLE",
     "FLOAT": "FLOAT",
@@ -115,7 +116,8 @@ def _value(message: Any, field: Any) -> Any:
 def _one(value: Any, field: Any) -> Any:
     if field.message_type is not None:
         if field.message_type.full_name == _STAMP:
-            return datetime.fromtimestamp(value.seconds, UTC).replace(
+            # Not `fromtimestamp`, which raises OSError for some of the seconds that are no time.
+            return (_EPOCH + timedelta(seconds=value.seconds)).replace(
                 microsecond=value.nanos // 1000
             )
         return message_to_dict(value)

@@ -4,7 +4,8 @@ The driver asks for the latest schema of the topic's values, which gives the col
 read with the schema that it was written with, and its fields are fitted to the columns by name.
 
 Invariants: a registry that does not answer ends the query, and is never taken for a bad value; a
-reader pickles as its address, and connects where it is used.
+value whose schema a healthy registry does not have is a bad value; a reader pickles as its address,
+and connects where it is used.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from inspect import isawaitable
 from typing import Any, Final
 
 from moldau.client.serdes.avro import AvroDeserializer
-from moldau.client.serdes.contract import Place
+from moldau.client.serdes.contract import DeserializationFailed, Place
 from moldau.client.serdes.json_schema import JsonSchemaDeserializer
 from moldau.client.serdes.protobuf import ProtobufDeserializer
 from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
@@ -73,7 +74,8 @@ def registered_ddl(url: str, topic: str, value_format: str) -> str:
 
 
 class RegistryReader:
-    """Reads one value into a dict. Spark keeps its workers, so connections are used again."""
+    """Reads one value into a dict; DeserializationFailed for one that is no record of its schema.
+    Spark keeps its workers, so connections are used again."""
 
     def __init__(self, url: str, value_format: str) -> None:
         self._url = url
@@ -83,8 +85,17 @@ class RegistryReader:
         read = _READS.get((self._url, self._format))
         if read is None:
             read = _READS[self._url, self._format] = _opened(self._url, self._format)
-        found = read(data)
-        return dict(found) if isinstance(found, Mapping) else message_to_dict(found)
+        try:
+            found = read(data)
+        except RegistryError as error:
+            if not error.is_of_record:
+                raise
+            raise DeserializationFailed("the registry does not have its schema") from error
+        if self._format == "protobuf":
+            return message_to_dict(found)
+        if not isinstance(found, Mapping):
+            raise DeserializationFailed("its schema is not that of a record")
+        return dict(found)
 
 
 def _opened(url: str, value_format: str) -> Callable[[bytes], Any]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from moldau.client.serdes.contract import DeserializationFailed
+from moldau.client.serdes.contract import DeserializationFailed, asking_once
 from moldau.errors import ConfigError
 from moldau.spark.avro import avro_reader
 from moldau.spark.options import ReadOptions
@@ -26,6 +26,9 @@ Column = Callable[[Any], Any]
 _SPELLED: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
 _UNFIT: Final = (ValueError, TypeError, ArithmeticError)
 """Arrow's own errors are ValueErrors and TypeErrors too."""
+_UNREADABLE: Final = (
+    DeserializationFailed, *_UNFIT, EOFError, LookupError, RecursionError, struct.error
+)  # fmt: skip
 _SHOWN: Final = 80
 _OBJECT: Final = r"^[ \t]*\{.*\}[ \t]*$"
 
@@ -90,8 +93,8 @@ class Unreadable(NamedTuple):
     format: str
     is_strict: bool = False
 
-    def __call__(self, value: bytes) -> None:
-        """ConfigError if it ends the query."""
+    def __call__(self, value: bytes, why: str | None = None) -> None:
+        """ConfigError if it ends the query; `why` is told with it."""
         if not self.is_strict:
             return
         shown = json.dumps(value[:_SHOWN].decode("utf-8", "replace"))
@@ -99,6 +102,7 @@ class Unreadable(NamedTuple):
             f"a {self.what} is no {_SPELLED[self.format]} of its schema ({self.what}.schema, "
             f"{self.what}.registry): set value.mode=permissive to read it as null",
             value=shown,
+            **({} if why is None else {"why": why}),
         )
 
 
@@ -166,7 +170,8 @@ class RecordColumn:
 
     def __call__(self, values: Any) -> Any:
         found = values.to_pylist()
-        rows = [self._row(each) for each in found]
+        with asking_once():
+            rows = [self._row(each) for each in found]
         try:
             return pa.array(rows, self._kind)
         except _UNFIT:
@@ -179,8 +184,8 @@ class RecordColumn:
             return None
         try:
             return self._read(value)
-        except (DeserializationFailed, *_UNFIT, EOFError, LookupError, struct.error):
-            self._told(value)
+        except _UNREADABLE as error:
+            self._told(value, error.reason if isinstance(error, DeserializationFailed) else None)
             return None
 
     def _fitting(self, row: dict[str, Any] | None, value: bytes) -> dict[str, Any] | None:
