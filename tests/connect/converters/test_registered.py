@@ -132,8 +132,9 @@ def test_what_cannot_be_converted(cls: type[Converter], registry: ServedRegistry
         converter.to_connect_data("t", None, b'{"a":1}')
     data = converter.from_connect_data("t", None, ORDER, order())
     assert data is not None
-    with pytest.raises(DataError, match="this is no"):
-        converter.to_connect_data("t", None, data[:9])
+    for broken in (data[:9], data + b"x", data + data):
+        with pytest.raises(DataError, match="this is no"):
+            converter.to_connect_data("t", None, broken)
     with pytest.raises(DataError, match="the schema registry"):
         converter.to_connect_data("t", None, b"\x00\x00\x00\x03\xe7x")
     converter.close()

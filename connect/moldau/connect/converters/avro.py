@@ -62,10 +62,15 @@ class AvroConverter(RegisteredConverter):
         parsed, convert = fastavro.parse_schema(described), _from_avro_value(schema)
 
         def read(data: bytes, start: int) -> Any:
+            buffer = BytesIO(data)
+            buffer.seek(start)
             try:
-                found = fastavro.schemaless_reader(BytesIO(data[start:]), parsed, None)
+                found = fastavro.schemaless_reader(buffer, parsed, None)
             except (EOFError, ValueError, IndexError, KeyError, TypeError) as error:
                 raise DataError(f"this is no Avro of its schema: {error}") from None
+            left = len(data) - buffer.tell()
+            if left:
+                raise DataError("this is no Avro of its schema: bytes are left over", bytes=left)
             return convert(found)
 
         return schema, read
