@@ -59,9 +59,15 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
         ({"value.schema": "registry"}, r"value\.schema=registry needs its address"),
         ({"key.format": "json"}, r"key\.format=json needs it"),
         ({"value.format": "csv", "value.schema": ""}, "value.format=csv needs it"),
-        ({"spark.packages": "a:b:1"}, r"is not supported: use spark\.conf\.jars\.packages"),
-        ({"spark.reader": "jvm"}, r"spark\.reader is not supported"),
-        ({"exactly.once": "off"}, r"exactly\.once is not supported"),
+        ({"spark.packages": "a:b:1,hadoop"}, "write group:artifact:version, not 'hadoop'"),
+        (
+            {"spark.packages": "a:b:1", "spark.deploy": "remote", "spark.remote": "sc://h"},
+            "a server that runs already takes no jars",
+        ),
+        ({"spark.reader": "jvm"}, "topics are read by the client of this package"),
+        ({"spark.reader": "java"}, "use auto or python, not 'java'"),
+        ({"exactly.once": "off"}, "the format decides what is promised"),
+        ({"exactly.once": "true"}, "use auto, not 'true'"),
         ({"auto.evolve": "true"}, "it is for delta, iceberg, jdbc"),
         (
             {"sink.format": "delta", "target.file.rows": "5"},
@@ -103,6 +109,8 @@ def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str)
         {"sink.format": "delta", "sink.mode": "overwrite", "output.mode": "complete"},
         {"sink.format": "delta", "auto.evolve": "true"},
         {"starting.offsets": '{"orders":{"0":23,"1":-2}}'},
+        {"spark.reader": "auto", "exactly.once": "auto"},
+        {"spark.reader": "python"},
     ],
 )
 def test_what_spark_takes_is_good(changed: dict[str, str]) -> None:
@@ -122,6 +130,14 @@ def test_settings_of_spark_pass_through() -> None:
     assert found.spark_conf == {"spark.driver.memory": "2g"}
     assert found.interval_ms == 5000
     assert not found.is_finite
+
+
+def test_packages_join_those_of_sparks_own_setting() -> None:
+    name = "spark.jars.packages"
+    assert config(**{"spark.packages": "a:b:1, c:d:2"}).spark_conf == {name: "a:b:1,c:d:2"}
+
+    both = config(**{"spark.packages": "a:b:1,c:d:2", "spark.conf.jars.packages": "c:d:2,e:f:3"})
+    assert both.spark_conf == {name: "c:d:2,e:f:3,a:b:1"}
 
 
 def test_folders_are_columns_or_dates() -> None:

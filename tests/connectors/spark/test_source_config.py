@@ -35,7 +35,7 @@ def given(**changed: str) -> dict[str, str]:
         ({"query": "SELECT 1"}, "give either source.format or query"),
         ({"source.path": ""}, "source.format=json needs it"),
         ({"partitioner": "x"}, "partitioner is not supported: give the column partition"),
-        ({"spark.reader": "jvm"}, r"spark\.reader is not supported"),
+        ({"spark.reader": "jvm"}, "topics are read by the client of this package"),
         ({"source.schema": ""}, "a stream of json files needs it"),
         ({"source.format": "delta"}, "Spark cannot follow delta"),
         ({"source.format": "", "query": "SELECT 1"}, "Spark cannot follow a query"),

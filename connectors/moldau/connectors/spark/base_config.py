@@ -17,12 +17,11 @@ _PROCESSING: Final = re.compile(r"processing\s+(\S.*)", re.IGNORECASE)
 
 
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+")
+_COORDINATES: Final = re.compile(r"[^:,\s]+:[^:,\s]+:[^:,\s]+")
+_PACKAGES: Final = "spark.jars.packages"
 _UNSUPPORTED: Final = {
     "checkpoint.cleanup": "checkpoints stay: delete the connector's folder yourself",
-    "exactly.once": "the sink decides what is promised: leave it out",
-    "spark.packages": "use spark.conf.jars.packages",
     "spark.task.per.topic": "make one connector for each topic",
-    "spark.reader": "topics are read by the client of this package: leave it out",
 }
 
 
@@ -78,11 +77,32 @@ class SparkConfig(ConfigModel):
     remote: str | None = key(
         "spark.remote", None, doc="A Spark Connect server: sc://host:15002.", group=_SPARK
     )
+    packages: list[str] = key(
+        "spark.packages", [],
+        doc="Jars by their Maven coordinates, group:artifact:version, which Spark downloads with "
+        "all that they need. A server of spark.deploy=shared-local takes those of the connector "
+        "that starts it.",
+        group=_SPARK,
+    )  # fmt: skip
+    reader: str = key(
+        "spark.reader", "auto",
+        doc="auto or python: topics are read by the client of this package.",
+        importance="low", group=_SPARK,
+    )  # fmt: skip
+    exactly_once: str = key(
+        "exactly.once", "auto",
+        doc="auto: as much as the format can promise; the status says what that is.",
+        importance="low", group=_QUERY,
+    )  # fmt: skip
 
     @property
     def spark_conf(self) -> dict[str, str]:
         """Spark's own settings, by its names."""
-        return {f"spark.{name}": text for name, text in self.with_prefix("spark.conf.").items()}
+        found = {f"spark.{name}": text for name, text in self.with_prefix("spark.conf.").items()}
+        if self.packages:
+            named = [each.strip() for each in found.get(_PACKAGES, "").split(",") if each.strip()]
+            found[_PACKAGES] = ",".join(dict.fromkeys([*named, *self.packages]))
+        return found
 
     @property
     def is_finite(self) -> bool:
@@ -117,3 +137,35 @@ class SparkConfig(ConfigModel):
                           f"{self.transforms_python!r}")  # fmt: skip
         if self.deploy == "remote" and not self.remote:
             yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")
+        yield from self._check_packages()
+        yield from self._check_words()
+
+    def _check_packages(self) -> Iterable[Problem]:
+        wrong = [each for each in self.packages if not _COORDINATES.fullmatch(each)]
+        if wrong:
+            yield Problem("spark.packages", f"write group:artifact:version, not {wrong[0]!r}")
+        if self.packages and self.deploy == "remote":
+            yield Problem(
+                "spark.packages",
+                "a server that runs already takes no jars: start it with them (--packages), and "
+                "leave this out",
+            )
+
+    def _check_words(self) -> Iterable[Problem]:
+        """Settings with one answer."""
+        if self.reader == "jvm":
+            yield Problem(
+                "spark.reader",
+                "topics are read by the client of this package, in Python: use auto, or leave it "
+                "out",
+            )
+        elif self.reader not in ("auto", "python"):
+            yield Problem("spark.reader", f"use auto or python, not {self.reader!r}")
+        if self.exactly_once == "off":
+            yield Problem(
+                "exactly.once",
+                "the format decides what is promised, and less would not be faster: use auto, or "
+                "leave it out",
+            )
+        elif self.exactly_once != "auto":
+            yield Problem("exactly.once", f"use auto, not {self.exactly_once!r}")
