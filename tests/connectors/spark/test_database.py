@@ -146,3 +146,28 @@ def test_a_java_address_is_one_of_sqlalchemy() -> None:
 
     assert str(database_url(config)) == "postgresql+psycopg://u:***@db:5432/shop"
     assert database_url(config).password == "p@ss"  # noqa: S105 - of nobody
+
+
+@pytest.mark.parametrize("table", ["orders", BATCHES])
+def test_a_table_that_another_query_makes_at_this_moment_is_used(
+    batch: Any, url: str, rows: Any, table: str
+) -> None:
+    others: list[str] = []
+
+    def make_first(made: sa.Table, *_: Any, **__: Any) -> None:
+        if made.name == table and not others:
+            others.append(table)
+            engine = sa.create_engine(url.removeprefix("jdbc:"), poolclass=sa.pool.NullPool)
+            made.to_metadata(sa.MetaData()).create(engine)
+
+    sa.event.listen(sa.Table, "before_create", make_first)
+    try:
+        found = sink(url)
+        found.write(batch((1, 1.5)), 0)
+        found.close()
+    finally:
+        sa.event.remove(sa.Table, "before_create", make_first)
+
+    assert others == [table]
+    assert rows() == [(1, 1.5)]
+    assert rows(BATCHES) == [("lake", 0)]

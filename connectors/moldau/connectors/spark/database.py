@@ -74,11 +74,19 @@ class DatabaseSink:
             url = database_url(self._config)
             try:
                 self._engine = sa.create_engine(url)
-                self._metadata.create_all(self._engine, [self._batches])
+                self._make_batches(self._engine)
             except (sa.exc.OperationalError, ImportError) as error:
                 shown = url.render_as_string(hide_password=True)
                 raise ConfigError(f"no connection to the database: {error}", url=shown) from error
         return self._engine
+
+    def _make_batches(self, engine: sa.Engine) -> None:
+        """The table of the last batches, unless another query makes it at this moment."""
+        try:
+            self._metadata.create_all(engine, [self._batches])
+        except sa.exc.DBAPIError:
+            if not sa.inspect(engine).has_table(BATCHES):
+                raise
 
     def _table(self, connection: sa.Connection, schema: Any) -> sa.Table:
         """The target as it is; made from the rows' columns if it is missing."""
@@ -111,7 +119,14 @@ class DatabaseSink:
                 schema=schema_name,
             )
         table = sa.Table(name, place, *columns)
-        table.create(connection)
+        try:
+            with connection.begin_nested():
+                table.create(connection)
+        except sa.exc.DBAPIError:
+            # Another query may have made it at this moment.
+            if not sa.inspect(connection).has_table(name, schema_name or None):
+                raise
+            return self._table(connection, schema)
         return table
 
     @property
