@@ -81,7 +81,8 @@ class Leased(ConfigProvider):
 
 class AuditedConfig(ConfigModel):
     folder: str = key("folder", doc="Where each task has a file that one process may lock.")
-    topic: str = key("topic", "", doc="Unused.")
+    topic: str = key("topic", "", doc="`broken`: what is left cannot be removed.")
+    secret: str = key("secret", "", doc="Told to nobody.", kind="PASSWORD")
 
 
 class Audited(SourceConnector):
@@ -92,6 +93,20 @@ class Audited(SourceConnector):
 
     def task_configs(self, max_tasks):
         return [{**self.props, "number": str(number)} for number in range(max_tasks)]
+
+    def removed(self, props):
+        config = AuditedConfig.of(props)
+        for number in range(int(props["tasks.max"])):
+            path = os.path.join(config.folder, f"{props['name']}-{number}.lock")
+            with open(path, "a") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    raise RetriableError("a task still runs") from error
+        if config.topic == "broken":
+            raise ValueError("it cannot be removed: " + config.secret)
+        with open(os.path.join(config.folder, "removed"), "a") as file:
+            file.write(props["name"] + "\\n")
 
 
 class AuditedTask(SourceTask):

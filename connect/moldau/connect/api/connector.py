@@ -64,6 +64,16 @@ class Connector(Plugin):
         """Release everything."""
         return
 
+    def removed(self, props: Mapping[str, str]) -> None:
+        """Remove what the connector keeps outside Kafka, for a user has deleted it. `props` are as
+        for `start`; this instance is never started.
+
+        The worker that leads calls it after its own tasks of the connector have ended. Tasks on
+        other workers are being stopped: raise RetriableError while one of them works, and it is
+        called again for half a minute. Any other error is logged. A connector of the same name is
+        created only after this."""
+        return
+
     def task_class(self) -> type[Task]:
         """The class of the tasks."""
         return self.task

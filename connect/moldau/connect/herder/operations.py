@@ -165,6 +165,11 @@ class Operations:
         infos = await self.validate(config)
         if infos.error_count:
             raise BadRequest(invalid_text(infos))
+        if not await self.herder.removals.is_over(name):
+            raise Conflict(
+                f"Connector {name} was deleted and still removes what it leaves: try again in a "
+                "moment"
+            )
         await self.check_leader()
         is_new = image.get(name) is None
         if is_new and not may_replace and target is None:
@@ -201,8 +206,9 @@ class Operations:
     async def delete(self, name: str) -> None:
         """With its tasks; stored offsets of a source stay, as Kafka Connect has it."""
         await self.check_leader()
-        self.entry(name)
+        config = self.entry(name).config or {}
         await self.herder.configs.delete_connector(name)
+        self.herder.removals.begin(name, config)
 
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pause, resume or stop; done when it is written down."""

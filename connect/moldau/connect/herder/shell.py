@@ -16,7 +16,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from moldau.connect.errors import ConnectError
+from moldau.connect.api import Connector
+from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.herder import plan
 from moldau.connect.herder.membership import Membership
 from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step, TaskRun
@@ -30,6 +31,7 @@ from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message
 from moldau.connect.task.settings import whole
+from moldau.connect.worker.plugins import connector_class, resolved
 from moldau.connect.worker.secrets import secret_values
 from moldau.connect.worker.settings import restart_policy
 from moldau.connect.worker.shell import Worker
@@ -44,6 +46,9 @@ SendTasks = Callable[[str, SessionKey, str, list[dict[str, str]]], Coroutine[Any
 RETRY_S: Final = 1.0
 STATUS_RETRY_S: Final = 1.0
 STOP_S: Final = 1.0
+REMOVAL_S: Final = 30.0
+"""How long a deleted connector may try to remove what it leaves."""
+REMOVAL_AT_END_S: Final = 5.0
 RELOAD_MS_MIN: Final = 1_000
 
 
@@ -83,6 +88,7 @@ class Herder:
         self._tasks: list[asyncio.Task[None]] = []
         self._publishing: dict[str, asyncio.Task[None]] = {}
         self._versions: dict[str, str | None] = {}
+        self.removals = Removals(self)
         self._preparing: asyncio.Task[None] | None = None
         self.is_ready = False
 
@@ -122,6 +128,9 @@ class Herder:
             await asyncio.wait(reconciling)
         running = list(self._running)
         await self.worker.aclose()
+        self._running.clear()
+        self._reconciled.set()
+        await self.removals.aclose()
         for what in running:
             self._owe(what, State.UNASSIGNED)
         if self._tasks:
@@ -533,6 +542,62 @@ class Herder:
     async def request_restarts(self, request: RestartRequest) -> None:
         """Of a connector and of its tasks, wherever they run."""
         await self.configs.put_restart(request)
+
+
+class Removals:
+    """What deleted connectors leave, and remove."""
+
+    def __init__(self, herder: Herder) -> None:
+        self._herder = herder
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, name: str, config: Mapping[str, str]) -> None:
+        """The connector with this config was deleted, by this worker."""
+        removal = self._remove(name, config)
+        self._tasks[name] = self._herder.runtime.spawn(removal, name=f"removal of {name}")
+
+    async def is_over(self, name: str) -> bool:
+        """Whether no deleted connector of this name has something to remove. Waits for it."""
+        task = self._tasks.get(name)
+        if task is not None:
+            await asyncio.wait([task], timeout=REMOVAL_S)
+        return task is None or task.done()
+
+    async def _remove(self, name: str, config: Mapping[str, str]) -> None:
+        herder, secrets = self._herder, secret_values(config)
+        await herder.tasks_ended(name)
+        until_ms = herder.now_ms() + int(REMOVAL_S * 1000)
+        while True:
+            removing = herder.runtime.run_blocking(remove, name, config, herder.settings, secrets)
+            # A connector may fail in any way: it is logged.
+            [failure] = await asyncio.gather(removing, return_exceptions=True)
+            if failure is None:
+                return
+            if not isinstance(failure, RetriableError) or herder.now_ms() >= until_ms:
+                told = without(str(failure) or repr(failure), secrets)
+                herder.log.warn("a deleted connector left something", connector=name, error=told)
+                return
+            await asyncio.sleep(RETRY_S)
+
+    async def aclose(self) -> None:
+        """Wait for a moment, then give up."""
+        tasks = [each for each in self._tasks.values() if not each.done()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=REMOVAL_AT_END_S)
+        for each in tasks:
+            each.cancel()
+
+
+def remove(
+    name: str, config: Mapping[str, str], worker: Mapping[str, str], secrets: set[str]
+) -> None:
+    """Have the class of a deleted connector remove what it leaves. Called on a thread. Values that
+    the config refers to are added to `secrets`."""
+    kind = connector_class(config)
+    if kind.removed is not Connector.removed:
+        props, found = resolved(config, worker)
+        secrets |= found
+        kind().removed({**props, "name": name})
 
 
 async def _nobody(url: str, key: SessionKey, name: str, configs: list[dict[str, str]]) -> None:
