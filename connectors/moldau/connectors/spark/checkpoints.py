@@ -117,16 +117,23 @@ class CheckpointFolder:
         digits = sha256(str(folder).encode()).hexdigest()
         identity = f"{digits[:8]}-{digits[8:12]}-5{digits[12:15]}-a{digits[15:18]}-{digits[18:30]}"
         about = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
-        # The offsets come last: without them the generation is still fresh.
-        for place, text in (
-            (folder / "metadata", json.dumps({"id": identity})),
-            (folder / "commits" / str(last), 'v1\n{"nextBatchWatermarkMs":0}'),
-            (folder / "offsets" / str(last), f"v1\n{json.dumps(about)}\n{_NOWHERE}"),
-        ):
+        offsets = f"v1\n{json.dumps(about)}\n{_NOWHERE}"
+        texts = {
+            "metadata": json.dumps({"id": identity}),
+            f"commits/{last}": 'v1\n{"nextBatchWatermarkMs":0}',
+            f"offsets/{last}": offsets,
+        }
+        if last > 0:
+            texts[f"offsets/{last - 1}"] = offsets  # Spark looks at the one before the last
+        # The folder appears whole: until then the generation is still fresh.
+        draft = folder.with_name(f"{folder.name}.new")
+        _remove_tree(draft)
+        for name, text in texts.items():
+            place = draft / name
             place.parent.mkdir(parents=True, exist_ok=True)
-            draft = place.with_name(f".{place.name}.new")
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(place)
+            place.write_text(text, encoding="utf-8")
+        _remove_tree(folder)
+        draft.replace(folder)
 
     def last_session(self) -> int:
         """The number of the last session on a Spark Connect server; 0 before the first."""
@@ -246,6 +253,19 @@ class CheckpointFolder:
                 lease.release()
             except Exception as error:
                 LOG.warning("the next query waits for the lock of this one: %s", error)
+
+
+def _remove_tree(path: Path) -> None:
+    """A directory with all that is in it; nothing happens if there is none."""
+    if not path.is_dir():
+        return
+    # What is inside a directory comes after it in this order.
+    for each in sorted(path.rglob("*"), reverse=True):
+        if each.is_dir() and not each.is_symlink():
+            each.rmdir()
+        else:
+            each.unlink()
+    path.rmdir()
 
 
 def batches_in(folder: str) -> list[int] | None:
