@@ -82,7 +82,6 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
             {"sink.format": "delta", "output.mode": "complete"},
             r"use overwrite, or upsert",
         ),
-        ({"spark.task.per.topic": "true"}, "is not supported: make one connector"),
         ({"checkpoint.cleanup": "true"}, "is not supported: checkpoints stay"),
         ({"output.mode": "complete"}, "can only be appended to"),
         ({"spark.deploy": "remote"}, "spark.deploy=remote needs it"),

@@ -35,6 +35,7 @@ def given(**changed: str) -> dict[str, str]:
         ({"query": "SELECT 1"}, "give either source.format or query"),
         ({"source.path": ""}, "source.format=json needs it"),
         ({"partitioner": "x"}, "partitioner is not supported: give the column partition"),
+        ({"spark.task.per.topic": "true"}, "a source writes one topic"),
         ({"spark.reader": "jvm"}, "topics are read by the client of this package"),
         ({"source.schema": ""}, "a stream of json files needs it"),
         ({"source.format": "delta"}, "Spark cannot follow delta"),

@@ -21,7 +21,6 @@ _COORDINATES: Final = re.compile(r"[^:,\s]+:[^:,\s]+:[^:,\s]+")
 _PACKAGES: Final = "spark.jars.packages"
 _UNSUPPORTED: Final = {
     "checkpoint.cleanup": "checkpoints stay: delete the connector's folder yourself",
-    "spark.task.per.topic": "make one connector for each topic",
 }
 
 

@@ -1,7 +1,7 @@
-"""What Spark's sink and source have in common: one task each, and a runner that does the work.
+"""What Spark's sink and source have in common: a task, and a runner that does the work.
 
-Spark divides the work, so a connector makes exactly one task. The task starts a runner process,
-which has the Spark session, and tells the worker what the runner tells.
+Spark divides the work, so a connector makes one task, or one for each topic. A task starts a runner
+process, which has the Spark session, and tells the worker what the runner tells.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Protocol
 from moldau.connect.api import Problem, Task
 from moldau.connect.api.connector import Connector
 from moldau.connectors.spark.base_config import SparkConfig
+from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.following import Following, client_options
 from moldau.connectors.spark.messages import START
 from moldau.connectors.spark.submission import find_submit
@@ -73,22 +74,30 @@ class RunnerTask(Task):
     _following: Following | None = None
 
     def follow(
-        self, context: RunnerContext, kind: str, config: SparkConfig, **facts: Any
+        self,
+        context: RunnerContext,
+        kind: str,
+        config: SparkConfig,
+        topic: str | None = None,
+        **facts: Any,
     ) -> Following:
-        """Starts the runner; `facts` are those of this kind."""
-        found = self._following = Following(context.connector, kind, config)
+        """Starts the runner. `topic`: the task has this one alone. `facts` are those of this
+        kind."""
+        name = CheckpointFolder(config.checkpoint_location, context.connector, topic).name
+        found = self._following = Following(name, kind, config)
         found.start(
             {
                 "type": START,
                 "kind": kind,
                 "name": context.connector,
+                "topic": topic,
                 "config": dict(config.originals),
                 "clients": client_options(context.clients),
                 "is_paused": context.is_paused,
                 **facts,
             }
         )
-        LOG.info("%s: %s", context.connector, config.guarantee)
+        LOG.info("%s: %s", name, config.guarantee)
         return found
 
     def poll_status(self) -> Mapping[str, float]:

@@ -3,8 +3,11 @@
     <checkpoint.location>/<connector>/generation.json     {"generation": 2, "starting": {...}}
     <checkpoint.location>/<connector>/gen-2/              what Spark keeps
     <checkpoint.location>/<connector>/session             the last session on a Spark Connect server
+    <checkpoint.location>/<connector>/topics/<topic>/     the same for the query of one topic
 
 Spark's checkpoints cannot be edited, so other offsets are a new generation that begins at them.
+A connector's folder has one query or one a topic, never both: a query of the other kind would read
+again what is written already.
 Invariant: one process works on a connector's checkpoint at a time. On this machine the lock goes
 with its process; at a URI it is a file (`lease`), if fsspec can open the URI.
 """
@@ -34,6 +37,7 @@ _STATE: Final = "generation.json"
 _LOCK: Final = "lock"
 _SESSION: Final = "session"
 _COLUMNS: Final = "columns"
+_TOPICS: Final = "topics"
 _OWNER: Final = "_moldau_connector-"
 """With the name of the connector that writes there. Spark reads no file that begins with `_`."""
 _NOWHERE: Final = "-"
@@ -46,28 +50,47 @@ class Generation:
 
     number: int = 0
     starting: Checkpoint = field(default_factory=dict)
+    token: str = field(default="", compare=False)
+    """Tells it from one of the same number in a folder that was removed meanwhile."""
 
 
 class CheckpointFolder:
-    """A connector's folder on a file system of this machine, or at a URI that Spark knows."""
+    """The folder of a connector, or of one of its topics, on a file system of this machine or at a
+    URI that Spark knows."""
 
-    def __init__(self, location: str, connector: str) -> None:
-        self._location = location.rstrip("/")
+    def __init__(self, location: str, connector: str, topic: str | None = None) -> None:
         self._connector = connector
+        self._topic = topic
         parts = urlsplit(location)
         self.is_here = parts.scheme in ("", "file")
-        self._path = Path(parts.path if parts.scheme else location, connector)
+        self._whole = Path(parts.path if parts.scheme else location, connector)
+        self._path = self._whole if topic is None else self._whole / _TOPICS / topic
+        below = "" if topic is None else f"/{_TOPICS}/{topic}"
+        self._location = location
+        self._address = f"{location.rstrip('/')}/{connector}{below}"
         self._lock: Any = None
         self._lease: Lease | None = None
         self._patrol: Patrol | None = None
         self._lost: ConfigError | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the query that works on it, among all connectors. No topic has a colon."""
+        return self._connector if self._topic is None else f"{self._connector}:{self._topic}"
+
+    def query(self, generation: Generation) -> str:
+        """The name by which the sink knows the batches of this generation."""
+        if not generation.number:
+            return self.name
+        number = f"{generation.number}-{generation.token}".rstrip("-")
+        return f"{self.name}-{number}" if self._topic is None else f"{self.name}:{number}"
 
     def path(self, generation: Generation) -> str:
         """Where Spark keeps this generation."""
         name = f"gen-{generation.number}"
         if self.is_here:
             return str(self._path / name)
-        return f"{self._location}/{self._connector}/{name}"
+        return f"{self._address}/{name}"
 
     def read(self) -> Generation:
         """The generation in use; the first one unless offsets were altered."""
@@ -75,7 +98,7 @@ class CheckpointFolder:
         if not self.is_here or not state.exists():
             return Generation()
         found = json.loads(state.read_text(encoding="utf-8"))
-        return Generation(found["generation"], found["starting"])
+        return Generation(found["generation"], found["starting"], found.get("token", ""))
 
     def begin_anew(self, starting: Mapping[str, Mapping[str, int]]) -> Generation:
         """The next generation: offsets by topic and partition, or {} for `starting.offsets`."""
@@ -85,10 +108,13 @@ class CheckpointFolder:
                 "checkpoint.location and starting.offsets",
                 location=self._location,
             )
-        new = Generation(self.read().number + 1, {t: dict(p) for t, p in starting.items()})
+        self.check_kind()
+        token = RealRuntime().random.randbytes(4).hex()
+        starts = {topic: dict(partitions) for topic, partitions in starting.items()}
+        new = Generation(self.read().number + 1, starts, token)
         self._path.mkdir(parents=True, exist_ok=True)
         draft = self._path / f"{_STATE}.new"
-        text = json.dumps({"generation": new.number, "starting": new.starting})
+        text = json.dumps({"generation": new.number, "starting": starts, "token": token})
         draft.write_text(text, encoding="utf-8")
         draft.replace(self._path / _STATE)
         return new
@@ -164,8 +190,23 @@ class CheckpointFolder:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(columns, encoding="utf-8")
 
+    def check_kind(self) -> None:
+        """ConfigError if the connector's folder was begun with the other `spark.task.per.topic`.
+        Nothing is checked at a URI, which only Spark can read."""
+        if not self.is_here:
+            return
+        is_split = self._topic is not None
+        others = self._whole.glob("gen-*") if is_split else self._whole.glob(_TOPICS)
+        if any(others):
+            raise ConfigError(
+                f"the checkpoint was begun with spark.task.per.topic={str(not is_split).lower()}: "
+                "set it back, or choose another name for the connector",
+                path=str(self._whole),
+            )
+
     def lock(self) -> None:
         """ConfigError if another process has it. Held until `release` or the process's end."""
+        self.check_kind()
         if not self.is_here:
             self._lock_far()
             return
@@ -183,7 +224,7 @@ class CheckpointFolder:
             raise another_query(str(self._path)) from None
 
     def _lock_far(self) -> None:
-        path = f"{self._location}/{self._connector}/{_LOCK}"
+        path = f"{self._address}/{_LOCK}"
         runtime, pace = RealRuntime(), Pace()
         owner = format_uuid(new_uuid(runtime.random))
         try:

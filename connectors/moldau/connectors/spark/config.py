@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import Problem, key
 from moldau.connectors.spark.base_config import FILES, SparkConfig
+from moldau.connectors.spark.topics import check_split, check_whole, props_of
 from moldau.errors import ConfigError
 from moldau.spark.options import REGISTERED, parse_read
 
@@ -52,6 +53,12 @@ class SparkSinkConfig(SparkConfig):
     key_schema: str | None = key(
         "key.schema", None, doc="The fields of a JSON key as DDL, or an Avro schema.", group=_SOURCE
     )
+    is_split: bool = key(
+        "spark.task.per.topic", False,
+        doc="A task with a query of its own for each topic, so that one goes on when another "
+        "fails. ${topic} in sink.path, sink.table and sink.topic is the topic.",
+        group=_SOURCE,
+    )  # fmt: skip
     starting_offsets: str = key(
         "starting.offsets", "earliest", doc="Where a new query begins: earliest, latest, or JSON.",
         group=_SOURCE,
@@ -116,6 +123,11 @@ class SparkSinkConfig(SparkConfig):
         "auto.evolve", False, doc="Add columns that a table lacks: delta, iceberg and jdbc.",
         group=_SINK,
     )  # fmt: skip
+
+    def of_topic(self, topic: str) -> SparkSinkConfig:
+        """The settings of the query of one topic, with `spark.task.per.topic=true`."""
+        assert self.is_split
+        return SparkSinkConfig.of(props_of(self.originals, topic))
 
     @property
     def batch_limit(self) -> int | None:
@@ -193,6 +205,10 @@ class SparkSinkConfig(SparkConfig):
                 f"each value fits value.format={self.value_format}: leave it out",
             )
         yield from self._check_sink()
+        if self.is_split:
+            yield from check_split(self.originals, self.sink_format, self.sink_mode)
+        else:
+            yield from check_whole(self.originals)
 
     def _check_offsets(self) -> Iterable[Problem]:
         """By the rules of the data source, which says what is wrong in its own words."""

@@ -20,8 +20,9 @@ _MEMORY: Final = "1g"
 _USER: Final = "moldau"
 
 
-def open_session(config: SparkConfig, folder: CheckpointFolder, name: str) -> Any:
-    """A session for this connector alone; ConfigError in one line for what is missing."""
+def open_session(config: SparkConfig, folder: CheckpointFolder) -> Any:
+    """A session for this query alone; ConfigError in one line for what is missing."""
+    name = folder.name
     application = f"moldau-{name}"
     conf = {"spark.driver.memory": _MEMORY, **config.spark_conf}
     if config.deploy == "local":

@@ -26,6 +26,7 @@ class Following:
         self._config = config
         self._runner: RunnerProcess | None = None
         self._rows = 0
+        self._query = ""
         self._generation = 0
         self.metrics: dict[str, float] = {}
         self.offset: dict[str, Any] | None = None
@@ -60,6 +61,7 @@ class Following:
                 self.offset = message["offset"]
             case "started":
                 self._generation = message.get("generation", 0)
+                self._query = message["query"]
                 LOG.info("%s: query %s, %s", name, message["query"], message["guarantee"])
             case "finished":
                 LOG.info("%s: all that was there is written: %s records", name, self._rows)
@@ -68,8 +70,8 @@ class Following:
                 LOG.debug("%s: %s", name, message)
 
     def _on_progress(self, message: Message) -> None:
-        if str(message["query"]).endswith("-dlq"):
-            return
+        if message["query"] != self._query:
+            return  # that of the dead letters
         self._rows += int(message["rows"])
         if self._side == "source" and message.get("end") is not None:
             self.offset = {"generation": self._generation, "batch": message["batch"],

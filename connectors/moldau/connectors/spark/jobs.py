@@ -76,7 +76,7 @@ class SinkJob:
         rows = Rows(session, config, self._name)
         records = rows.records(clients, generation, self._group)
         made = rows.transformed(rows.good(records))
-        query = f"{self._name}-{generation.number}" if generation.number else self._name
+        query = self._folder.query(generation)
         prepare_files(session, config, self._folder, generation)
         place = Place(query, f"{checkpoint}/rows", is_fresh=self._folder.is_fresh(generation))
         started = [start_sink(made, config, place, clients)]
@@ -116,7 +116,6 @@ class StreamJob:
     def __init__(
         self, start: Message, config: SparkSourceConfig, folder: CheckpointFolder, tell: Tell
     ) -> None:
-        self._name: str = start["name"]
         self._options = written_to(start, config)
         self._config = config
         self._folder = folder
@@ -127,7 +126,7 @@ class StreamJob:
         checkpoint = self._folder.path(generation)
         rows = transformed(session, self._config, Origin(session, self._config).stream())
         records = layout_of(self._config).records(rows)
-        query = f"{self._name}-{generation.number}" if generation.number else self._name
+        query = self._folder.query(generation)
         writer = records.writeStream.queryName(query).format("moldau").options(**self._options)
         writer = writer.option("checkpointLocation", f"{checkpoint}/rows")
         self._queries.watch(triggered(writer, self._config).start())

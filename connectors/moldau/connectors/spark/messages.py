@@ -1,8 +1,8 @@
 """What a task and its runner tell each other: one JSON object a line. No IO.
 
-Task to runner: `start` (kind, name, config, clients, group, offset, is_paused), `pause`, `resume`,
-`stop`. Runner to task: `session`, `started`, `progress`, `offset`, `paused`, `finished`, `failed`,
-`stopped`.
+Task to runner: `start` (kind, name, topic, config, clients, group, offset, is_paused), `pause`,
+`resume`, `stop`. Runner to task: `session`, `started`, `progress`, `offset`, `paused`, `finished`,
+`failed`, `stopped`.
 """
 
 from __future__ import annotations

@@ -32,9 +32,11 @@ class Runner:
 
     def __init__(self, start: Message, send: Send) -> None:
         self._write = send
-        self._name: str = start["name"]
         self._config = config_of(start)
-        self._folder = CheckpointFolder(self._config.checkpoint_location, self._name)
+        self._folder = CheckpointFolder(
+            self._config.checkpoint_location, start["name"], start.get("topic")
+        )
+        self._name = self._folder.name
         self._job = job_of(start, self._folder, self._send)
         self._session: Any = None
         self._tries_left = _TRIES
@@ -49,7 +51,7 @@ class Runner:
     def open(self) -> None:
         """The session; ConfigError in one line for what is missing."""
         self._folder.lock()
-        self._session = open_session(self._config, self._folder, self._name)
+        self._session = open_session(self._config, self._folder)
         self.tell("session", version=self._session.version, deploy=self._config.deploy)
 
     def begin(self) -> None:

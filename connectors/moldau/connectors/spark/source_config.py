@@ -22,6 +22,7 @@ class SparkSourceConfig(SparkConfig):
     )  # fmt: skip
     unsupported: ClassVar[dict[str, str]] = {
         **SparkConfig.unsupported,
+        "spark.task.per.topic": "a source writes one topic: leave it out",
         "partitioner": "give the column partition with value.format=columns",
     }
 
