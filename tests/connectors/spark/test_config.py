@@ -82,7 +82,6 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
             {"sink.format": "delta", "output.mode": "complete"},
             r"use overwrite, or upsert",
         ),
-        ({"checkpoint.cleanup": "true"}, "is not supported: checkpoints stay"),
         ({"output.mode": "complete"}, "can only be appended to"),
         ({"spark.deploy": "remote"}, "spark.deploy=remote needs it"),
         (
@@ -110,6 +109,7 @@ def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str)
         {"starting.offsets": '{"orders":{"0":23,"1":-2}}'},
         {"spark.reader": "auto", "exactly.once": "auto"},
         {"spark.reader": "python"},
+        {"checkpoint.cleanup": "true"},
     ],
 )
 def test_what_spark_takes_is_good(changed: dict[str, str]) -> None:

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.connector import SparkSinkConnector
+from moldau.connectors.spark.deployments import _session_at
 from moldau.errors import ConfigError
 from moldau.spark.reach import check_reachable
 from moldau.spark.session import shared_server
@@ -108,6 +111,42 @@ def test_a_shared_server_and_a_remote_one_go_on_with_the_checkpoint(
     with running(moldau_broker, moldau_topic, _remote(config, shared)) as events:
         events.until("finished")
     assert ids_in(tmp_path / "orders") == list(range(2 * CHUNK))
+
+
+@pytest.mark.real
+def test_a_query_that_a_killed_runner_left_ends_before_its_checkpoint_is_removed(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path, shared: Path
+) -> None:
+    need_spark()
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, orders(CHUNK))
+    more = {"spark.deploy": "shared-local", "trigger": "processing 1 second"}
+    config = orders_lake(moldau_topic, tmp_path, **more, **{"checkpoint.cleanup": "true"})
+    with running(moldau_broker, moldau_topic, config) as events:
+        events.until("progress")
+        events.process.kill()
+    folder = CheckpointFolder(config["checkpoint.location"], moldau_topic)
+    number, is_left = folder.last_session()
+    assert is_left
+
+    SparkSinkConnector().removed({**config, "name": moldau_topic})
+
+    found = _found(shared)
+    address = f"sc://{found['host']}:{found['port']}/;token={found['token']}"
+    assert _session_at("moldau", address, moldau_topic, number) is None, "it is closed"
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+    send(moldau_broker, moldau_topic, orders(CHUNK, CHUNK))
+    elsewhere = {"checkpoint.location": str(tmp_path / "other"), "trigger": "available-now",
+                 "sink.path": str(tmp_path / "elsewhere")}  # fmt: skip
+    with running(moldau_broker, f"{moldau_topic}-2", {**config, **elsewhere}) as events:
+        events.until("finished")
+        session = CheckpointFolder(str(tmp_path / "other"), f"{moldau_topic}-2").last_session()
+        assert session.is_left
+    assert ids_in(tmp_path / "elsewhere") == list(range(2 * CHUNK))
+    assert ids_in(tmp_path / "orders") == list(range(CHUNK)), "the query has ended"
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+    closed = CheckpointFolder(str(tmp_path / "other"), f"{moldau_topic}-2").last_session()
+    assert not closed.is_left
 
 
 def _found(shared: Path) -> dict[str, object]:

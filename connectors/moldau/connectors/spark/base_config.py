@@ -19,16 +19,13 @@ _PROCESSING: Final = re.compile(r"processing\s+(\S.*)", re.IGNORECASE)
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+")
 _COORDINATES: Final = re.compile(r"[^:,\s]+:[^:,\s]+:[^:,\s]+")
 _PACKAGES: Final = "spark.jars.packages"
-_UNSUPPORTED: Final = {
-    "checkpoint.cleanup": "checkpoints stay: delete the connector's folder yourself",
-}
 
 
 class SparkConfig(ConfigModel):
     """What any connector that runs Spark is told."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = ("spark.conf.", "kafka.")
-    unsupported: ClassVar[dict[str, str]] = _UNSUPPORTED
+    unsupported: ClassVar[dict[str, str]] = {}
     """Settings that change nothing, with what to do in place of them."""
 
     transforms_sql: str | None = key(
@@ -50,6 +47,11 @@ class SparkConfig(ConfigModel):
         "checkpoint.location",
         doc="The directory for checkpoints; each connector has its own folder in it.",
         importance="high", group=_QUERY,
+    )  # fmt: skip
+    is_cleaned: bool = key(
+        "checkpoint.cleanup", False,
+        doc="Remove the connector's checkpoints when it is deleted. What it has written stays.",
+        group=_QUERY,
     )  # fmt: skip
     jdbc_url: str | None = key("jdbc.url", None, doc="The database.", group=_DATABASE)
     jdbc_user: str | None = key("jdbc.user", None, doc="The user of the database.", group=_DATABASE)

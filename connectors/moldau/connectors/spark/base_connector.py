@@ -14,6 +14,7 @@ from moldau.connect.api import Problem, Task
 from moldau.connect.api.connector import Connector
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.cleanup import clean
 from moldau.connectors.spark.following import Following, client_options
 from moldau.connectors.spark.messages import START
 from moldau.connectors.spark.submission import find_submit
@@ -36,6 +37,12 @@ class SparkConnector(Connector):
         """Settings that do not go together, and what this machine lacks."""
         config = self.config_model.read(props)
         return [*config.check(), *_missing(config)]
+
+    def removed(self, props: Mapping[str, str]) -> None:
+        """Removes the checkpoints if `checkpoint.cleanup` says so."""
+        config = self.config_model.read(props)
+        if config.is_cleaned:
+            clean(config, props["name"])
 
     @classmethod
     def guarantee(cls, props: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@
     <checkpoint.location>/<connector>/gen-2/              what Spark keeps
     <checkpoint.location>/<connector>/session             the last session on a Spark Connect server
     <checkpoint.location>/<connector>/topics/<topic>/     the same for the query of one topic
+    <checkpoint.location>/.<connector>.removed/           a folder that is being removed
 
 Spark's checkpoints cannot be edited, so other offsets are a new generation that begins at them.
 A connector's folder has one query or one a topic, never both: a query of the other kind would read
@@ -17,11 +18,12 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from moldau.connectors.file.storage import storage_of
@@ -36,8 +38,12 @@ LOG: Final = logging.getLogger("moldau.connectors.spark")
 _STATE: Final = "generation.json"
 _LOCK: Final = "lock"
 _SESSION: Final = "session"
+_CLOSED: Final = "closed"
+_LOG: Final = "_spark_metadata"
 _COLUMNS: Final = "columns"
 _TOPICS: Final = "topics"
+_PARTS: Final = re.compile(r"gen-\d+|topics|spool|lock|(generation\.json|session)(\.new)?")
+"""All names that the folder of a connector has in it."""
 _OWNER: Final = "_moldau_connector-"
 """With the name of the connector that writes there. Spark reads no file that begins with `_`."""
 _NOWHERE: Final = "-"
@@ -52,6 +58,13 @@ class Generation:
     starting: Checkpoint = field(default_factory=dict)
     token: str = field(default="", compare=False)
     """Tells it from one of the same number in a folder that was removed meanwhile."""
+
+
+class Session(NamedTuple):
+    """A session on a Spark Connect server. `is_left`: it was not closed, as far as is known."""
+
+    number: int
+    is_left: bool
 
 
 class CheckpointFolder:
@@ -161,17 +174,19 @@ class CheckpointFolder:
         _remove_tree(folder)
         draft.replace(folder)
 
-    def last_session(self) -> int:
-        """The number of the last session on a Spark Connect server; 0 before the first."""
+    def last_session(self) -> Session:
+        """The last session on a Spark Connect server; number 0 before the first."""
         try:
-            return int((self._path / _SESSION).read_text(encoding="ascii"))
+            number, *words = (self._path / _SESSION).read_text(encoding="ascii").split()
         except FileNotFoundError:
-            return 0
+            return Session(0, is_left=False)
+        return Session(int(number), is_left=_CLOSED not in words)
 
-    def note_session(self, number: int) -> None:
-        """This session begins. For the process that has the lock."""
+    def note_session(self, session: Session) -> None:
+        """This session begins or has ended. For the process that has the lock."""
         draft = self._path / f"{_SESSION}.new"
-        draft.write_text(str(number), encoding="ascii")
+        text = str(session.number) if session.is_left else f"{session.number} {_CLOSED}"
+        draft.write_text(text, encoding="ascii")
         draft.replace(self._path / _SESSION)
 
     def columns(self) -> str | None:
@@ -207,6 +222,10 @@ class CheckpointFolder:
     def lock(self) -> None:
         """ConfigError if another process has it. Held until `release` or the process's end."""
         self.check_kind()
+        self.hold()
+
+    def hold(self) -> None:
+        """As `lock`, of either kind: to remove it."""
         if not self.is_here:
             self._lock_far()
             return
@@ -281,6 +300,71 @@ class CheckpointFolder:
                 path=path,
                 connector=unquote(others[0].name.removeprefix(_OWNER)),
             )
+        if is_new and self._would_leave_out(folder):
+            note.unlink(missing_ok=True)
+            raise ConfigError(
+                "this sink.path has batches of another query, and Spark would leave out those of "
+                "this one with the same numbers: choose another directory; or, if this connector "
+                f"has written them, put a file {note.name} there",
+                path=path,
+            )
+
+    def _would_leave_out(self, folder: Path) -> bool:
+        """Whether Spark's log of a directory may have a batch that this query has yet to write. A
+        fresh generation takes other numbers. At a URI it is not known what the query has."""
+        theirs = batches_in(str(folder / _LOG)) or []
+        generation = self.read()
+        if not theirs or self.is_fresh(generation):
+            return False
+        written = batches_in(f"{self.path(generation)}/rows/commits") or []
+        return max(theirs) > max(written, default=-1)
+
+    def disclaim(self, path: str) -> None:
+        """The opposite of `claim`: the directory is no connector's. Its rows and Spark's log of
+        them stay."""
+        parts = urlsplit(path)
+        if parts.scheme in ("", "file"):
+            folder = Path(parts.path if parts.scheme else path)
+            (folder / f"{_OWNER}{quote(self._connector, safe='')}").unlink(missing_ok=True)
+
+    def topics(self) -> list[str]:
+        """The topics of the connector that have a folder."""
+        if self.is_here:
+            return sorted(each.name for each in self._whole.glob(f"{_TOPICS}/*"))
+        start = f"{self._address}/{_TOPICS}/"
+        below = [each for each in storage_of(start).below(self._address) if each.startswith(start)]
+        return sorted({each.removeprefix(start).partition("/")[0] for each in below})
+
+    def others(self) -> list[str]:
+        """The names of what lies in the folder and is no part of it: a sink or source may have its
+        files there, and `shop/b` is a connector's name too."""
+        if self.is_here:
+            names = {each.name for each in self._path.iterdir()}
+        else:
+            files = storage_of(self._address).below(self._address)
+            start = f"{self._address}/"
+            names = {each.removeprefix(start).partition("/")[0] for each in files}
+        return sorted(each for each in names if not _PARTS.fullmatch(each))
+
+    def remove(self) -> None:
+        """All that the connector has at `checkpoint.location`. For the process that holds each
+        lock. Nothing of it is there for the next query, also if this is cut short."""
+        if not self.is_here:
+            storage = storage_of(self._address)
+            for each in storage.below(self._address):
+                storage.remove(each)
+            return
+        going = self._whole.with_name(f".{self._whole.name}.removed")
+        _remove_tree(going)
+        self._whole.replace(going)
+        _remove_tree(going)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the connector has something at `checkpoint.location`."""
+        if self.is_here:
+            return self._whole.is_dir()
+        return bool(storage_of(self._address).below(self._address))
 
     def release(self) -> None:
         """Lets others work on it. Does nothing without the lock."""

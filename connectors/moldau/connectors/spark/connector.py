@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from moldau.client import EARLIEST, TopicPartition
 from moldau.connect.api import ConnectError, SelfReadingSinkTask, SinkConnector
+from moldau.connectors.spark.base_config import FILES
 from moldau.connectors.spark.base_connector import RunnerTask, SparkConnector
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig, topics_of
@@ -40,6 +41,18 @@ class SparkSinkConnector(SparkConnector, SinkConnector):
         if not SparkSinkConfig.of(self.props).is_split:
             return super().task_configs(max_tasks)
         return [{**self.props, TASK_TOPIC: topic} for topic in topic_names(self.props)]
+
+    def removed(self, props: Mapping[str, str]) -> None:
+        """With its claims of directories, those of the config that was deleted."""
+        config = SparkSinkConfig.read(props)
+        if not config.is_cleaned:
+            return
+        folder = CheckpointFolder(config.checkpoint_location, props["name"])
+        each_topic = [config.of_topic(each) for each in folder.topics()] if config.is_split else []
+        super().removed(props)
+        if config.sink_format in FILES:
+            for written in (config, *each_topic):
+                folder.disclaim(written.sink_path or "")
 
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]

@@ -12,12 +12,13 @@ from importlib import import_module
 from typing import Any, Final
 
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoints import CheckpointFolder, Session
 from moldau.spark.reach import check_reachable
 from moldau.spark.session import new_session, shared_server
 
 _MEMORY: Final = "1g"
 _USER: Final = "moldau"
+_SERVERS: Final = ("shared-local", "remote")
 
 
 def open_session(config: SparkConfig, folder: CheckpointFolder) -> Any:
@@ -38,12 +39,38 @@ def open_session(config: SparkConfig, folder: CheckpointFolder) -> Any:
         address = config.remote
     if not folder.is_here:
         return new_session(application, remote=address, conf=conf)
-    number = folder.last_session()
-    if number:
-        _end(_session_at(application, address, name, number))
-    number += 1
-    folder.note_session(number)
+    last = folder.last_session()
+    if last.is_left:
+        _end(_session_at(application, address, name, last.number))
+    number = last.number + 1
+    folder.note_session(Session(number, is_left=True))
     return new_session(application, remote=_named(address, name, number), conf=conf)
+
+
+def close_session(session: Any, config: SparkConfig, folder: CheckpointFolder) -> None:
+    """The opposite of `open_session`."""
+    session.stop()
+    if config.deploy in _SERVERS and folder.is_here:
+        folder.note_session(Session(folder.last_session().number, is_left=False))
+
+
+def end_left(config: SparkConfig, folder: CheckpointFolder) -> None:
+    """Ends what a runner that was killed has left on a server. ConfigError if no server answers:
+    the query may still work on its checkpoint."""
+    last = folder.last_session()
+    if config.deploy not in _SERVERS or not folder.is_here or not last.is_left:
+        return
+    address = config.remote if config.deploy == "remote" else _running_server()
+    if address is not None:
+        _end(_session_at(f"moldau-{folder.name}", address, folder.name, last.number))
+
+
+def _running_server() -> str | None:
+    """This user's Spark Connect server on this machine; None if none runs."""
+    local = import_module("pyspark.sql.connect.local_server")
+    with local.Discovery() as discovery:
+        server = local.LocalConnectServer(discovery)
+        return f"{server.url}/;token={server.token}" if server.is_reusable() else None
 
 
 def _session_at(application: str, address: str, name: str, number: int) -> Any:

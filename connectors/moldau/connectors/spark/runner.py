@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from moldau.connectors.spark.checkpoints import CheckpointFolder
-from moldau.connectors.spark.deployments import open_session
+from moldau.connectors.spark.deployments import close_session, open_session
 from moldau.connectors.spark.failures import cause_of
 from moldau.connectors.spark.jobs import config_of, job_of
 from moldau.connectors.spark.messages import PAUSE, RESUME, START, STOP, Message, dump, parse
@@ -80,7 +80,7 @@ class Runner:
         """Ends the session."""
         self.halt()
         if self._session is not None:
-            self._session.stop()
+            close_session(self._session, self._config, self._folder)
             self._session = None
         self._folder.release()
 

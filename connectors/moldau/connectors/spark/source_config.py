@@ -21,7 +21,6 @@ class SparkSourceConfig(SparkConfig):
         *SparkConfig.open_prefixes, "source.option.", "topic.creation.", "producer.override.",
     )  # fmt: skip
     unsupported: ClassVar[dict[str, str]] = {
-        **SparkConfig.unsupported,
         "spark.task.per.topic": "a source writes one topic: leave it out",
         "partitioner": "give the column partition with value.format=columns",
     }
