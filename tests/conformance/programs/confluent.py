@@ -43,6 +43,9 @@ class _Reports:
 
 
 def _send(producer: Producer, job: Job, records: list[Record]) -> list[int]:
+    # Without metadata the flush begins before the records reach the partition's queue, and the
+    # first of them is a batch alone.
+    producer.list_topics(job["topic"], TIMEOUT_S)
     reports = _Reports(len(records))
     for at, each in enumerate(records):
         producer.produce(

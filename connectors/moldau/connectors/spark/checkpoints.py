@@ -42,7 +42,7 @@ _CLOSED: Final = "closed"
 _LOG: Final = "_spark_metadata"
 _COLUMNS: Final = "columns"
 _TOPICS: Final = "topics"
-_PARTS: Final = re.compile(r"gen-\d+|topics|spool|lock|(generation\.json|session)(\.new)?")
+_PARTS: Final = re.compile(r"gen-\d+(\.new)?|topics|spool|lock|(generation\.json|session)(\.new)?")
 """All names that the folder of a connector has in it."""
 _OWNER: Final = "_moldau_connector-"
 """With the name of the connector that writes there. Spark reads no file that begins with `_`."""
