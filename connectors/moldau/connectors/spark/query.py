@@ -141,10 +141,12 @@ class Rows:
         ]
         nothing = f.array().cast("array<struct<key:string,value:binary>>")
         own = f.coalesce(f.col("headers"), nothing)
+        has_time = f.unix_millis("timestamp") >= 0
         return rows.select(
             f.col("rawKey").alias("key"),
             f.col("rawValue").alias("value"),
             f.concat(own, f.array(*headers)).alias("headers"),
+            f.when(has_time, f.col("timestamp")).alias("timestamp"),
         )
 
     def _parsed(self, records: Any) -> Any:
@@ -196,7 +198,7 @@ class Rows:
             f.lit(", offset "),
             f.col("offset").cast("string"),
             f.lit(": "),
-            f.substring(f.col(value).cast("string"), 1, 80),
+            f.substring(f.make_valid_utf8(f.col(value).cast("string")), 1, 80),
         )
 
     def transformed(self, source: Any) -> Any:
