@@ -7,7 +7,7 @@ import pytest
 from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms
-from moldau.spark.options import ReadOptions, parse_read
+from moldau.spark.options import ReadOptions, parse_read, unused
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders, payments"}
 
@@ -77,6 +77,27 @@ def test_a_group_is_named_or_made_of_a_prefix() -> None:
         ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
         ({"maxOffsetsPerTrigger": "0"}, "1 or more"),
         ({"maxTriggerDelay": "soon"}, "use a time such as"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "maxOffsetsPerTrigger=8"),
+        ({"startingTimestamp": "9", "endingTimestamp": "8"}, "cannot start behind its end"),
+        (
+            {"startingOffsets": '{"orders":{"0":9}}', "endingOffsets": '{"orders":{"0":8}}'},
+            "cannot start behind its end",
+        ),
+        (
+            {
+                "startingOffsetsByTimestamp": '{"orders":{"0":9}}',
+                "endingOffsetsByTimestamp": '{"orders":{"0":8}}',
+            },
+            "cannot start behind its end",
+        ),
+        ({"startingOffsetsByTimestampStrategy": "first"}, "use one of error, latest"),
+        ({"fetchOffset.numRetries": "0"}, "1 or more"),
+        ({"fetchOffset.retryIntervalMs": "x"}, "0 or more"),
+        ({"kafkaConsumer.pollTimeoutMs": "0"}, "1 or more"),
+        ({"minPartitions": "0"}, "1 or more"),
+        ({"maxRecordsPerPartition": "-1"}, "1 or more"),
+        ({"includeHeaders": "1"}, "use one of true, false"),
+        ({"kafka.enable.auto.commit": "true"}, "Spark keeps offsets in its checkpoint"),
         ({"failOnDataLoss": "perhaps"}, "use one of true, false"),
         ({"kafka.key.deserializer": "X"}, "cast them in the query"),
         ({"value.format": "yaml"}, "use one of binary, string, json, avro"),
@@ -89,9 +110,47 @@ def test_what_cannot_be_used_is_named(options: dict[str, str], words: str) -> No
         read(**options)
 
 
-def test_a_stream_has_no_end() -> None:
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("endingOffsets", "latest"),
+        ("endingTimestamp", "5"),
+        ("endingOffsetsByTimestamp", '{"orders":{"0":8}}'),
+    ],
+)
+def test_a_stream_has_no_end(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match="a stream has no end"):
-        read(True, endingOffsets="latest")
+        read(True, **{name: text})
+
+
+def test_an_edge_of_the_log_is_behind_nothing() -> None:
+    options = read(
+        startingOffsets='{"orders":{"0":9,"1":-2}}', endingOffsets='{"orders":{"0":-1,"1":0}}'
+    )
+
+    assert options.starting.offsets != options.ending.offsets
+
+
+def test_questions_about_offsets_have_tries_and_pauses() -> None:
+    assert (read().offset_tries, read().offset_interval_ms) == (1, 10)
+    options = read(**{"fetchOffset.numRetries": "5", "fetchOffset.retryIntervalMs": "0"})
+    assert (options.offset_tries, options.offset_interval_ms) == (5, 0)
+
+
+def test_an_option_without_a_meaning_is_told() -> None:
+    given = {
+        **BASE, "maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "1", "maxTriggerDelay": "1m",
+        "kafka.group.id": "lake", "GroupIdPrefix": "lake",
+    }  # fmt: skip
+
+    batch, stream = unused(given, is_stream=False), unused(given, is_stream=True)
+
+    assert [line.split()[2] for line in batch[:3]] == [
+        "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
+    ]  # fmt: skip
+    assert batch[3:] == stream
+    assert "groupIdPrefix is not used" in stream[0]
+    assert unused(BASE, is_stream=False) == []
 
 
 def test_partitions_can_be_assigned() -> None:

@@ -32,6 +32,8 @@ _DEFAULTS: Final = {
     "fetch.max.wait.ms": "100",
     "allow.auto.create.topics": "false",
 }
+_OF_MEMBERS: Final = ("group.id", "group.instance.id")
+"""A task is given its partition, and is no member of a group."""
 _OURS: Final = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
 
 
@@ -112,7 +114,7 @@ def _consumer(settings: Mapping[str, str]) -> Consumer:
     key = frozenset(settings.items())
     found = _CONSUMERS.get(key)
     if found is None or found.is_over:
-        own = {name: value for name, value in settings.items() if name != "group.id"}
+        own = {name: value for name, value in settings.items() if name not in _OF_MEMBERS}
         found = Consumer({**_DEFAULTS, **own, **_OURS})
         found.start()
         _CONSUMERS[key] = found

@@ -6,16 +6,22 @@ look, nothing is remembered between two batches.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 from moldau.client import EARLIEST, LATEST, FoundOffset, Topic, TopicPartition
 from moldau.client.sync import Admin
 from moldau.errors import ConfigError, MoldauError
+from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID, format_uuid
+from moldau.runtime.children import Mailbox
 from moldau.spark.options import Bound, ReadOptions
 
+T = TypeVar("T")
+
+LOG: Final = logging.getLogger("moldau.spark")
 _OF_CONSUMERS: Final = frozenset({"group.id", "isolation.level"})
 
 
@@ -44,17 +50,29 @@ class Lookups:
             self._admin = admin
         return self._admin
 
+    def _ask(self, question: Callable[[Admin], T]) -> T:
+        """The answer. A failed question is asked again, by a new client, as often as the options
+        say; within one question the client itself tries again for as long as its settings say."""
+        for _ in range(1, self._options.offset_tries):
+            try:
+                return question(self._asked())
+            except KafkaError as error:
+                LOG.warning("offsets are asked for again: %s", error)
+                self.close()
+                Mailbox[None]().take(self._options.offset_interval_ms / 1000)
+        return question(self._asked())
+
     def partitions(self) -> list[TopicPartition]:
         """Those that the subscription names at present, sorted."""
         chosen = self._options.subscription
         if chosen.partitions:
             return list(chosen.partitions)
         if chosen.pattern is None:
-            return sorted(self._asked().partitions(*chosen.topics))
+            return sorted(self._ask(lambda admin: admin.partitions(*chosen.topics)))
         pattern = _compiled(chosen.pattern)
         return sorted(
             TopicPartition(topic.name, each.index)
-            for topic in self._asked().list_topics()
+            for topic in self._ask(lambda admin: admin.list_topics())
             if pattern.fullmatch(topic.name)
             for each in topic.partitions
         )
@@ -83,7 +101,8 @@ class Lookups:
         return self.earliest(where for where in wanted if where in known), _ids_of(topics)
 
     def _existing(self, partitions: Iterable[TopicPartition]) -> list[Topic]:
-        described = self._asked().describe_topics({where.topic for where in partitions})
+        topics = {where.topic for where in partitions}
+        described = self._ask(lambda admin: admin.describe_topics(topics))
         return [each for each in described.values() if not isinstance(each, MoldauError)]
 
     def resolve(
@@ -137,7 +156,7 @@ class Lookups:
         if not wanted:
             return {}
         is_committed = self._options.is_read_committed
-        return self._asked().list_offsets(wanted, is_committed=is_committed)
+        return self._ask(lambda admin: admin.list_offsets(wanted, is_committed=is_committed))
 
 
 def _ids_of(topics: Iterable[Topic]) -> dict[str, str]:

@@ -26,6 +26,8 @@ SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 _EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
 _DEFAULT_MAX_DELAY_MS: Final = 15 * 60_000
 _POLL_TIMEOUT_MS: Final = 120_000
+_OFFSET_INTERVAL_MS: Final = 10
+_OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _REFUSED: Final = MappingProxyType(
     {
         "auto.offset.reset": "use the option startingOffsets",
@@ -89,6 +91,8 @@ class ReadOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     poll_timeout_ms: int
+    offset_tries: int
+    offset_interval_ms: int
     key_format: str
     key_schema: str | None
     value_format: str
@@ -130,7 +134,8 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         for name in ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"):
             if name in given:
                 refuse(name, given[name], "a stream has no end: use a batch read, or leave it out")
-    return ReadOptions(
+    interval_ms = _number(given, "fetchoffset.retryintervalms", least=0)
+    found = ReadOptions(
         settings=settings,
         subscription=subscription,
         starting=_bound(given, "starting", LATEST if is_stream else EARLIEST, is_stream=is_stream),
@@ -149,6 +154,8 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         min_partitions=_number(given, "minpartitions"),
         max_records_per_partition=_number(given, "maxrecordsperpartition"),
         poll_timeout_ms=_number(given, "kafkaconsumer.polltimeoutms") or _POLL_TIMEOUT_MS,
+        offset_tries=_number(given, "fetchoffset.numretries") or 1,
+        offset_interval_ms=_OFFSET_INTERVAL_MS if interval_ms is None else interval_ms,
         key_format=_choice(given, "key.format", KEY_FORMATS, "binary"),
         key_schema=given.get("key.schema"),
         value_format=_choice(given, "value.format", FORMATS, "binary"),
@@ -159,6 +166,40 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         value_registry=_registry(given, subscription),
         pushes_filters=_flag(given, "pushfilters", default=False),
     )
+    _check_order(found)
+    return found
+
+
+def unused(options: Options, *, is_stream: bool) -> list[str]:
+    """A line for each option that has no meaning in this read. Spark's own source warns of them
+    too, so a job that has them is not refused."""
+    given = {name.lower(): value for name, value in options.items()}
+    found = []
+    if not is_stream:
+        of_streams = [name for name in _OF_STREAMS if name.lower() in given]
+        found += [f"the option {name} is for streams: this batch does not use it"
+                  for name in of_streams]  # fmt: skip
+    if "groupidprefix" in given and "kafka.group.id" in given:
+        found.append("the option groupIdPrefix is not used: kafka.group.id names the whole group")
+    return found
+
+
+def _check_order(found: ReadOptions) -> None:
+    """What is least is no more than what is most, and no start is behind its end."""
+    least, most = found.min_offsets, found.max_offsets
+    if least is not None and most is not None and least > most:
+        refuse("minOffsetsPerTrigger", str(least), f"use no more than maxOffsetsPerTrigger={most}")
+    start, end = found.starting, found.ending
+    is_late = start.time_ms is not None and end.time_ms is not None and start.time_ms > end.time_ms
+    for starts, ends in ((start.offsets, end.offsets), (start.times_ms, end.times_ms)):
+        for where, number in (starts or {}).items():
+            is_late = is_late or number > (ends or {}).get(where, number) >= 0
+    if is_late:
+        raise ConfigError(
+            "a read cannot start behind its end: correct one of the two options",
+            start=start.text,
+            end=end.text,
+        )
 
 
 def _subscription(given: Options) -> Subscription:
@@ -274,12 +315,12 @@ def _registry(given: Options, subscription: Subscription) -> str | None:
     return url
 
 
-def _number(given: Options, name: str) -> int | None:
+def _number(given: Options, name: str, *, least: int = 1) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    if not text.strip().isdigit() or int(text) < 1:
-        refuse(name, text, "use a whole number, 1 or more")
+    if not text.strip().isdigit() or int(text) < least:
+        refuse(name, text, f"use a whole number, {least} or more")
     return int(text)
 
 

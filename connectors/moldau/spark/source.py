@@ -6,16 +6,19 @@ the logs end. So what reads or writes records is imported when it is needed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource
 
-from moldau.spark.options import parse_read
+from moldau.spark.options import parse_read, unused
 from moldau.spark.reading import BatchReader, FilteringReader, StreamReader
 from moldau.spark.value_types import row_schema
 
 if TYPE_CHECKING:
     from moldau.spark.writing import BatchWriter, StreamWriter
+
+LOG: Final = logging.getLogger("moldau.spark")
 
 
 class TopicSource(DataSource):  # type: ignore[misc]
@@ -34,11 +37,18 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: Any) -> BatchReader:
         options = parse_read(self.options, is_stream=False)
+        self._warn(is_stream=False)
         kind = FilteringReader if options.pushes_filters else BatchReader
         return kind(options, schema)
 
     def streamReader(self, schema: Any) -> StreamReader:
-        return StreamReader(parse_read(self.options, is_stream=True), schema)
+        options = parse_read(self.options, is_stream=True)
+        self._warn(is_stream=True)
+        return StreamReader(options, schema)
+
+    def _warn(self, *, is_stream: bool) -> None:
+        for line in unused(self.options, is_stream=is_stream):
+            LOG.warning("%s", line)
 
     def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
         from moldau.spark.writing import BatchWriter, parse_write

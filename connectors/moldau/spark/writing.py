@@ -82,7 +82,10 @@ def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bo
     topic = given.get("topic")
     if topic is None and "topic" not in columns:
         raise ConfigError("name the topic: by the option topic, or in a column topic")
-    return WriteOptions(settings, topic, tuple(columns))
+    if topic is not None and not topic.strip():
+        refuse("topic", topic, "it is empty: name the topic")
+    Producer(settings)  # what is wrong with them is told before any task runs
+    return WriteOptions(settings, None if topic is None else topic.strip(), tuple(columns))
 
 
 def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
