@@ -34,13 +34,16 @@ _INSTALL_CONNECT: Final = (
 )
 
 
-def prepare_environment(*, needs_java: bool = True) -> None:
+def prepare_environment(*, needs_java: bool = True, is_remote: bool = False) -> None:
     """Sets JAVA_HOME, and PYSPARK_PYTHON to this interpreter, where the user has not: a worker of
-    another Python would not find this package, and Spark would wait for it in vain."""
+    another Python would not find this package, and Spark would wait for it in vain. `is_remote`:
+    from here on pyspark.sql's functions make expressions for a Spark Connect server."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if needs_java:
         os.environ["JAVA_HOME"] = find_java().home
+    if is_remote:
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
 
 
 def new_session(
@@ -54,7 +57,9 @@ def new_session(
     Java here. Without a master, that of the `spark-submit` that runs this program. ConfigError says
     what is missing, or that nothing answers there."""
     if remote is not None:
-        return _remote_session(name, remote, conf or {})
+        session = remote_session(name, remote, conf)
+        prepare_environment(needs_java=False, is_remote=True)
+        return session
     prepare_environment()
     builder = _spark("pyspark.sql").SparkSession.builder.appName(name)
     if master is not None:
@@ -78,22 +83,38 @@ def shared_server(master: str, conf: Mapping[str, str]) -> str:
     return found
 
 
-def _remote_session(name: str, remote: str, conf: Mapping[str, str]) -> Any:
-    """What a server decided when it started cannot be set by a session of it."""
+def remote_session(name: str, remote: str, conf: Mapping[str, str] | None = None) -> Any:
+    """A session of a Spark Connect server, as of `new_session`, that leaves this process and those
+    that it starts free for sessions of any kind. What a server decided when it started cannot be
+    set by a session of it."""
     _connect_parts()
     check_reachable(remote)
     prepare_environment(needs_java=False)
-    builder = _spark("pyspark.sql").SparkSession.builder.appName(name).remote(remote)
-    for key, value in {**_DEFAULTS, **conf}.items():
+    sessions = _spark("pyspark.sql.connect.session").SparkSession
+    builder = sessions.builder.appName(name).remote(remote)
+    for key, value in {**_DEFAULTS, **(conf or {})}.items():
         if key.startswith("spark.sql."):
             builder = builder.config(key, value)
-    # Not one that runs already: a session of another address is another one.
-    session = builder.create()
+    session = _created(builder, sessions)
     # The default goes on for ten minutes after a server has died.
     retries = _spark("pyspark.sql.connect.client.retries")
     session.client.set_retry_policies([retries.DefaultPolicy(max_retries=6, max_backoff=4_000)])
     _silence()
     return session
+
+
+def _created(builder: Any, sessions: Any) -> Any:
+    """A new session. Not one that runs already: a session of another address is another one."""
+    before = sessions.getActiveSession()
+    try:
+        return builder.create()
+    except _spark("pyspark.errors").PySparkException:
+        failed = sessions.getActiveSession()
+        if failed is not None and failed is not before:
+            # Left open, it asks its server once more when this process ends: for ten minutes if
+            # the server is gone by then.
+            failed.stop()
+        raise
 
 
 def _connect_parts() -> None:

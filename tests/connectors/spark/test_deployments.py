@@ -134,6 +134,9 @@ def test_a_query_that_a_killed_runner_left_ends_before_its_checkpoint_is_removed
     found = _found(shared)
     address = f"sc://{found['host']}:{found['port']}/;token={found['token']}"
     assert _session_at("moldau", address, moldau_topic, number) is None, "it is closed"
+    assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ, "a worker starts runners of any kind"
+    active = import_module("pyspark.sql.connect.session").SparkSession.getActiveSession()
+    assert active is None, "no client stays that would look for its server when this process ends"
     assert list((tmp_path / "checkpoints").iterdir()) == []
     send(moldau_broker, moldau_topic, orders(CHUNK, CHUNK))
     elsewhere = {"checkpoint.location": str(tmp_path / "other"), "trigger": "available-now",
@@ -188,7 +191,7 @@ def test_a_cluster_loses_a_worker_and_goes_on_when_only_the_key_is_changed_to_su
         send(moldau_broker, moldau_topic, orders(CHUNK, 2 * CHUNK))
         submitted = {**config, **ONE_BATCH, "spark.deploy": "submit"}
         with running(moldau_broker, moldau_topic, submitted) as events:
-            assert b"--deploy-mode" in Path(f"/proc/{events.process.pid}/cmdline").read_bytes()
             assert events.until("session")["deploy"] == "submit"
+            assert b"--deploy-mode" in Path(f"/proc/{events.process.pid}/cmdline").read_bytes()
             events.until("finished")
     assert ids_in(tmp_path / "orders") == list(range(3 * CHUNK))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.checkpoints import CheckpointFolder, Session
 from moldau.spark.reach import check_reachable
-from moldau.spark.session import new_session, shared_server
+from moldau.spark.session import new_session, remote_session, shared_server
 
 _MEMORY: Final = "1g"
 _USER: Final = "moldau"
@@ -78,7 +78,7 @@ def _session_at(application: str, address: str, name: str, number: int) -> Any:
     closed."""
     closed = import_module("pyspark.errors").PySparkException
     try:
-        return new_session(application, remote=_named(address, name, number))
+        return remote_session(application, _named(address, name, number))
     except closed:
         return None
 
