@@ -12,13 +12,14 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 from moldau.errors import ConfigError
 from moldau.spark.java import find_java
 from moldau.spark.reach import check_reachable
 
-_DEFAULTS: Final[Mapping[str, str]] = {
+DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -65,7 +66,7 @@ def new_session(
     if master is not None:
         check_reachable(master)
         builder = builder.master(master)
-    for key, value in {**_DEFAULTS, **(conf or {})}.items():
+    for key, value in {**DEFAULTS, **(conf or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _silence()
@@ -77,9 +78,9 @@ def shared_server(master: str, conf: Mapping[str, str]) -> str:
     """The address of this user's Spark Connect server on this machine, which is started if none
     runs. The first to ask decides about its memory and master."""
     prepare_environment()
-    _connect_parts()
+    need_connect()
     server = _spark("pyspark.sql.connect.local_server")
-    found: str = server.reuse_or_start_local_connect_server(master, {**_DEFAULTS, **conf})
+    found: str = server.reuse_or_start_local_connect_server(master, {**DEFAULTS, **conf})
     return found
 
 
@@ -87,12 +88,12 @@ def remote_session(name: str, remote: str, conf: Mapping[str, str] | None = None
     """A session of a Spark Connect server, as of `new_session`, that leaves this process and those
     that it starts free for sessions of any kind. What a server decided when it started cannot be
     set by a session of it."""
-    _connect_parts()
+    need_connect()
     check_reachable(remote)
     prepare_environment(needs_java=False)
     sessions = _spark("pyspark.sql.connect.session").SparkSession
     builder = sessions.builder.appName(name).remote(remote)
-    for key, value in {**_DEFAULTS, **(conf or {})}.items():
+    for key, value in {**DEFAULTS, **(conf or {})}.items():
         if key.startswith("spark.sql."):
             builder = builder.config(key, value)
     session = _created(builder, sessions)
@@ -117,7 +118,14 @@ def _created(builder: Any, sessions: Any) -> Any:
         raise
 
 
-def _connect_parts() -> None:
+def need_spark() -> None:
+    """ConfigError if PySpark is not installed. It is not imported."""
+    if find_spec("pyspark") is None:
+        raise ConfigError(_INSTALL, missing="pyspark")
+
+
+def need_connect() -> None:
+    """ConfigError if what Spark Connect needs is not installed."""
     for part in ("grpc", "grpc_status", "pandas"):
         try:
             import_module(part)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 
 def absolute_path(path: str) -> str:
@@ -27,6 +29,11 @@ def signal_process(pid: int) -> None:
     """Ask a process to end in order; nothing happens if it has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
+
+
+def become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Run a program in place of this one: its signals, output and exit code are this process's."""
+    os.execve(words[0], list(words), dict(environment))  # noqa: S606 - that is what it is for
 
 
 def process_id() -> int:

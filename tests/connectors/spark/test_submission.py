@@ -8,8 +8,9 @@ import pytest
 
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.connectors.spark.process import RunnerProcess
-from moldau.connectors.spark.submission import Submission, find_submit, properties
+from moldau.connectors.spark.submission import Submission, properties
 from moldau.errors import ConfigError
+from moldau.spark.submit import find_submit, home_of
 from tests.connectors.spark.test_config import ORDERS_LAKE, config
 
 
@@ -28,10 +29,10 @@ def test_the_named_spark_comes_before_that_of_the_environment_and_pyspark(
     named, other = _home(tmp_path / "a", ""), _home(tmp_path / "b", "")
     monkeypatch.delenv("SPARK_HOME", raising=False)
 
-    assert find_submit(None).parents[1].name == "pyspark"
+    assert home_of(find_submit(None)).endswith("/pyspark")
     monkeypatch.setenv("SPARK_HOME", str(other))
-    assert find_submit(None).parents[1] == other
-    assert find_submit(str(named)).parents[1] == named
+    assert home_of(find_submit(None)) == str(other)
+    assert home_of(find_submit(str(named))) == str(named)
 
 
 def test_a_directory_without_spark_is_a_problem_of_its_key(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.cleanup import clean
 from moldau.connectors.spark.following import Following, client_options
 from moldau.connectors.spark.messages import START
-from moldau.connectors.spark.submission import find_submit
 from moldau.errors import ConfigError
 from moldau.spark.java import find_java
+from moldau.spark.submit import find_submit
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
 

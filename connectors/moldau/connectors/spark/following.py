@@ -10,7 +10,8 @@ from moldau.connect.errors import ConnectError
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.messages import PAUSE, RESUME, STOP, Message, lag_of
 from moldau.connectors.spark.process import Pipes, RunnerProcess, Wires
-from moldau.connectors.spark.submission import Submission, find_submit
+from moldau.connectors.spark.submission import Submission
+from moldau.spark.submit import find_submit
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
 _NEWS_S: Final = 0.5

@@ -15,12 +15,10 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.errors import ConfigError
 from moldau.runtime.children import Gate, process_environment
 from moldau.spark.session import prepare_environment
 
@@ -33,32 +31,11 @@ _LOOK_S: Final = 0.5
 _STDERR: Final = 2
 
 
-def find_submit(home: str | None) -> Path:
-    """The `spark-submit` of this installation, of SPARK_HOME, or of PySpark, in this order."""
-    where, name = home, "spark.home"
-    if where is None:
-        where, name = process_environment().get("SPARK_HOME"), "SPARK_HOME"
-    if not where:
-        spec = find_spec("pyspark")
-        if spec is None or spec.origin is None:
-            raise ConfigError(
-                "no Spark to submit with: set spark.home, or pip install 'moldau-connectors[spark]'"
-            )
-        where, name = str(Path(spec.origin).parent), "pyspark"
-    found = Path(where, "bin", "spark-submit")
-    if not found.is_file():
-        raise ConfigError(
-            "there is no bin/spark-submit: name the directory of a Spark installation",
-            **{name: where},
-        )
-    return found
-
-
 class Submission:
     """A runner that `spark-submit` starts."""
 
-    def __init__(self, submit: Path, config: SparkConfig, connector: str) -> None:
-        self._submit = submit
+    def __init__(self, submit: str, config: SparkConfig, connector: str) -> None:
+        self._submit = Path(submit)
         self._config = config
         self._connector = connector
         self._server = socket.socket(socket.AF_UNIX)

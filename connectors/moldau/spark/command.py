@@ -1,0 +1,137 @@
+"""`moldau spark run|submit`: a job of the user's, with the data source and a Java that fits.
+
+The command becomes the job: signals, output and exit code are the job's own. Importing this is
+cheap.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from argparse import REMAINDER, ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+from moldau.cli.command import Context, UsageError
+
+_MASTER: Final = "local[*]"
+_SUBMIT_ARGS: Final = "PYSPARK_SUBMIT_ARGS"
+_SHELL: Final = "pyspark-shell"
+"""The last word of PYSPARK_SUBMIT_ARGS, as PySpark wants it."""
+_NO_PREFIX: Final = "\0"
+
+
+class SparkCommand:
+    """Nothing is imported before an action is named."""
+
+    summary = "Run a PySpark job that reads and writes topics: run, submit."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        text = "run a script, in which SparkSession.builder.getOrCreate() has the data source"
+        run = actions.add_parser("run", help=text, description=f"R{text[1:]}.")
+        run.add_argument("--master", metavar="URL", help=f"of Spark; default: {_MASTER}")
+        run.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:15002")
+        run.add_argument("--name", help="of the application; default: the script's name")
+        run.add_argument(
+            "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting"
+        )
+        run.add_argument("job", metavar="JOB.py", help="the script")
+        run.add_argument("arguments", nargs=REMAINDER, metavar="ARGS", help="for the script")
+        run.set_defaults(act=_run)
+        text = "call the spark-submit of SPARK_HOME or of PySpark, with its own options"
+        submit = actions.add_parser(
+            "submit", help=text, description=f"C{text[1:]}.", add_help=False,
+            prefix_chars=_NO_PREFIX,
+        )  # fmt: skip
+        submit.add_argument("arguments", nargs="*", metavar="[OPTIONS] JOB.py [ARGS]")
+        submit.set_defaults(act=_submit)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        return int(arguments.act(arguments, context))
+
+
+def _run(arguments: Namespace, context: Context) -> int:
+    from moldau.runtime.real_files import RealFiles
+    from moldau.spark.reach import check_reachable
+    from moldau.spark.session import DEFAULTS, need_connect
+
+    if not RealFiles().exists(arguments.job):
+        raise UsageError(f"there is no script {arguments.job}")
+    settings = _settings(arguments.conf)
+    variables = _with_python(context.environment)
+    if arguments.remote is not None:
+        if arguments.master is not None or arguments.name is not None or settings:
+            raise UsageError(
+                "--remote: the server decides about --master, --name and --conf: leave them out, "
+                "or set them in the script"
+            )
+        need_connect()
+        check_reachable(arguments.remote)
+        variables["SPARK_REMOTE"] = arguments.remote
+    else:
+        master = arguments.master or _MASTER
+        check_reachable(master)
+        variables |= _with_java(context.environment)
+        options = {"master": master, "name": arguments.name or arguments.job.rpartition("/")[2]}
+        variables[_SUBMIT_ARGS] = submit_args(
+            variables.get(_SUBMIT_ARGS, ""), options, {**DEFAULTS, **settings}
+        )
+    return _become([sys.executable, arguments.job, *arguments.arguments], variables, context)
+
+
+def _submit(arguments: Namespace, context: Context) -> int:
+    from moldau.spark.submit import find_submit, home_of
+
+    if not arguments.arguments:
+        raise UsageError("name a script: moldau spark submit [OPTIONS] JOB.py [ARGS]")
+    variables = _with_python(context.environment) | _with_java(context.environment)
+    submit = find_submit(context.environment.get("SPARK_HOME"))
+    variables["SPARK_HOME"] = home_of(submit)
+    return _become([submit, *arguments.arguments], variables, context)
+
+
+def submit_args(given: str, options: Mapping[str, str], settings: Mapping[str, str]) -> str:
+    """PYSPARK_SUBMIT_ARGS: `given` by the user, then these, which count more."""
+    words = [each for each in shlex.split(given) if each != _SHELL]
+    for name, text in options.items():
+        words += [f"--{name}", text]
+    for name, text in settings.items():
+        words += ["--conf", f"{name}={text}"]
+    return shlex.join([*words, _SHELL])
+
+
+def _settings(given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        name, separator, text = each.partition("=")
+        if not separator or not name.startswith("spark."):
+            raise UsageError(f"--conf {each}: write spark.NAME=VALUE")
+        found[name] = text
+    return found
+
+
+def _with_python(environment: Mapping[str, str]) -> dict[str, str]:
+    """Spark's workers run this Python, unless the user says otherwise."""
+    from moldau.spark.session import need_spark
+
+    need_spark()
+    own = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {**own, **environment}
+
+
+def _with_java(environment: Mapping[str, str]) -> dict[str, str]:
+    from moldau.spark.java import find_java
+
+    return {"JAVA_HOME": find_java(environment).home}
+
+
+def _become(words: Sequence[str], variables: Mapping[str, str], context: Context) -> NoReturn:
+    from moldau.runtime.places import become
+
+    context.out.flush()
+    context.err.flush()
+    become(words, variables)
+
+
+command = SparkCommand()
