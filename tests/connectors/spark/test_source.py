@@ -87,6 +87,24 @@ def test_rows_of_a_database_are_read_once_and_then_what_is_new(
     assert _ids(moldau_broker, moldau_topic, 150) == Counter(range(150))
 
 
+def test_files_are_read_whole_again_and_again(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    _put(tmp_path / "in", "a.json", 0, 20)
+    config = {
+        "source.format": "json",
+        "source.path": str(tmp_path / "in"),
+        "topic": moldau_topic,
+        "schedule.interval.ms": "500",
+        "checkpoint.location": str(tmp_path / "checkpoints"),
+        **SMALL,
+    }
+    with running(moldau_broker, moldau_topic, config, kind="source") as events:
+        assert [events.until("progress")["rows"] for _ in range(2)] == [20, 20]
+        assert _ids(moldau_broker, moldau_topic, 40).keys() == set(range(20))
+
+
 def test_files_are_followed_in_a_worker_and_a_reset_reads_them_again(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:

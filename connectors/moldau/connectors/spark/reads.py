@@ -53,6 +53,9 @@ class Read:
         return self.is_done
 
     def _write(self, session: Any, options: dict[str, str], above: str | None) -> None:
+        # Spark finds a source of Python by the active session of its thread, and a new thread has
+        # none until something like this makes it active.
+        session.createDataFrame([], "nothing INT")
         origin = Origin(session, self._config)
         if self._config.mode == "incremental":
             news = origin.news(above)
