@@ -29,6 +29,8 @@ _LOGICAL: Final = {
     "date": "DATE",
     "timestamp-millis": "TIMESTAMP",
     "timestamp-micros": "TIMESTAMP",
+    "local-timestamp-millis": "TIMESTAMP_NTZ",
+    "local-timestamp-micros": "TIMESTAMP_NTZ",
     "uuid": "STRING",
 }
 _FRAME_BYTES: Final = 5

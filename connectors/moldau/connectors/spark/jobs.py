@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from moldau.connectors.spark.avro_values import AvroValues
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.batches import Place, prepare_files
 from moldau.connectors.spark.checkpoints import CheckpointFolder
@@ -166,9 +167,11 @@ class ReadsJob:
 
 def layout_of(config: SparkSourceConfig) -> Layout:
     """Which columns go where."""
-    return Layout(
-        config.value_format, config.key_columns, config.timestamp_column, config.header_columns
-    )
+    avro = None
+    if config.value_format == "avro":
+        avro = AvroValues(config.topic, config.value_schema, config.value_registry)
+    keys, timestamp = config.key_columns, config.timestamp_column
+    return Layout(config.value_format, keys, timestamp, config.header_columns, avro)
 
 
 def written_to(start: Message, config: SparkSourceConfig) -> dict[str, str]:

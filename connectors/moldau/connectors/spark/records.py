@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from moldau.connectors.spark.avro_values import AvroValues
 from moldau.errors import ConfigError
 
 
@@ -18,6 +19,7 @@ class Layout:
     keys: Sequence[str] = ()
     timestamp: str | None = None
     headers: Sequence[str] = ()
+    avro: AvroValues | None = None
 
     def records(self, rows: Any) -> Any:
         """A DataFrame that the data source can write; ConfigError names missing columns."""
@@ -38,10 +40,14 @@ class Layout:
             found.append(self._headers().alias("headers"))
         if self.timestamp:
             found.append(_functions().col(self.timestamp).cast("timestamp").alias("timestamp"))
-        return rows.select(*found)
+        records = rows.select(*found)
+        return records if self.avro is None else self.avro.encoded(records)
 
     def _value(self, rows: Any) -> Any:
         f = _functions()
+        if self.avro is not None:
+            elsewhere = [*self.keys, *self.headers, *([self.timestamp] if self.timestamp else [])]
+            return f.struct(*map(_quoted, self.avro.columns(rows, elsewhere)))
         if self.value_format == "json":
             return f.to_json(f.struct("*"))
         named = {*self.keys, *self.headers, self.timestamp}
@@ -70,6 +76,11 @@ class Layout:
             for name in self.headers
         )
         return f.array(*pairs)
+
+
+def _quoted(column: str) -> str:
+    """A column's name as Spark has it where names may be expressions."""
+    return f"`{column.replace('`', '``')}`"
 
 
 def _functions() -> Any:

@@ -7,6 +7,8 @@ from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import Problem, key
 from moldau.connectors.spark.base_config import FILES, SparkConfig
+from moldau.errors import ConfigError
+from moldau.spark.avro_writing import check_record
 
 STREAMED: Final = (*FILES, "text", "rate", "table")
 """What Spark can follow by itself."""
@@ -63,11 +65,21 @@ class SparkSourceConfig(SparkConfig):
         "key.columns", [], doc="The columns of the key: one as text, several as JSON.",
         group=_TOPIC,
     )  # fmt: skip
-    value_format: Literal["json", "string", "columns"] = key(
+    value_format: Literal["json", "avro", "string", "columns"] = key(
         "value.format", "json",
-        doc="json: the row. string: its only column as text. columns: the query gives the columns "
-        "value, key, headers, partition and timestamp itself.",
+        doc="json, avro: the row. string: its only column as text. columns: the query gives the "
+        "columns value, key, headers, partition and timestamp itself.",
         importance="high", group=_TOPIC,
+    )  # fmt: skip
+    value_schema: str | None = key(
+        "value.schema", None,
+        doc="The Avro schema of the values; without it that of the row's columns.", group=_TOPIC,
+    )  # fmt: skip
+    value_registry: str | None = key(
+        "value.registry", None,
+        doc="A Schema Registry, http://localhost:8081: the schema is registered for the topic, and "
+        "values begin with its id.",
+        group=_TOPIC,
     )  # fmt: skip
     timestamp_column: str | None = key(
         "timestamp.column", None, doc="The column that is the record's timestamp.", group=_TOPIC
@@ -106,6 +118,21 @@ class SparkSourceConfig(SparkConfig):
             yield Problem("incremental.column", "mode=incremental needs it")
         if self.value_format == "columns" and (self.key_columns or self.header_columns):
             yield Problem("value.format", "with columns, the query makes keys and headers itself")
+        yield from self._check_avro()
+
+    def _check_avro(self) -> Iterable[Problem]:
+        if self.value_format != "avro":
+            for name, text in (("schema", self.value_schema), ("registry", self.value_registry)):
+                if text is not None:
+                    yield Problem(f"value.{name}", "it is for value.format=avro: leave it out")
+        elif self.value_schema is None:
+            if self.value_registry is None:
+                yield Problem("value.registry", "value.format=avro needs it, or value.schema")
+        else:
+            try:
+                check_record(self.value_schema)
+            except ConfigError as error:
+                yield Problem("value.schema", str(error))
 
     def _check_source(self) -> Iterable[Problem]:
         kind = self.source_format

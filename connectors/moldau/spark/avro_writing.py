@@ -1,0 +1,151 @@
+"""Rows as Avro values: the schema of Spark's columns, and what Spark's workers write values with.
+
+Invariants: the same columns have the same schema, so a registry that knows it makes no new version;
+a row that does not fit is an error that names its column, never another value.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.client.serdes.avro_plain import Misfit
+from moldau.client.serdes.avro_schemas import avro_schema, parse_alone
+from moldau.client.serdes.avro_values import Values
+from moldau.client.serdes.contract import SerializationFailed
+from moldau.client.serdes.extras import need
+from moldau.client.serdes.wire import frame
+from moldau.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VALUE: Final = "value"
+_PLAIN: Final[Mapping[str, Any]] = {
+    "boolean": "boolean",
+    "byte": "int",
+    "short": "int",
+    "integer": "int",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "bytes",
+    "date": {"type": "int", "logicalType": "date"},
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros"},
+    "timestamp_ntz": {"type": "long", "logicalType": "local-timestamp-micros"},
+}
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+_TEXT: Final = re.compile(r"(?:string|char|varchar)\b.*")
+_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_NO_NAME: Final = re.compile("[^A-Za-z0-9_]")
+
+
+def schema_of(columns: Mapping[str, Any], name: str) -> str:
+    """The Avro schema of rows, for columns as `StructType.jsonValue()` tells them. `name` may be
+    any text, such as a topic's. ConfigError for a column that Avro has no name or type for."""
+    return json.dumps(_record(columns, re.sub(r"\A(?=\d)", "_", _NO_NAME.sub("_", name)), ""))
+
+
+def _record(columns: Mapping[str, Any], name: str, path: str) -> dict[str, Any]:
+    fields = []
+    for each in columns["fields"]:
+        column, at = each["name"], f"{path}{each['name']}"
+        if not _NAME.fullmatch(column):
+            raise ConfigError(
+                "Avro has no such name: give the column another one in transforms.sql", column=at
+            )
+        kind = _type(each["type"], f"{name}_{column}", at)
+        if each["nullable"]:
+            fields.append({"name": column, "type": ["null", kind], "default": None})
+        else:
+            fields.append({"name": column, "type": kind})
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _type(kind: Any, name: str, at: str) -> Any:
+    """`name` is for records below, `at` for errors."""
+    if isinstance(kind, str):
+        return _simple(kind, at)
+    if kind["type"] == "struct":
+        return _record(kind, name, f"{at}.")
+    if kind["type"] == "array":
+        items = _type(kind["elementType"], name, f"{at}[]")
+        return {"type": "array", "items": ["null", items] if kind["containsNull"] else items}
+    if kind["type"] == "map" and _TEXT.fullmatch(str(kind["keyType"])):
+        values = _type(kind["valueType"], name, f"{at}[]")
+        return {"type": "map", "values": ["null", values] if kind["valueContainsNull"] else values}
+    raise _no_type(kind["type"], at)
+
+
+def _simple(kind: str, at: str) -> Any:
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if _TEXT.fullmatch(kind):
+        return "string"
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal is None:
+        raise _no_type(kind, at)
+    precision, scale = map(int, decimal.groups())
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+def _no_type(kind: str, at: str) -> ConfigError:
+    return ConfigError(
+        "Avro has no such type: cast the column in transforms.sql", column=at, type=kind
+    )
+
+
+def check_record(text: str) -> dict[str, bool]:
+    """The fields of this schema, and whether each may be missing. ConfigError if it is not that of
+    a record."""
+    parsed = parse_alone(avro_schema(text), {})
+    if not isinstance(parsed, dict) or parsed["type"] != "record":
+        raise ConfigError("rows need the Avro schema of a record", schema=text[:80])
+    return {each["name"]: "default" in each for each in parsed["fields"]}
+
+
+@dataclass(frozen=True)
+class ValueWriter:
+    """For `mapInArrow`: the column `value`, a struct, becomes bytes; other columns stay. With a
+    `schema_id`, values begin with the five bytes of a Schema Registry."""
+
+    schema: str
+    schema_id: int | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        write = value_writer(self.schema, self.schema_id)
+        for batch in batches:
+            at = batch.schema.get_field_index(VALUE)
+            rows = batch.column(at).to_pylist(maps_as_pydicts="strict")
+            columns = batch.columns
+            columns[at] = pa.array([write(row) for row in rows], pa.binary())
+            yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def value_writer(text: str, schema_id: int | None) -> Callable[[Mapping[str, Any]], bytes]:
+    """Makes the value of one row; SerializationFailed names the column that does not fit."""
+    named: dict[str, Any] = {}
+    parsed = parse_alone(avro_schema(text), named)
+    fit, prefix = Values(named).fit(parsed), b"" if schema_id is None else frame(schema_id)
+    write_to = need("fastavro", "avro").schemaless_writer
+
+    def write(row: Mapping[str, Any]) -> bytes:
+        try:
+            fitted = fit(row)
+        except Misfit as misfit:
+            raise SerializationFailed(
+                f"a row does not fit value.schema: {misfit}", column=misfit.at
+            ) from None
+        buffer = io.BytesIO()
+        buffer.write(prefix)
+        write_to(buffer, parsed, fitted)
+        return buffer.getvalue()
+
+    return write
