@@ -6,12 +6,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from moldau.connectors.spark.failures import cause_of
-from moldau.connectors.spark.messages import dump, lag_of, parse, progress_of
+from moldau.connect.errors import ConnectError
+from moldau.connect.task.diagnosis import trace_of
+from moldau.connectors.spark.failures import cause_of, hinted_cause_of
+from moldau.connectors.spark.following import Following
+from moldau.connectors.spark.messages import SINK, dump, lag_of, parse, progress_of
 from moldau.connectors.spark.queries import Queries
 from moldau.connectors.spark.runner import Runner
 from moldau.errors import ConfigError
-from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.connectors.spark.test_config import ORDERS_LAKE, config
 
 LATE = "[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back."
 
@@ -61,6 +64,38 @@ def test_the_innermost_cause_is_one_line(text: str, line: str) -> None:
 
 def test_our_own_errors_stay_as_they_are() -> None:
     assert cause_of(ConfigError("no", key="x")) == "no (key='x')"
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (ConfigError("no master"), "no master -> correct this, and restart the connector"),
+        (RuntimeError(IN_WORKER), "(lost='orders-0') -> correct this, and restart the connector"),
+        (RuntimeError(UNRESOLVED), "-> check the columns in value.schema and transforms.sql"),
+        (ValueError("of the user's function"), "-> the trace below says where"),
+        (
+            RuntimeError("[DUPLICATED_FIELD_NAME_IN_ARROW_STRUCT] Got [_key, _key]."),
+            "-> name each column once in transforms.sql: * has _topic, _key and the like too",
+        ),
+    ],
+)
+def test_a_failure_says_what_to_do_once(error: Exception, hint: str) -> None:
+    found = hinted_cause_of(error)
+
+    assert found.endswith(hint)
+    assert found.count(" -> ") == 1
+
+
+def test_a_status_has_the_trace_of_the_runner_below_the_cause() -> None:
+    following = Following("lake", SINK, config())
+    trace = 'Traceback\n  File "lake.py", line 7, in clean'
+
+    with pytest.raises(ConnectError) as raised:
+        following._hear({"type": "failed", "cause": "bad -> correct it", "trace": trace})
+
+    told = trace_of(raised.value)
+    assert told.startswith("bad -> correct it\n")
+    assert 'File "lake.py", line 7, in clean' in told
 
 
 def test_progress_tells_the_lag() -> None:

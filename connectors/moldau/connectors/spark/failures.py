@@ -18,7 +18,11 @@ _CAUSED: Final = re.compile(r"Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)")
 _RAISED: Final = "USER_RAISED_EXCEPTION"
 _WRAPPERS: Final = ("STREAM_FAILED", "PYTHON_EXCEPTION", "FAILED_EXECUTE_UDF", "TASK_WRITE_FAILED")
 _HINTS: Final = {
-    "PATH_NOT_FOUND": "check sink.path and checkpoint.location",
+    "COLUMN_ALREADY_EXISTS": "name each column once in transforms.sql: * has _topic, _key and the "
+    "like too",
+    "DUPLICATED_FIELD_NAME_IN_ARROW_STRUCT": "name each column once in transforms.sql: * has "
+    "_topic, _key and the like too",
+    "PATH_NOT_FOUND": "check the paths in the config",
     "UNRESOLVED_COLUMN": "check the columns in value.schema and transforms.sql",
     "UNRESOLVED_COLUMN.WITH_SUGGESTION": "check the columns in value.schema and transforms.sql",
     "PARSE_SYNTAX_ERROR": "check value.schema and transforms.sql",
@@ -54,6 +58,16 @@ def is_late_worker(error: BaseException) -> bool:
     """Whether a Python process of Spark took longer to start than Spark waits: 10 s, which cannot
     be set. On a busy machine it only has to be tried again."""
     return _LATE_WORKER in str(error)
+
+
+def hinted_cause_of(error: BaseException) -> str:
+    """The same, with what to do about it behind an arrow."""
+    cause = cause_of(error)
+    if " -> " in cause:
+        return cause
+    if isinstance(error, MoldauError) or _OURS.search(str(error)):
+        return f"{cause} -> correct this, and restart the connector"
+    return f"{cause} -> the trace below says where"
 
 
 def cause_of(error: BaseException) -> str:

@@ -54,8 +54,9 @@ class Following:
         name = self._connector
         match message["type"]:
             case "failed":
-                LOG.debug("%s: %s", name, message["trace"])
-                raise ConnectError(message["cause"])
+                error = ConnectError(message["cause"])
+                error.add_note(message["trace"])
+                raise error
             case "progress":
                 self._on_progress(message)
             case "offset":

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.deployments import close_session, open_session
-from moldau.connectors.spark.failures import cause_of
+from moldau.connectors.spark.failures import cause_of, hinted_cause_of
 from moldau.connectors.spark.jobs import config_of, job_of
 from moldau.connectors.spark.messages import PAUSE, RESUME, START, STOP, Message, dump, parse
 from moldau.connectors.spark.queries import LateWorker
@@ -24,6 +24,7 @@ Send = Callable[[bytes], None]
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
 _LOOK_S: Final = 0.25
+_TRACE_CHARS: Final = 8_000
 _TRIES: Final = 5
 
 
@@ -101,7 +102,7 @@ def serve(messages: Mailbox[Message], send: Send) -> None:
             runner.begin()
         _obey(runner, messages)
     except Exception as error:
-        send(dump({"type": "failed", "cause": cause_of(error), "trace": _trace(error)}))
+        send(dump({"type": "failed", "cause": hinted_cause_of(error), "trace": _trace(error)}))
     finally:
         if runner is not None:
             _close(runner)
@@ -131,7 +132,8 @@ def _obey(runner: Runner, messages: Mailbox[Message]) -> None:
 
 
 def _trace(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))[-20_000:]
+    """For the status: its begin says where, and what is left out is Java's."""
+    return "".join(traceback.format_exception(error))[:_TRACE_CHARS]
 
 
 def main(path: str | None = None) -> None:
