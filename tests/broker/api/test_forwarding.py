@@ -155,6 +155,13 @@ def test_nobody_asks_after_the_end() -> None:
     heard = ask(controller, patience_ms)
     assert heard.codes == [(patience_ms, ErrorCode.REQUEST_TIMED_OUT)]
     assert controller.asked == 4
+    assert "no controller has taken it: the metadata quorum has no leader" in str(heard[0][1])
+
+
+def test_a_request_that_a_controller_may_have_taken_has_no_such_reason() -> None:
+    for controller in (Controller(None), Controller(GONE, None)):
+        [(_, error)] = ask(controller, 3 * RETRY_MS)
+        assert "no controller has taken it" not in str(error)
 
 
 def test_who_waits_hears_when_the_broker_stops_and_nobody_asks_again() -> None:

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 Refuse: TypeAlias = "Callable[[KafkaError], Response]"
 
 RETRY_MS: Final = 50
+_UNDECIDED: Final = (
+    "no controller has taken it: the metadata quorum has no leader that this broker reaches; it "
+    "has one while more than half of its voters are alive"
+)
 
 
 def forward(
@@ -82,7 +86,10 @@ class _Pause(Delayed):
 class _Attempts:
     """One request until its answer."""
 
-    __slots__ = ("_context", "_end", "_is_sending", "_message", "_next", "_node", "_on_answer")
+    __slots__ = (
+        "_context", "_end", "_is_sending", "_is_undecided", "_message", "_next", "_node",
+        "_on_answer",
+    )  # fmt: skip
 
     def __init__(
         self, node: Node, message: Message, context: RequestContext, on_answer: OnAnswer
@@ -92,6 +99,7 @@ class _Attempts:
         self._context = context
         self._on_answer: OnAnswer | None = on_answer
         self._is_sending = False
+        self._is_undecided = False
         self._end = _Pause(self._give_up)
         self._next: _Pause | None = None
 
@@ -109,6 +117,7 @@ class _Attempts:
             self._node.replicas.purgatory.watch(self._end, (), timeout_ms)
 
     def _send(self) -> None:
+        self._is_undecided = False
         self._is_sending = True
         try:
             self._node.controller.submit(self._message, self._context, self._answered)
@@ -128,13 +137,15 @@ class _Attempts:
         if self._on_answer is None:
             return  # too late
         if isinstance(response, Undecided) or (self._is_sending and _nobody_decided(response)):
+            self._is_undecided = True
             self._next = _Pause(self._send_again)
             self._node.replicas.purgatory.watch(self._next, (), RETRY_MS)
             return
         self._finish(response)
 
     def _give_up(self) -> None:
-        self._finish(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        reason = _UNDECIDED if self._is_undecided else ""
+        self._finish(KafkaError(ErrorCode.REQUEST_TIMED_OUT, reason))
 
     def _finish(self, response: Response | KafkaError) -> None:
         on_answer, self._on_answer = self._on_answer, None

@@ -10,7 +10,7 @@ from moldau.client.consumer.unknown_topic import maybe_final
 from moldau.client.settings.lifecycle import Lifecycle, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
-from moldau.link.settings import request_timeout_ms
+from moldau.link.settings import default_api_timeout_ms, request_timeout_ms
 from moldau.protocol.declare import Request, Response
 
 K = TypeVar("K")
@@ -28,8 +28,10 @@ class Requests:
 
     @property
     def timeout_ms(self) -> int:
-        """How long a broker may take for a change."""
-        return self.cluster.settings[request_timeout_ms]
+        """How long a broker may take for a change: less than this client waits, because the answer
+        of a broker that gives up says why."""
+        settings = self.cluster.settings
+        return min(settings[request_timeout_ms], settings[default_api_timeout_ms]) * 3 // 4
 
     async def ask(self, request: Request, response: type[R], node_id: int = ANY_BROKER) -> R:
         """One answer, from any broker or from that one; asked for again when it is lost."""
