@@ -86,7 +86,7 @@ def test_a_topic_made_again_with_as_many_records_is_a_loss() -> None:
 
     ranges, lost = losses({P0: 10}, {P0: 25}, {P0: 2}, ids)
 
-    assert ranges == [Range(P0, 2, 25)]
+    assert ranges == [Range(P0, 2, 25, "new")]
     assert [each.reason for each in lost] == [REMADE]
 
 
@@ -101,7 +101,7 @@ def test_nothing_of_a_batch_is_read_from_a_later_topic_of_the_name() -> None:
 
 def test_a_checkpoint_without_ids_goes_on() -> None:
     assert losses({P0: 1}, {P0: 3}, {P0: 0}, BatchIds({}, {"t": "1"}, {"t": "1"})) == (
-        [Range(P0, 1, 3)],
+        [Range(P0, 1, 3, "1")],
         [],
     )
 

@@ -6,7 +6,8 @@ with what it has fetched ahead of them: the next batch of one of them goes on th
 
 Invariants: a range gives the same records each time it is read, whatever compaction or transaction
 markers left out; it ends at `end` even if no record is there any more; an offset that is gone is an
-error or a gap, as `failOnDataLoss` says.
+error or a gap, as `failOnDataLoss` says; no record is of another topic than the range, if a topic
+was deleted and made again since the range was planned or since the consumer last read it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from typing import Final, NamedTuple
 from moldau.client import PartitionColumns, TopicPartition
 from moldau.client.sync import Consumer
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, format_uuid
+from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
-from moldau.spark.ranges import Range
+from moldau.spark.ranges import REMADE, Range
 
 _CONSUMERS: Final[dict[frozenset[tuple[str, str]], Consumer]] = {}
 _BATCH_RECORDS: Final = 50_000
@@ -34,6 +37,10 @@ _DEFAULTS: Final = {
 }
 _OF_MEMBERS: Final = ("group.id", "group.instance.id")
 """A task is given its partition, and is no member of a group."""
+_OF_OLD_METADATA: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # the driver has heard of a partition that is newer
+    ErrorCode.OFFSET_NOT_AVAILABLE,  # the topic was made again: a position in the old one is void
+)
 _OURS: Final = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
 
 
@@ -48,52 +55,114 @@ def fetch(
     settings: Mapping[str, str], wanted: Range, *, fails_on_loss: bool, timeout_ms: int
 ) -> Iterator[Part]:
     """The records of the range, in order, as columns in buffers."""
-    consumer = _placed(settings, wanted.where, wanted.start)
+    reading = _Reading(settings, wanted, fails_on_loss=fails_on_loss, timeout_ms=timeout_ms)
     try:
-        yield from _records(settings, consumer, wanted, fails_on_loss, timeout_ms)
+        yield from reading.records()
     finally:
         _rest(settings, wanted.where)
 
 
-def _records(
-    settings: Mapping[str, str],
-    consumer: Consumer,
-    wanted: Range,
-    fails_on_loss: bool,
-    timeout_ms: int,
-) -> Iterator[Part]:
-    clock = RealClock()
-    position, heard_at = wanted.start, clock.monotonic()
-    while position < wanted.end:
-        is_late = clock.monotonic() - heard_at > timeout_ms / 1000
+class _Reading:
+    """One range. `position` is the offset of its next record."""
+
+    def __init__(
+        self, settings: Mapping[str, str], wanted: Range, *, fails_on_loss: bool, timeout_ms: int
+    ) -> None:
+        self._settings = settings
+        self._wanted = wanted
+        self._fails_on_loss = fails_on_loss
+        self._timeout_ms = timeout_ms
+        self._clock = RealClock()
+        self._heard_at = self._clock.monotonic()
+        self._is_checked = False
+        self.position = wanted.start
+        self._consumer = _placed(settings, wanted, wanted.start)
+
+    def records(self) -> Iterator[Part]:
+        """What is there of the range, a poll at a time."""
+        wanted = self._wanted
+        while self.position < wanted.end:
+            for part in self._poll():
+                count = bisect_left(part.offsets, wanted.end)
+                if count:
+                    yield Part(part, count)
+                    self._heard_at = self._clock.monotonic()  # what Spark did meanwhile is no wait
+
+    def _poll(self) -> list[PartitionColumns]:
+        where = self._wanted.where
+        most = min(_BATCH_RECORDS, self._wanted.end - self.position)
         try:
-            most = min(_BATCH_RECORDS, wanted.end - position)
-            parts = consumer.poll_batches(_WAIT_S, max_records=most, partitions=[wanted.where])
+            parts = self._consumer.poll_batches(_WAIT_S, max_records=most, partitions=[where])
         except KafkaError as error:
-            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not is_late:
-                # The driver has heard of a partition that came after this consumer's metadata.
-                consumer.close()
-                consumer = _placed(settings, wanted.where, position)
-            else:
-                position = _after_loss(consumer, wanted, error, fails_on_loss=fails_on_loss)
-            continue
-        for part in parts:
-            count = bisect_left(part.offsets, wanted.end)
-            if count:
-                yield Part(part, count)
-        reached = consumer.position(wanted.where)
-        if reached is not None and reached > position:
-            position, heard_at = reached, clock.monotonic()
-        elif is_late:
+            self._on_error(error)
+            return []
+        if parts and not self._is_checked:
+            self._is_checked = _may_be_of(self._consumer, self._wanted)
+            if not self._is_checked:
+                self._on_another_topic()
+                return []
+        reached = self._consumer.position(where)
+        if reached is not None and reached > self.position:
+            self.position, self._heard_at = reached, self._clock.monotonic()
+        elif self._is_late:
             raise TimeoutError(
-                f"no record of {wanted.where} from offset {position} on came within {timeout_ms} "
-                f"ms: is its leader up? (option kafkaConsumer.pollTimeoutMs)"
+                f"no record of {where} from offset {self.position} on came within "
+                f"{self._timeout_ms} ms: is its leader up? (option kafkaConsumer.pollTimeoutMs)"
             )
+        return parts
+
+    @property
+    def _is_late(self) -> bool:
+        return self._clock.monotonic() - self._heard_at > self._timeout_ms / 1000
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code not in _OF_OLD_METADATA or self._is_late:
+            self.position = self._after_loss(error)
+            return
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._consumer.close()
+        self._place()
+
+    def _on_another_topic(self) -> None:
+        """The broker has another topic of the name: its metadata lag, or the topic that the range
+        was planned for is gone. The records are not the wanted ones, whatever their offsets."""
+        if not self._is_late:
+            Mailbox[None]().take(_WAIT_S)
+            self._place()
+            return
+        if self._fails_on_loss:
+            raise self._loss(ErrorCode.UNKNOWN_TOPIC_ID, REMADE)
+        self.position = self._wanted.end
+
+    def _place(self) -> None:
+        self._consumer = _placed(self._settings, self._wanted, self.position)
+        self._is_checked = False
+
+    def _after_loss(self, error: KafkaError) -> int:
+        """Where to go on when the position is not in the log any more."""
+        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise error
+        if self._fails_on_loss:
+            raise self._loss(error.code, "records that the batch should hold were deleted")
+        where, start, end, _ = self._wanted
+        first = self._consumer.beginning_offsets([where])[where]
+        position = min(max(first, start), end)
+        self._consumer.seek(where, position)
+        return position
+
+    def _loss(self, code: ErrorCode, reason: str) -> KafkaError:
+        where, start, end, _ = self._wanted
+        advice = "set failOnDataLoss=false to go on without them"
+        return KafkaError(code, f"{reason}: {advice}", **where._asdict(), start=start, end=end)
 
 
-def _placed(settings: Mapping[str, str], where: TopicPartition, position: int) -> Consumer:
+def _placed(settings: Mapping[str, str], wanted: Range, position: int) -> Consumer:
     """This worker's consumer, at a place; one that stands there keeps what it has fetched ahead."""
+    where = wanted.where
     consumer = _consumer(settings)
+    if not _may_be_of(consumer, wanted):
+        consumer.close()  # what it keeps is of a topic that is gone
+        consumer = _consumer(settings)
     others = [each for each in consumer.assignment if each != where]
     if len(others) == len(consumer.assignment):
         consumer.assign([*others[1 - _KEPT :], where])
@@ -101,6 +170,12 @@ def _placed(settings: Mapping[str, str], where: TopicPartition, position: int) -
     if consumer.position(where) != position:
         consumer.seek(where, position)
     return consumer
+
+
+def _may_be_of(consumer: Consumer, wanted: Range) -> bool:
+    """Whether the consumer does not know the topic by another id than that of the range."""
+    known = consumer.topic_ids([wanted.where])[wanted.where]
+    return known == ZERO_UUID or wanted.topic_id in ("", format_uuid(known))
 
 
 def _rest(settings: Mapping[str, str], where: TopicPartition) -> None:
@@ -121,25 +196,3 @@ def _consumer(settings: Mapping[str, str]) -> Consumer:
         # Spark collects garbage after each task, 35 ms for the modules alone.
         gc.freeze()
     return found
-
-
-def _after_loss(
-    consumer: Consumer, wanted: Range, error: KafkaError, *, fails_on_loss: bool
-) -> int:
-    """Where to go on when the position is not in the log any more."""
-    if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-        raise error
-    if fails_on_loss:
-        raise KafkaError(
-            error.code,
-            "records that the batch should hold were deleted: set failOnDataLoss=false to go on "
-            "without them",
-            **wanted.where._asdict(),
-            start=wanted.start,
-            end=wanted.end,
-        ) from error
-    topic, partition = wanted.where
-    first = consumer.beginning_offsets([wanted.where])[wanted.where]
-    position = min(max(first, wanted.start), wanted.end)
-    consumer.seek((topic, partition), position)
-    return position

@@ -32,6 +32,8 @@ class Range(NamedTuple):
     where: TopicPartition
     start: int
     end: int
+    topic_id: str = ""
+    """Of the topic that the offsets are of; empty if the brokers name none."""
 
     @property
     def length(self) -> int:
@@ -62,6 +64,10 @@ class BatchIds:
     def is_replaced(self, topic: str) -> bool:
         """Whether the topic that the batch ends in is gone, and another one has its name."""
         return _differs(self.end, self.present, topic)
+
+    def read(self, topic: str) -> str:
+        """The id of the topic that the batch reads; empty where none is known."""
+        return self.end.get(topic) or self.present.get(topic, "")
 
 
 def _differs(left: Ids, right: Ids, topic: str) -> bool:
@@ -148,7 +154,7 @@ def losses(
             lost.append(Loss(where, f"offsets {begin} to {min(first, stop)} were deleted"))
         begin = max(begin, first)
         if begin < stop:
-            ranges.append(Range(where, begin, stop))
+            ranges.append(Range(where, begin, stop, ids.read(where.topic)))
     return ranges, lost
 
 
@@ -174,4 +180,4 @@ def _pieces(whole: Range, count: int) -> Iterable[Range]:
     count = max(1, min(count, whole.length))
     cuts = [whole.start + whole.length * index // count for index in range(count + 1)]
     for begin, end in pairwise(cuts):
-        yield Range(whole.where, begin, end)
+        yield whole._replace(start=begin, end=end)

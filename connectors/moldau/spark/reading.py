@@ -105,10 +105,12 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
     def _ranges(self) -> list[Range]:
         found = self.lookups.partitions()
+        ids = BatchIds(end=self.lookups.ids(found))  # before the offsets, as in `_look`
         starts = self.lookups.resolve(self.options.starting, found)
         ends = self.lookups.resolve(self.options.ending, found, is_end=True)
         earliest = self.lookups.earliest(found)
-        ranges, lost = losses(starts, {w: max(e, starts[w]) for w, e in ends.items()}, earliest)
+        moved = {where: max(end, starts[where]) for where, end in ends.items()}
+        ranges, lost = losses(starts, moved, earliest, ids)
         _tell(lost, fails=self.options.fail_on_data_loss)
         return ranges
 
@@ -155,7 +157,7 @@ class FilteringReader(BatchReader):
             return ranges
         since = self.lookups.at_times({each.where: self.since_ms for each in ranges})
         return [
-            Range(each.where, max(each.start, since[each.where]), each.end)
+            each._replace(start=max(each.start, since[each.where]))
             for each in ranges
             if 0 <= since[each.where] < each.end
         ]
@@ -166,14 +168,14 @@ _TAKEN: Final = (EqualTo, In, GreaterThan, GreaterThanOrEqual, LessThan, LessTha
 
 def _narrowed(wanted: Range, filters: list[Any]) -> Range | None:
     """What the filters leave of a range; None where nothing."""
-    where, start, end = wanted
+    where, start, end, _ = wanted
     for each in filters:
         if each.attribute[0] == "offset":
             low, high = _interval(each)
             start, end = max(start, low), min(end, high)
         elif not _fits(each, getattr(where, each.attribute[0])):
             return None
-    return Range(where, start, end) if start < end else None
+    return wanted._replace(start=start, end=end) if start < end else None
 
 
 def _interval(each: Any) -> tuple[int, int]:
