@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ pa = pytest.importorskip("pyarrow")
 from moldau.client import PartitionColumns, TopicPartition  # noqa: E402
 from moldau.client.consumer.records import FetchedRecords  # noqa: E402
 from moldau.records import Row, encode_batch  # noqa: E402
+from moldau.spark.plain_arrays import repeated_int32, repeated_text  # noqa: E402
 from moldau.spark.rows import Typed, to_batch  # noqa: E402
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -93,3 +96,34 @@ def test_records_that_cannot_be_read_are_null_or_left_out_or_the_only_ones(
     swapped: list[Row] = [(each[0], each[2], each[1], each[3]) for each in ROWS]
     by_key = to_batch(part(swapped, 7), 4, Typed(_read, lambda values: values, mode), schema)
     assert by_key.column("offset").to_pylist() == left
+
+
+_WITHOUT_PANDAS = """
+import sys
+
+from moldau.spark.values import JsonColumn, Unreadable
+from tests.spark.test_rows import AS_THEY_ARE, ROWS, SCHEMA, Typed, pa, part, to_batch
+
+to_batch(part(ROWS, 7), 3, AS_THEY_ARE, SCHEMA)
+kind = pa.struct([("id", pa.int64())])
+schema = SCHEMA.set(1, pa.field("value", kind))
+typed = Typed(AS_THEY_ARE.keys, JsonColumn(kind, Unreadable("value", "json")))
+rows = part([(1, b"k", b'{"id": 3}', ()), (2, None, b'{"id": 4}', ())], 0)
+assert to_batch(rows, 2, typed, schema).column("value").to_pylist() == [{"id": 3}, {"id": 4}]
+print("pandas" in sys.modules)
+"""
+
+
+def test_no_pandas_is_imported_for_rows_and_json() -> None:
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", _WITHOUT_PANDAS], capture_output=True, text=True, timeout=60
+    )
+
+    assert (found.stdout, found.stderr) == ("False\n", "")
+
+
+def test_a_text_is_repeated() -> None:
+    assert repeated_text("\u00fcber", 3).to_pylist() == ["\u00fcber"] * 3
+    assert repeated_text("t", 0).to_pylist() == []
+    assert repeated_text("", 2).to_pylist() == ["", ""]
+    assert repeated_int32(-1, 2).to_pylist() == [-1, -1]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from moldau.client import PartitionColumns
 from moldau.records import Buffer, Spans
+from moldau.spark.plain_arrays import repeated_int32, repeated_text
 
 Column = Callable[[Any], Any]
 """From the values as Arrow's binary to a column of the type that the reader wants."""
@@ -40,11 +41,11 @@ def to_batch(part: PartitionColumns, count: int, typed: Typed, schema: Any) -> A
     columns = [
         keys,
         values,
-        pa.repeat(part.topic, count),
-        pa.repeat(pa.scalar(part.partition, pa.int32()), count),
+        repeated_text(part.topic, count),
+        repeated_int32(part.partition, count),
         _numbers(buffers.offsets, count),
         stamps.cast(pa.timestamp("us", tz="UTC")),
-        pa.repeat(pa.scalar(int(part.timestamp_type), pa.int32()), count),
+        repeated_int32(int(part.timestamp_type), count),
     ]
     if "headers" in schema.names:
         columns.append(_headers(part, count))

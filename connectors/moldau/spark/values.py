@@ -19,6 +19,7 @@ from moldau.client.serdes.contract import DeserializationFailed, asking_once
 from moldau.errors import ConfigError
 from moldau.spark.avro import avro_reader
 from moldau.spark.options import ReadOptions
+from moldau.spark.plain_arrays import int32s, repeated_text
 
 Column = Callable[[Any], Any]
 """From values as Arrow's binary to a column of the type that is wanted."""
@@ -30,6 +31,7 @@ _UNREADABLE: Final = (
     DeserializationFailed, *_UNFIT, EOFError, LookupError, RecursionError, struct.error
 )  # fmt: skip
 _SHOWN: Final = 80
+_BREAK: Final = repeated_text("\n", 1).cast(pa.binary())
 _OBJECT: Final = r"^[ \t]*\{.*\}[ \t]*$"
 
 
@@ -145,8 +147,8 @@ class JsonColumn:
         row a line."""
         if not _are_objects(lines):
             return None
-        whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
-        data = pc.binary_join(whole, b"\n")[0].as_buffer()
+        whole = pa.ListArray.from_arrays(int32s(0, len(lines)), lines)
+        data = pc.binary_join(whole, _BREAK)[0].as_buffer()
         reading = pa_json.ReadOptions(block_size=max(data.size + 1, 1024), use_threads=False)
         try:
             table = pa_json.read_json(
