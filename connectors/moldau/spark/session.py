@@ -11,11 +11,14 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
 from moldau.errors import ConfigError
+from moldau.runtime.children import start_thread
+from moldau.spark.class_archive import with_archive
 from moldau.spark.java import find_java
 from moldau.spark.reach import check_reachable
 
@@ -37,12 +40,15 @@ _INSTALL_CONNECT: Final = (
 
 def prepare_environment(*, needs_java: bool = True, is_remote: bool = False) -> None:
     """Sets JAVA_HOME, and PYSPARK_PYTHON to this interpreter, where the user has not: a worker of
-    another Python would not find this package, and Spark would wait for it in vain. `is_remote`:
-    from here on pyspark.sql's functions make expressions for a Spark Connect server."""
+    another Python would not find this package, and Spark would wait for it in vain. Names the
+    archive of classes to Java if there is one. `is_remote`: from here on pyspark.sql's functions
+    make expressions for a Spark Connect server."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if needs_java:
-        os.environ["JAVA_HOME"] = find_java().home
+        java = find_java()
+        os.environ["JAVA_HOME"] = java.home
+        os.environ.update(with_archive(java, os.environ))
     if is_remote:
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
 
@@ -65,6 +71,9 @@ def new_session(
     builder = _spark("pyspark.sql").SparkSession.builder.appName(name)
     if master is not None:
         check_reachable(master)
+        # PySpark imports pandas for the first list that goes to Java, a second that is spent here
+        # while Java starts.
+        start_thread(_import_pandas, "import of pandas")
         builder = builder.master(master)
     for key, value in {**DEFAULTS, **(conf or {})}.items():
         builder = builder.config(key, value)
@@ -138,6 +147,11 @@ def _spark(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ConfigError(_INSTALL, missing=error.name) from error
+
+
+def _import_pandas() -> None:
+    with suppress(ImportError):
+        import_module("pandas")
 
 
 def _silence() -> None:
