@@ -80,9 +80,12 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 test: venv ## the tests that find bugs in the code; make test ARGS="-k name"
 	$(PYTEST) -m "not deep" $(ARGS)
 
+# Half of a deep test is waiting for another process.
+DEEP_WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
+
 .PHONY: test-deep
-test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.demo $(VENV)/.stream-peers ## tests with Java, Spark, other clients, wheels, and the tests of the tests
-	$(PYTEST) -m "$(DEEP)" $(ARGS)
+test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers ## tests with Java, Spark, other clients, wheels, and the tests of the tests
+	$(PYTEST) -n $(DEEP_WORKERS) -m "$(DEEP)" $(ARGS)
 
 .PHONY: check
 check: venv ## format, lint, types, layers, architecture
