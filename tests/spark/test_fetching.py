@@ -87,6 +87,26 @@ def test_a_range_of_a_topic_that_is_gone_gets_no_record_of_the_new_one(
     assert read(5, 10, old, wait_ms=600) == []
 
 
+@pytest.mark.parametrize("has_id", [True, False])
+def test_a_range_behind_the_end_of_the_log_ends_in_time(read: Reads, has_id: bool) -> None:
+    topic_id = read.topic_id() if has_id else ""
+
+    assert read(5, 20, topic_id, wait_ms=600) == [5, 6, 7, 8, 9]
+    with pytest.raises(KafkaError, match="should hold were deleted: set failOnDataLoss=false"):
+        read(15, 20, topic_id, strict=True, wait_ms=600)
+    assert read(15, 20, topic_id, wait_ms=600) == []
+
+
+def test_a_range_of_deleted_records_begins_where_the_log_does(read: Reads) -> None:
+    with Admin(bootstrap_servers=read.broker.bootstrap_servers) as admin:
+        admin.delete_records({read.where: 6})
+
+    assert read(0, 4, read.topic_id()) == []
+    assert read(3, 9, read.topic_id()) == [6, 7, 8]
+    with pytest.raises(KafkaError, match="should hold were deleted: set failOnDataLoss=false"):
+        read(3, 9, read.topic_id(), strict=True)
+
+
 class StillClock:
     """Stands where it is put."""
 

@@ -105,10 +105,7 @@ class _Reading:
         if reached is not None and reached > self.position:
             self.position, self._heard_at = reached, self._clock.monotonic()
         elif self._is_late:
-            raise TimeoutError(
-                f"no record of {where} from offset {self.position} on came within "
-                f"{self._timeout_ms} ms: is its leader up? (option kafkaConsumer.pollTimeoutMs)"
-            )
+            self._on_silence()
         return parts
 
     @property
@@ -116,11 +113,28 @@ class _Reading:
         return self._clock.monotonic() - self._heard_at > self._timeout_ms / 1000
 
     def _on_error(self, error: KafkaError) -> None:
-        if error.code not in _OF_OLD_METADATA or self._is_late:
-            self.position = self._after_loss(error)
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._on_loss(error)
             return
+        if error.code not in _OF_OLD_METADATA or self._is_late:
+            raise error
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._consumer.close()
+        self._place()
+
+    def _on_loss(self, error: KafkaError) -> None:
+        """The position is not in the log any more. Goes on where the log begins, or ends where the
+        log ends before the range and does not grow."""
+        if self._fails_on_loss:
+            raise self._loss(error.code, "records that the batch should hold were deleted")
+        where, end = self._wanted.where, self._wanted.end
+        first = self._consumer.beginning_offsets([where])[where]
+        if first > self.position:
+            self.position = min(first, end)
+        elif self._is_late:
+            self.position = end
+        else:
+            Mailbox[None]().take(_WAIT_S)
         self._place()
 
     def _on_another_topic(self) -> None:
@@ -134,21 +148,24 @@ class _Reading:
             raise self._loss(ErrorCode.UNKNOWN_TOPIC_ID, REMADE)
         self.position = self._wanted.end
 
+    def _on_silence(self) -> None:
+        """Ends the range if the log ends before it, and that is no failure."""
+        where = self._wanted.where
+        if not self._fails_on_loss and self._log_end() <= self.position:
+            self.position = self._wanted.end
+            return
+        raise TimeoutError(
+            f"no record of {where} from offset {self.position} on came within {self._timeout_ms} "
+            f"ms: is its leader up? (option kafkaConsumer.pollTimeoutMs)"
+        )
+
+    def _log_end(self) -> int:
+        where = self._wanted.where
+        return self._consumer.end_offsets([where])[where]
+
     def _place(self) -> None:
         self._consumer = _placed(self._settings, self._wanted, self.position)
         self._is_checked = False
-
-    def _after_loss(self, error: KafkaError) -> int:
-        """Where to go on when the position is not in the log any more."""
-        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise error
-        if self._fails_on_loss:
-            raise self._loss(error.code, "records that the batch should hold were deleted")
-        where, start, end, _ = self._wanted
-        first = self._consumer.beginning_offsets([where])[where]
-        position = min(max(first, start), end)
-        self._consumer.seek(where, position)
-        return position
 
     def _loss(self, code: ErrorCode, reason: str) -> KafkaError:
         where, start, end, _ = self._wanted
