@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, cast
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated.incarnation import Incarnation
+from moldau.runtime.simulated.incarnation import Incarnation, NodeKilled
 from tests.broker.log.machine import NOW, StoppingDisk
 
 
@@ -67,8 +67,16 @@ def begin_life(disk: StoppingDisk) -> Runtime:
     return cast(Runtime, InlineRuntime(disk))
 
 
+def _forget_the_dead(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Nobody asks a task of a dead node for its result, and its complaint would come whenever the
+    task is collected: in the log of another test."""
+    if not isinstance(context.get("exception"), NodeKilled):
+        loop.default_exception_handler(context)
+
+
 async def run_until_it_dies(disk: StoppingDisk, work: Coroutine[Any, Any, Any], calls: int) -> bool:
     """Whether `work` came to its end before the call of that number."""
+    asyncio.get_running_loop().set_exception_handler(_forget_the_dead)
     disk.calls_left = calls
     task = asyncio.ensure_future(work)
     while not task.done() and disk.incarnation.alive:
@@ -80,4 +88,6 @@ async def run_until_it_dies(disk: StoppingDisk, work: Coroutine[Any, Any, Any], 
     await asyncio.gather(*others, return_exceptions=True)
     if disk.incarnation.alive:
         task.result()
+    elif not task.cancelled():
+        task.exception()  # whatever it met in a dead node
     return disk.incarnation.alive
