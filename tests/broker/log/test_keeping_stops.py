@@ -86,6 +86,8 @@ async def keep_until(disk: StoppingDisk, keeper: Keeper, calls: int | None) -> b
     await asyncio.gather(*everything, return_exceptions=True)
     if disk.incarnation.alive:
         task.result()
+    elif not task.cancelled():
+        task.exception()  # or it would complain in the log of whichever test collects it
     return disk.incarnation.alive
 
 
