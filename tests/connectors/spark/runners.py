@@ -25,6 +25,7 @@ SMALL = {
     "spark.master": "local[2]",
     "spark.conf.driver.bindAddress": "127.0.0.1",
     "spark.conf.driver.host": "127.0.0.1",
+    "spark.conf.driver.memory": "512m",
     "spark.conf.driver.extraJavaOptions": QUICK_JAVA,
     "spark.conf.sql.shuffle.partitions": "2",
 }
