@@ -157,6 +157,16 @@ class _Slow:
             queries.look()
 
 
+class _SlowToBegin(_Slow):
+    """A job that the machine is too busy to plan: Spark asks a Python process for that too."""
+
+    def begin(self, session: Any) -> dict[str, Any]:
+        if self._times:
+            self._times -= 1
+            raise RuntimeError(LATE)
+        return super().begin(session)
+
+
 def _looked_at(monkeypatch: pytest.MonkeyPatch, job: _Slow, times: int) -> list[str]:
     """What a runner tells of this job."""
     told: list[str] = []
@@ -179,6 +189,14 @@ def test_a_query_that_a_busy_machine_could_not_start_is_started_again(
     with pytest.raises(RuntimeError, match="failed to connect back"):
         _looked_at(monkeypatch, _Slow(100), 6)
     assert "the machine is too busy" in cause_of(RuntimeError(LATE))
+
+
+def test_a_query_that_a_busy_machine_could_not_plan_is_planned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert _looked_at(monkeypatch, _SlowToBegin(5), 1) == ["started"]
+    with pytest.raises(RuntimeError, match="failed to connect back"):
+        _looked_at(monkeypatch, _SlowToBegin(6), 1)
 
 
 def test_other_ends_of_a_query_are_raised_at_once() -> None:

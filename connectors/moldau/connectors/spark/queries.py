@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moldau.connectors.spark.failures import is_late_worker
 from moldau.connectors.spark.messages import Message, progress_of
 
 Tell = Callable[[Message], None]
-
-
-class LateWorker(Exception):
-    """A query has ended because the machine is busy; it may be started again."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
 
 
 class Queries:
@@ -48,8 +39,6 @@ class Queries:
         for query in ended:
             error = query.exception()
             if error is not None:
-                if is_late_worker(error):
-                    raise LateWorker(error) from error
                 raise error
         if ended and len(ended) == len(self._queries) and not self._is_finished:
             self._is_finished = True

@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.deployments import close_session, open_session
-from moldau.connectors.spark.failures import cause_of, hinted_cause_of
+from moldau.connectors.spark.failures import cause_of, hinted_cause_of, is_late_worker
 from moldau.connectors.spark.jobs import config_of, job_of
 from moldau.connectors.spark.messages import PAUSE, RESUME, START, STOP, Message, dump, parse
-from moldau.connectors.spark.queries import LateWorker
 from moldau.runtime.children import Mailbox, open_parent_pipe, open_parent_socket
 
 Send = Callable[[bytes], None]
@@ -56,7 +55,12 @@ class Runner:
         self.tell("session", version=self._session.version, deploy=self._config.deploy)
 
     def begin(self) -> None:
-        """Starts the job from its checkpoint."""
+        """Starts the job from its checkpoint. One that the machine was too busy to start is started
+        again a few times."""
+        while (error := _failure_of(self._begin)) is not None:
+            self._halt_for_another_try(error)
+
+    def _begin(self) -> None:
         self.tell("started", **self._job.begin(self._session))
 
     def halt(self) -> None:
@@ -64,18 +68,20 @@ class Runner:
         self._job.halt()
 
     def look(self) -> None:
-        """Tells what is new of the job; raises what ended it. One that the machine was too busy
-        to start is started again a few times."""
+        """Tells what is new of the job; raises what ended it, unless it may be started again."""
         self._folder.check_lock()
-        try:
-            self._job.look()
-        except LateWorker as late:
-            if self._tries_left == 0:
-                raise late.cause from None
-            self._tries_left -= 1
-            LOG.warning("%s: it is started again: %s", self._name, cause_of(late.cause))
-            self.halt()
+        error = _failure_of(self._job.look)
+        if error is not None:
+            self._halt_for_another_try(error)
             self.begin()
+
+    def _halt_for_another_try(self, error: Exception) -> None:
+        """Raises the error if another try would not help, or too many were made."""
+        if not is_late_worker(error) or self._tries_left == 0:
+            raise error
+        self._tries_left -= 1
+        LOG.warning("%s: it is started again: %s", self._name, cause_of(error))
+        self.halt()
 
     def close(self) -> None:
         """Ends the session."""
@@ -84,6 +90,15 @@ class Runner:
             close_session(self._session, self._config, self._folder)
             self._session = None
         self._folder.release()
+
+
+def _failure_of(step: Callable[[], object]) -> Exception | None:
+    """What the step has raised: Spark may fail in any way."""
+    try:
+        step()
+    except Exception as error:
+        return error
+    return None
 
 
 def serve(messages: Mailbox[Message], send: Send) -> None:
@@ -111,9 +126,8 @@ def serve(messages: Mailbox[Message], send: Send) -> None:
 
 def _close(runner: Runner) -> None:
     """What failed may not be there to be closed any more."""
-    try:
-        runner.close()
-    except Exception as error:
+    error = _failure_of(runner.close)
+    if error is not None:
         LOG.warning("the session did not end in order: %s", cause_of(error))
 
 
