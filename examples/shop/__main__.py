@@ -151,6 +151,8 @@ class Demo:
                     raise Failed(f"of {total} orders {done} came, and no more:\n{said}")
                 time.sleep(LAG_EVERY_S)
         self._settle(admin)
+        wait_until(lambda: _lag(admin, f"connect-{SINK}") == 0, "the Spark sink", START_S)
+        self._look(admin)
 
     def _settle(self, admin: Admin) -> None:
         """Until the Streams app has read and committed everything that there is."""

@@ -62,7 +62,43 @@ def test_a_run_ends_at_what_is_there_and_the_next_goes_on(
     assert _values(spark, tmp_path) == list(range(660))
     with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
         stored = admin.group_offsets(moldau_topic)
-    assert stored[TopicPartition(moldau_topic, 0)].offset >= 500
+    assert {where.partition: each.offset for where, each in stored.items()} == {
+        0: 550,
+        1: 100,
+        2: 10,
+    }
+
+
+def test_offsets_of_a_batch_that_is_done_are_stored_once_and_without_another_batch(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str
+) -> None:
+    pytest.importorskip("pyspark")
+    from moldau.spark.reading import StreamReader
+
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, numbers(5))
+    options = {
+        "kafka.bootstrap.servers": moldau_broker.bootstrap_servers,
+        "subscribe": moldau_topic,
+        "startingOffsets": "earliest",
+        "kafka.group.id": moldau_topic,
+    }
+    found = StreamReader(parse_read(options, is_stream=True), None)
+    every = found.getDefaultReadLimit()
+    try:
+        with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
+            end = found.latestOffset(found.initialOffset(), every)
+            assert not admin.group_offsets(moldau_topic)
+
+            assert found.latestOffset(end, every) == end
+            stored = admin.group_offsets(moldau_topic)
+            assert stored[TopicPartition(moldau_topic, 0)].offset == 5
+
+            admin.delete_groups([moldau_topic])
+            found.commit(end)
+            assert not admin.group_offsets(moldau_topic)
+    finally:
+        found.stop()
 
 
 def test_records_that_were_deleted_end_the_query_unless_told_otherwise(

@@ -218,12 +218,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Of the topics that `newest` is about."""
         self.told: set[ErrorCode] = set()
         self.gone: set[TopicPartition] = set()
+        self.stored: Checkpoint | None = None
+        """The offsets that the group has, or that no batch has moved yet."""
 
     def initialOffset(self) -> Checkpoint:
         """Where a new query begins; Spark keeps it in the checkpoint and does not ask again."""
         found = self.lookups.partitions()
         ids = self.lookups.ids(found)
-        return to_checkpoint(self.lookups.resolve(self.options.starting, found), ids)
+        self.stored = to_checkpoint(self.lookups.resolve(self.options.starting, found), ids)
+        return self.stored
 
     def getDefaultReadLimit(self) -> Any:
         limit = self.options.max_offsets
@@ -241,7 +244,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self.lookups.latest(found)
 
     def latestOffset(self, start: Checkpoint, limit: Any) -> Checkpoint:
-        """Where the next batch ends."""
+        """Where the next batch ends. What is below `start` is done, and is stored for the group
+        here: Spark calls `commit` only when another batch begins, on an idle topic never."""
+        self.commit(start)
         begun, ids = from_checkpoint(start), ids_in(start)
         self.newest = self._look() if self.target is None else dict(self.target)
         self._look_for_gone(begun)
@@ -315,8 +320,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Stores the offsets for the group, if one is named: tools then show the query's lag. The
         checkpoint is what counts, so a failure is logged and the query goes on."""
         group = self.options.group
-        if group is None:
+        if group is None or end == self.stored:
             return
+        self.stored = end
         try:
             self.lookups.commit(group, from_checkpoint(end))
         except MoldauError as error:
