@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := platform broker streams connect connectors
 MANIFESTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
 KERNEL := $(wildcard platform/hatch_build.py platform/moldau/records/*.px[yi])
-CODE := $(DISTRIBUTIONS:%=%/moldau) tests bench examples
+CODE := $(DISTRIBUTIONS:%=%/moldau) connectors/pyspark_moldau.py tests bench examples
 INSTALL := $(BIN)/uv pip install -q -p $(BIN)/python -c constraints.txt
 
 # make test ARGS="-k properties", make bench AREA=records, make story SEED=7, make fuzz SECONDS=300

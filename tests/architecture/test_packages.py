@@ -30,6 +30,12 @@ NOT_MIRRORS = {
 }
 
 
+BESIDE_THE_NAMESPACE = {
+    "platform/hatch_build.py": "compiles the kernel",
+    "connectors/pyspark_moldau.py": "Spark looks for data sources at the top of the path",
+}
+
+
 def packages(paths: Iterable[str]) -> dict[str, str]:
     """The direct packages of the namespace: name -> folder."""
     found = {}
@@ -55,10 +61,15 @@ def intruders(paths: Iterable[str]) -> Found:
     found = {}
     for path in paths:
         parts = PurePosixPath(path).parts
-        is_top = len(parts) == 2 and parts[0] in DISTRIBUTIONS and parts[1] != "hatch_build.py"
+        is_beside = parts[0] in DISTRIBUTIONS and parts[1] != "moldau"
         is_namespace = len(parts) == 3 and parts[0] in DISTRIBUTIONS and parts[1] == "moldau"
         is_test = parts[0] in DISTRIBUTIONS and parts[-1].startswith(("test_", "conftest"))
-        if path.endswith((".py", ".pyi")) and (is_top or is_namespace or is_test):
+        is_ours = path in BESIDE_THE_NAMESPACE
+        if (
+            path.endswith((".py", ".pyi"))
+            and not is_ours
+            and (is_beside or is_namespace or is_test)
+        ):
             found[path] = "would shadow the namespace or the standard library, or is a test"
     return found
 
@@ -154,12 +165,14 @@ def test_a_planted_incomplete_package_is_found() -> None:
         "platform/conftest.py",
         "platform/test_ids.py",
         "platform/moldau/__init__.py",
+        "broker/hatch_build.py",
+        "connectors/pyspark_moldau/__init__.py",
         "broker/moldau/log.py",
         "broker/moldau/broker/log/test_segment.py",
     ],
 )
 def test_a_planted_intruder_is_found(path: str) -> None:
-    assert set(intruders([path, LOG, "platform/hatch_build.py", "tests/test_a.py"])) == {path}
+    assert set(intruders([path, LOG, *BESIDE_THE_NAMESPACE, "tests/test_a.py"])) == {path}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_every_wheel_has_the_licence(wheels: dict[str, Path]) -> None:
 
 
 def test_every_wheel_has_its_layer_and_nothing_beside_it(wheels: dict[str, Path]) -> None:
-    beside = {"connectors": {"pyspark_moldau"}}  # where Spark looks for a data source
+    beside = {"connectors": {"pyspark_moldau.py"}}  # where Spark looks for a data source
     for layer, wheel in wheels.items():
         with zipfile.ZipFile(wheel) as inside:
             names = [each for each in inside.namelist() if ".dist-info/" not in each]
