@@ -91,6 +91,14 @@ DEEP_TESTS: Final = HUNTS | frozenset(
 DEEP_FIXTURES: Final = frozenset(
     {"kafka_broker", "quick_kafka", "apache_kafka", "schema_registry", "kafka", "spark"}
 )
+SPARK_FILES: Final = (
+    "tests/conformance/test_java_spark.py",
+    "tests/connectors/spark/",
+    "tests/examples/test_shop_demo.py",
+    "tests/spark/",
+)
+"""Beginnings of paths: the tests here start Spark, which needs as much memory as all others."""
+
 DEEP_PARAMETERS: Final = frozenset({"kafka_broker", "quick_kafka", "java", "kafka", "apache-kafka"})
 
 _running: list[pytest.Item] = []
@@ -116,8 +124,10 @@ def is_deep(item: pytest.Item) -> bool:
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Marks what is deep, and which of that is a hunt."""
+    """Marks what is deep, and which of that is a hunt or starts Spark."""
     for item in items:
+        if item.nodeid.startswith(SPARK_FILES):
+            item.add_marker(pytest.mark.spark)
         if is_deep(item):
             item.add_marker(pytest.mark.deep)
         if item.nodeid.partition("[")[0] in HUNTS:

@@ -15,8 +15,18 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A session of a test is over before the better compiler has paid."""
 
 
+@pytest.fixture(scope="session", autouse=True)
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What Java leaves when it is killed lies among the directories that pytest removes."""
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_DIRS", str(folder))
+        patch.setenv("SPARK_SUBMIT_OPTS", f"-Djava.io.tmpdir={folder}")
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark(scratch: None) -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     try:
         find_java()

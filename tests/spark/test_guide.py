@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,13 @@ GUIDE = "spark.md"
 
 @pytest.mark.real
 def test_the_programs_of_the_guide_run(
-    spark: Any, moldau_broker: SyncEmbeddedBroker, capsys: pytest.CaptureFixture[str]
+    spark: Any,
+    moldau_broker: SyncEmbeddedBroker,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     make_topic(moldau_broker, "spark-orders", 3)
 
     run_programs(GUIDE, {"localhost:9092": moldau_broker.bootstrap_servers})

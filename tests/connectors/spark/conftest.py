@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.spark.conftest import spark
+from tests.spark.conftest import scratch, spark
 
-__all__ = ["spark"]
+__all__ = ["scratch", "spark"]
