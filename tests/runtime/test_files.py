@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import posixpath
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,6 +18,7 @@ from moldau.runtime.files import File, Files
 from moldau.runtime.real_files import RealFiles
 from moldau.runtime.simulated.disk import SimulatedDisk
 from moldau.runtime.simulated.incarnation import Incarnation
+from tests.runtime.one_thread import patch_here
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -538,7 +540,7 @@ def test_a_directory_below_one_that_is_not_ours_needs_no_sync(
     files = Watched(unreadable=str(tmp_path))
     with pytest.raises(PermissionError):
         files.make_dirs(f"{tmp_path}/a")
-    monkeypatch.setattr("os.access", lambda path, mode: path != str(tmp_path))
+    patch_here(monkeypatch, os, "access", lambda path, mode: path != str(tmp_path))
     files.make_dirs(f"{tmp_path}/a")
 
 

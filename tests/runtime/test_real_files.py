@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
+import fcntl
 import io
 import os
 import signal
@@ -17,6 +19,7 @@ import pytest
 from moldau.runtime import real_files
 from moldau.runtime.files import Buffer, File, parent_path
 from moldau.runtime.real_files import RealFiles
+from tests.runtime.one_thread import patch_here
 from tests.runtime.pipes import filled_pipe
 
 SOME = 3
@@ -44,14 +47,15 @@ def short_writes(monkeypatch: pytest.MonkeyPatch, room: int = 1 << 30) -> None:
     def write_some_parts(fd: int, parts: Sequence[Buffer], position: int) -> int:
         return write_some(fd, b"".join(parts), position)
 
-    monkeypatch.setattr("os.pwrite", write_some)
-    monkeypatch.setattr("os.pwritev", write_some_parts, raising=False)
+    patch_here(monkeypatch, os, "pwrite", write_some)
+    if hasattr(os, "pwritev"):
+        patch_here(monkeypatch, os, "pwritev", write_some_parts)
 
 
 def short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     pread, preadv = os.pread, os.preadv
-    monkeypatch.setattr("os.pread", lambda fd, size, at: pread(fd, min(size, SOME), at))
-    monkeypatch.setattr("os.preadv", lambda fd, views, at: preadv(fd, [views[0][:SOME]], at))
+    patch_here(monkeypatch, os, "pread", lambda fd, size, at: pread(fd, min(size, SOME), at))
+    patch_here(monkeypatch, os, "preadv", lambda fd, views, at: preadv(fd, [views[0][:SOME]], at))
 
 
 STORE: list[Callable[[File], object]] = [
@@ -92,7 +96,7 @@ def test_a_full_disk_leaves_a_prefix_and_the_next_append_comes_after_it(
 def test_a_system_that_stores_nothing_is_not_asked_for_ever(
     file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.pwrite", lambda fd, data, at: 0)
+    patch_here(monkeypatch, os, "pwrite", lambda fd, data, at: 0)
     with pytest.raises(OSError, match="stores nothing") as caught:
         file.append(b"abc")
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, file.path)
@@ -124,7 +128,7 @@ def test_a_file_system_that_cannot_sync_names_is_believed(
     def refuse(fd: int) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr("os.fsync", refuse)
+    patch_here(monkeypatch, os, "fsync", refuse)
     RealFiles().sync_dir(str(tmp_path))
 
 
@@ -134,7 +138,7 @@ def test_a_directory_that_fails_to_sync_is_told(
     def fail(fd: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("os.fsync", fail)
+    patch_here(monkeypatch, os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output") as caught:
         RealFiles().sync_dir(str(tmp_path))
     assert caught.value.filename == str(tmp_path)
@@ -153,8 +157,8 @@ def test_drives_are_asked_where_they_can_be(
         return 0
 
     monkeypatch.setattr(real_files, "_FULL_SYNC", 51)
-    monkeypatch.setattr("fcntl.fcntl", ask)
-    monkeypatch.setattr("os.fsync", lambda fd: asked.append("fsync"))
+    patch_here(monkeypatch, fcntl, "fcntl", ask)
+    patch_here(monkeypatch, os, "fsync", lambda fd: asked.append("fsync"))
     file.sync()
     file.sync(data_only=True)
     RealFiles().sync_dir(parent_path(file.path))
@@ -164,9 +168,10 @@ def test_drives_are_asked_where_they_can_be(
 def test_a_system_that_cannot_allocate_goes_on_without(
     file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(real_files, "_fallocate", lambda fd, size: errno.EOPNOTSUPP)
+    file.allocate(1000)  # finds the system's call, which other threads keep
+    patch_here(monkeypatch, real_files, "_fallocate", lambda fd, size: errno.EOPNOTSUPP)
     file.allocate(1000)
-    monkeypatch.setattr(real_files, "_fallocate", lambda fd, size: errno.ENOSPC)
+    patch_here(monkeypatch, real_files, "_fallocate", lambda fd, size: errno.ENOSPC)
     with pytest.raises(OSError, match="No space") as caught:
         file.allocate(1000)
     assert caught.value.filename == file.path
@@ -241,7 +246,7 @@ def test_what_cannot_be_read_whole_is_named(
         def read(self, size: int | None = -1, /) -> bytes:
             raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("builtins.open", lambda *_: Broken())
+    patch_here(monkeypatch, builtins, "open", lambda *_: Broken())
     with pytest.raises(OSError, match="Input/output") as failed:
         RealFiles().read_whole("/a")
     assert failed.value.filename == "/a"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,6 +19,7 @@ from moldau.protocol.messages.api_versions import ApiVersionsResponse
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.runtime import Runtime
+from moldau.runtime.process import raise_open_files
 from moldau.runtime.real import run
 from tests.broker.hostile.neighbour import neighbour, until
 from tests.broker.main.processes import BrokerProcess, broker_process
@@ -215,15 +215,11 @@ def fetches(protocol: ClientConnection) -> list[bytes]:
     return [bytes(part) for _ in range(FETCHES) for part in protocol.send(request, FETCH_VERSION)]
 
 
-def test_thousands_who_open_and_say_almost_nothing(
-    broker: BrokerProcess, request: pytest.FixtureRequest
-) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    request.addfinalizer(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
-    count = min(OPENERS, hard - DESCRIPTORS_SPARED)
+def test_thousands_who_open_and_say_almost_nothing(broker: BrokerProcess) -> None:
+    most = raise_open_files()
+    count = min(OPENERS, most - DESCRIPTORS_SPARED)
     if count < 1_000:
-        pytest.skip(f"this process may open only {hard} files")
+        pytest.skip(f"this process may open only {most} files")
 
     async def scenario(runtime: Runtime) -> None:
         before = resident_bytes(broker)
