@@ -1,6 +1,6 @@
 """The Connect worker: connectors from JSON configs, offsets, converters and transforms.
 
-What an author of plugins needs can be imported from here; it is loaded when it is first used.
+A plugin author can import all that is needed from here; it is loaded at the first use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What connectors, converters and transforms raise.
+"""The errors that connectors, converters and transforms raise.
 
-`ConnectError`    the task fails: a person has to look at it.
+`ConnectError`    the task fails: a person has to repair the cause.
 `RetriableError`  the same call may work later: the worker repeats it within `errors.retry.timeout`.
 `DataError`       one record is bad: it is skipped or sent to the dead letter queue if the connector
                   tolerates errors.
@@ -12,7 +12,7 @@ from moldau.errors import MoldauError
 
 
 class ConnectError(MoldauError):
-    """A connector, task, converter or transform cannot go on."""
+    """A connector, task, converter or transform cannot continue."""
 
 
 class RetriableError(ConnectError):

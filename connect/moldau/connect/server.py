@@ -1,7 +1,7 @@
-"""A whole worker: stores, membership, herder and REST API, wired and ended in order.
+"""A whole worker: stores, membership, herder and REST API, created and closed in order.
 
-Standalone: configs and statuses in memory, offsets in a file of the state directory. Distributed:
-three compacted topics. Everything above the logs is the same code.
+Standalone: configs and statuses are in memory, offsets in a file of the state directory.
+Distributed: all three are in compacted topics. The code above these stores is the same.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STANDALONE_ID: Final = "standalone"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker listens and keeps its state. No `listen`: no REST API. No `state`: topics."""
+    """The listen address and the state directory. No `listen`: no REST API. No `state`: topics."""
 
     listen: tuple[str, int] | None = None
     state: str | None = None
@@ -57,7 +57,7 @@ def _admin_address(text: str) -> tuple[str, int]:
 
 
 class ConnectWorker:
-    """`start`, then `aclose`."""
+    """A worker: call `start`, then `aclose`."""
 
     def __init__(
         self, runtime: Runtime, settings: Mapping[str, str], place: Place, loggers: Loggers
@@ -79,7 +79,7 @@ class ConnectWorker:
         self.operations: Operations
 
     async def start(self) -> None:
-        """Ready for requests when this returns; MoldauError when it cannot be."""
+        """Start the worker. On return it accepts requests. Raise MoldauError if it cannot start."""
         await self._find_cluster()
         if self._place.listen is not None:
             self._rest = RestServer(self._runtime)
@@ -119,7 +119,7 @@ class ConnectWorker:
         await self._rest.start(make_application(routes, self.settings))
 
     async def _serve_admin(self, levels: Levels, routes: list[Route]) -> None:
-        """`admin.listeners`: an address of their own for /admin; empty for no such requests."""
+        """Serve /admin on the address in `admin.listeners`; an empty setting turns /admin off."""
         text = self.settings.get("admin.listeners")
         if text is None:
             routes += levels.routes()
@@ -134,7 +134,7 @@ class ConnectWorker:
             self._cluster_id = (await admin.describe_cluster()).cluster_id or ""
 
     def _advertised(self) -> str:
-        """This worker's name among the others: where its REST API can be reached."""
+        """Return this worker's name in the group: the host and port of its REST API."""
         if self.address is None:
             return STANDALONE_ID
         host = self.settings.get("rest.advertised.host.name") or self.address[0]
@@ -149,7 +149,7 @@ class ConnectWorker:
         return GroupMembership(self._runtime, self.settings, url, configs, log)
 
     def _standalone_id(self, state: str) -> str:
-        """The same as long as the state directory is: tasks have it in their instance ids."""
+        """Return an id that is stored in the state directory. Instance ids of tasks contain it."""
         path = f"{state.rstrip('/')}/{ID_FILE}"
         files = self._runtime.files
         files.make_dirs(state)
@@ -174,7 +174,7 @@ class ConnectWorker:
         return TopicLog(self._runtime, client_settings(self.settings), spec, log)
 
     async def aclose(self) -> None:
-        """Tasks stop, offsets are stored, the port is free."""
+        """Stop the REST API, then the tasks. On return offsets are stored and the port is free."""
         for rest in (self._rest, self._admin_rest):
             if rest is not None:
                 await rest.aclose()

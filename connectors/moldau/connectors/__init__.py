@@ -1,1 +1,1 @@
-"""The connectors that moldau brings: files, JDBC and Spark."""
+"""The connectors that moldau includes: files, JDBC and Spark."""

@@ -1,4 +1,4 @@
-"""A task's clock, a wait that `stop` ends, and a thread that looks at something now and then.
+"""A task's clock, a wait that `stop` ends, and a thread that calls a function at intervals.
 
 Connect's tasks are synchronous and own their thread, so they wait here and not on an event loop.
 """
@@ -12,22 +12,22 @@ from moldau.runtime.real import RealClock
 
 
 class Pace:
-    """The time of one task. `stop` may come from another thread and ends every wait."""
+    """The clock of one task. `stop` may be called from another thread and ends every wait."""
 
     def __init__(self) -> None:
         self._clock = RealClock()
         self._stopped = threading.Event()
 
     def monotonic(self) -> float:
-        """Seconds from some fixed point."""
+        """Return the seconds since a fixed point."""
         return self._clock.monotonic()
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the milliseconds since 1970."""
         return self._clock.wall_ms()
 
     def wait(self, seconds: float) -> bool:
-        """Wait; True if the task is to stop."""
+        """Wait. Return True if the task is to stop."""
         return self._stopped.wait(max(0.0, seconds))
 
     @property
@@ -51,7 +51,7 @@ class Patrol:
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End it; returns when a look that is under way has ended, or after `timeout`."""
+        """End the thread. Return when the current call of `look` has ended, or after `timeout`."""
         self._pace.stop()
         if self._thread.is_alive():
             self._thread.join(timeout)

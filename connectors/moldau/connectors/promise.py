@@ -1,4 +1,4 @@
-"""What a connector promises about its records, in one line for `status` and `plan`."""
+"""The delivery guarantee of a connector, in one line for `status` and `plan`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EXACTLY_ONCE = "exactly-once"
 
 
 def promised(kind: str, why: str, props: Mapping[str, str]) -> str:
-    """The promise and its reason; and what `errors.tolerance` takes away from it."""
+    """Return the guarantee and its reason, and how `errors.tolerance` weakens it."""
     line = f"{kind}: {why}"
     drops = props.get("errors.tolerance") == "all"
     if drops and not props.get("errors.deadletterqueue.topic.name"):

@@ -1,7 +1,7 @@
-"""What a plugin author writes against: connectors, tasks, converters, transforms, predicates.
+"""Base classes for plugin authors: connectors, tasks, converters, transforms, predicates.
 
 All of it is synchronous: a task runs in a process or thread of its own, so it may block. A plugin
-is a class with a `config_model` (a `ConfigModel`), found through an entry point; see
+is a class with a `config_model` (a `ConfigModel`) and is found through an entry point; see
 `moldau.connect.plugins`.
 
     class Ticks(SourceConnector):

@@ -1,9 +1,9 @@
-"""Many source records of one kind, kept as columns until a single one is looked at.
+"""Batches of source records of one kind, stored as columns until a single record is needed.
 
-A source that reads tables returns a `SourceBatch` from `poll`, one that reads plain values, such as
-lines, returns `SourceValues`. Both are sequences of `SourceRecord`s like any other. Where no
-transform has to see the records, the worker converts the columns or values at once and no record is
-ever made, which costs a third.
+A source that reads tables returns a `SourceBatch` from `poll`. A source that reads plain values,
+such as lines, returns `SourceValues`. Both are sequences of `SourceRecord`s. If the connector has
+no transforms, the worker converts the columns or values at once and never creates the records,
+which saves a third of the time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ Offset = dict[str, Any] | None
 class SourceBatch(Sequence[SourceRecord]):
     """Records of one topic and one source partition whose values are structs of one schema.
 
-    `columns` has a sequence for each field, all as long as the batch, with what a struct's row
-    holds. `offsets` is called when single records are made; `last_offset` is that of the last one.
+    `columns` has one sequence for each field, each as long as the batch, with the values as a
+    struct's row stores them. `offsets` is called when single records are made and returns one
+    offset a record. `last_offset` is the offset of the last record.
     """
 
     topic: str
@@ -38,7 +39,7 @@ class SourceBatch(Sequence[SourceRecord]):
     _made: list[SourceRecord] | None = field(default=None, repr=False)
 
     def records(self) -> list[SourceRecord]:
-        """The records, made once."""
+        """Return the records. They are created by the first call and then kept."""
         if self._made is None:
             partition: Any = self.source_partition
             topic, schema, key_schema, of_row = self.topic, self.schema, self.key_schema, _of_row
@@ -73,7 +74,8 @@ class SourceBatch(Sequence[SourceRecord]):
 class SourceValues(Sequence[SourceRecord]):
     """Records without keys, of one topic and one source partition, whose values have one schema.
 
-    `offsets` is called when single records are made; `last_offset` is that of the last one.
+    `offsets` is called when single records are made and returns one offset a record. `last_offset`
+    is the offset of the last record.
     """
 
     topic: str
@@ -85,7 +87,7 @@ class SourceValues(Sequence[SourceRecord]):
     _made: list[SourceRecord] | None = field(default=None, repr=False)
 
     def records(self) -> list[SourceRecord]:
-        """The records, made once."""
+        """Return the records. They are created by the first call and then kept."""
         if self._made is None:
             partition: Any = self.source_partition
             self._made = [

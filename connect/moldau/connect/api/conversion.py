@@ -1,4 +1,4 @@
-"""Converters: between Connect's data and the bytes in a topic."""
+"""Converters: they convert between Connect's data and the bytes in a topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moldau.connect.data.struct import Struct
 
 
 class ConverterConfig(ConfigModel):
-    """What converters of keys, values and headers share. The worker fills it in."""
+    """The settings that all converters of keys, values and headers share. The worker sets them."""
 
     offers_choices: ClassVar[bool] = False
 
@@ -31,14 +31,14 @@ class ConverterConfig(ConfigModel):
 
 
 class Converter(Plugin, ABC):
-    """For keys or values. One instance serves one task."""
+    """Converts keys or values. One instance serves one task."""
 
     config_model = ConverterConfig
     is_key: bool = False
     config: ConfigModel
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:
-        """`props` without the prefix `key.converter.` or `value.converter.`."""
+        """Set the converter up. `props` have no prefix `key.converter.` or `value.converter.`."""
         self.is_key = is_key
         self.config = self.config_model.of({**props, "converter.type": self._type(is_key)})
 
@@ -50,21 +50,21 @@ class Converter(Plugin, ABC):
     def from_connect_data(
         self, topic: str, headers: Headers | None, schema: Schema | None, value: Any
     ) -> bytes | None:
-        """The bytes for a value; None stands for a tombstone. Raises DataError."""
+        """Return the bytes for a value; None for a tombstone. Raise DataError for a bad value."""
 
     @abstractmethod
     def to_connect_data(
         self, topic: str, headers: Headers | None, data: bytes | None
     ) -> SchemaAndValue:
-        """The value in these bytes. Raises DataError."""
+        """Return the schema and value for these bytes. Raise DataError for bad bytes."""
 
     def from_connect_columns(
         self, topic: str, schema: Schema, columns: Sequence[Sequence[Any]]
     ) -> Sequence[bytes | None]:
-        """As `from_connect_data` for many structs of one schema, a sequence for each field.
+        """Convert many structs of one schema, like `from_connect_data`; one sequence a field.
 
-        Override it where columns can be converted faster than records. Raises DataError if one of
-        them cannot be converted.
+        Override it where columns can be converted faster than records. Raise DataError if one of
+        the structs cannot be converted.
         """
         convert, of_row = self.from_connect_data, Struct.of_row
         return [
@@ -75,19 +75,19 @@ class Converter(Plugin, ABC):
     def from_connect_values(
         self, topic: str, schema: Schema | None, values: Sequence[Any]
     ) -> list[bytes | None]:
-        """As `from_connect_data` for many values of one schema.
+        """Convert many values of one schema, like `from_connect_data`.
 
-        Override it where many can be converted faster than one by one. Raises DataError if one of
-        them cannot be converted.
+        Override it where many values can be converted faster than one by one. Raise DataError if
+        one of them cannot be converted.
         """
         convert = self.from_connect_data
         return [convert(topic, None, schema, value) for value in values]
 
     def to_connect_values(self, topic: str, data: Sequence[bytes | None]) -> list[Any]:
-        """The values of `to_connect_data`, without schemas, for many records without headers.
+        """Convert many records without headers, like `to_connect_data`, and return no schemas.
 
-        Override it where many can be converted faster than one by one. Raises DataError if one of
-        them cannot be converted.
+        Override it where many values can be converted faster than one by one. Raise DataError if
+        one of them cannot be converted.
         """
         convert = self.to_connect_data
         return [convert(topic, Headers(), each).value for each in data]
@@ -98,24 +98,24 @@ class Converter(Plugin, ABC):
 
 
 class HeaderConverter(Plugin, ABC):
-    """For the values of headers."""
+    """Converts the values of headers. One instance serves one task."""
 
     config: ConfigModel
 
     def configure(self, props: Mapping[str, str]) -> None:
-        """`props` without the prefix `header.converter.`."""
+        """Set the converter up. `props` have no prefix `header.converter.`."""
         self.config = self.config_model.of(props)
 
     @abstractmethod
     def from_connect_header(
         self, topic: str, key: str, schema: Schema | None, value: Any
     ) -> bytes | None:
-        """The bytes for the value of a header."""
+        """Return the bytes for the value of a header."""
 
     @abstractmethod
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
-        """The value of a header."""
+        """Return the schema and value of a header."""
 
     def close(self) -> None:
-        """Release what was opened."""
+        """Release all resources."""
         return

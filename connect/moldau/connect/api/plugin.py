@@ -1,4 +1,4 @@
-"""What all plugins share: a model of their settings, names that they answer to, a version."""
+"""What all plugins share: a model of their settings, their names in configs, a version."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from moldau.connect.config.model import ConfigModel, Problem
 
 
 class Plugin:
-    """A class that a config names. Its module is imported only when a config asks for it."""
+    """A class that a config names. Its module is imported only when a config uses it."""
 
     config_model: ClassVar[type[ConfigModel]] = ConfigModel
-    """The settings; validation, documentation and JSON schema follow from it."""
+    """The model of the settings, which defines validation, documentation and JSON schema."""
 
     java_names: ClassVar[tuple[str, ...]] = ()
     """Full names of the Java classes that this class stands for. The first is the name that the
@@ -20,17 +20,18 @@ class Plugin:
 
     @classmethod
     def version(cls) -> str | None:
-        """The version to show; None takes that of the installed distribution."""
+        """Return the version to show; None for the version of the installed distribution."""
         return None
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
-        """Problems that the model alone cannot see, such as a server that cannot be reached.
+        """Return problems that the model cannot detect, such as a server that cannot be reached.
 
-        Called on an instance that was not started, also when single settings are wrong.
+        It is called on an instance that was not started, also when single settings are wrong.
         """
         return []
 
     def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
-        """What would keep it from working now: what `validate` finds, and what may pass or appear
-        later, such as a server that is down or a table that is missing. Nothing is changed."""
+        """Return every problem that would stop the plugin from working now, and change nothing:
+        those of `validate`, and temporary ones, such as a server that is down or a missing table.
+        """
         return self.validate(props)

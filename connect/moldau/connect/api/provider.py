@@ -1,4 +1,4 @@
-"""Config providers: they put secrets in the place of `${provider:path:key}` when a task starts."""
+"""Config providers: they replace `${provider:path:key}` with a secret when a task starts."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from moldau.connect.api.plugin import Plugin
 
 
 class ProvidedValues(NamedTuple):
-    """Values by key, and after how many milliseconds they must be read again (None: never)."""
+    """Values by key. After `ttl_ms` milliseconds they must be read again (None: never)."""
 
     values: Mapping[str, str]
     ttl_ms: int | None = None
 
 
 class ConfigProvider(Plugin, ABC):
-    """A place that values come from. One instance serves a worker."""
+    """A source of config values. One instance serves a worker."""
 
     def configure(self, props: Mapping[str, str]) -> None:
-        """`props` are the worker's `config.providers.<name>.param.*`, without that prefix."""
+        """Set the provider up. `props` have no prefix `config.providers.<name>.param.`."""
         self.config = self.config_model.of(props)
 
     @abstractmethod
     def get(self, path: str, keys: Set[str]) -> ProvidedValues:
-        """The values of `keys` at `path`; ConfigError if one is missing or not allowed."""
+        """Return the values of `keys` at `path`. Raise ConfigError for one missing or forbidden."""
 
     def close(self) -> None:
-        """Release what was opened."""
+        """Release all resources."""
         return

@@ -1,6 +1,6 @@
-"""Records on their way through connectors and transforms.
+"""The records that connectors and transforms handle.
 
-A record is not changed once it was handed on: `replace` makes a changed copy.
+A record must not change after it was passed on: `replace` makes a changed copy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.connect.data.schema import Schema
 
 
 class ConnectRecord:
-    """What source and sink records share; transforms and predicates see this much."""
+    """The attributes that source and sink records share; all that transforms and predicates see."""
 
     __slots__ = ()
 
@@ -30,11 +30,11 @@ class ConnectRecord:
     headers: Headers
 
     def copy(self) -> Self:
-        """A copy that shares key, value and headers."""
+        """Return a copy that shares key, value and headers."""
         return copy(self)
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with these attributes changed."""
+        """Return a copy with these attributes changed."""
         new = self.copy()
         for name, value in changes.items():
             setattr(new, name, value)
@@ -43,8 +43,8 @@ class ConnectRecord:
 
 @dataclass(slots=True)
 class SourceRecord(ConnectRecord):
-    """A record from a source. `source_partition` and `source_offset` say where reading goes on
-    after this record; they hold what JSON can hold."""
+    """A record from a source. Reading resumes after this record at `source_offset` of
+    `source_partition`; both hold only what JSON can hold."""
 
     source_partition: dict[str, Any] | None
     source_offset: dict[str, Any] | None
@@ -74,8 +74,8 @@ class SourceRecord(ConnectRecord):
 
 @dataclass(slots=True)
 class SinkRecord(ConnectRecord):
-    """A record for a sink. The `original_` three are those of the topic it was read from, whatever
-    transforms made of the others (KIP-793)."""
+    """A record for a sink. The three `original_` attributes are the topic, partition and offset
+    that the record was read from, unchanged by transforms (KIP-793)."""
 
     topic: str
     kafka_partition: int

@@ -1,4 +1,4 @@
-"""Tasks: they move the records. A task belongs to one thread, which makes all the calls."""
+"""Tasks: they move the records. All calls of a task are made by one thread."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
 
 
 class OffsetStorageReader(ABC):
-    """What was stored for this connector's source partitions."""
+    """Reads the stored offsets of this connector's source partitions."""
 
     @abstractmethod
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The last stored offset of a partition; None if there is none."""
+        """Return the last stored offset of a partition; None if there is none."""
 
     @abstractmethod
     def offsets(
         self, partitions: Sequence[Mapping[str, Any]]
     ) -> list[tuple[Mapping[str, Any], dict[str, Any] | None]]:
-        """The same for several partitions, in their order."""
+        """Return each partition with its last stored offset, in the order given."""
 
 
 class TransactionContext(ABC):
-    """For sources with `transaction.boundary=connector`: where a transaction ends."""
+    """Lets a source with `transaction.boundary=connector` define where a transaction ends."""
 
     @abstractmethod
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
-        """Commit after the next batch, or after that record."""
+        """Commit after the next batch, or after `record`."""
 
     @abstractmethod
     def abort_transaction(self, record: SourceRecord | None = None) -> None:
-        """Abort, and drop what the transaction has written."""
+        """Abort after the next batch, or after `record`. Drop all records of the transaction."""
 
 
 class SourceTaskContext(ABC):
-    """What the worker does for a source task."""
+    """The worker's services for a source task."""
 
     @property
     @abstractmethod
     def configs(self) -> dict[str, str]:
-        """The task's config as the worker has it now."""
+        """The current config of the task."""
 
     @property
     @abstractmethod
@@ -55,67 +55,67 @@ class SourceTaskContext(ABC):
     @property
     @abstractmethod
     def transaction_context(self) -> TransactionContext | None:
-        """None unless the connector defines the boundaries of its transactions."""
+        """The transaction context; None unless the connector defines transaction boundaries."""
 
 
 class ErrantRecordReporter(Protocol):
-    """Sends a record that the target refuses to the dead letter queue, as the config says."""
+    """Sends a record that the target rejects to the dead letter queue, as the config says."""
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """Returns when the report is safe; raises ConnectError where errors are not tolerated."""
+        """Report a record; it is durable on return. Raise ConnectError if no error is tolerated."""
         ...
 
 
 class SinkTaskContext(ABC):
-    """What the worker does for a sink task."""
+    """The worker's services for a sink task."""
 
     @property
     @abstractmethod
     def configs(self) -> dict[str, str]:
-        """The task's config as the worker has it now."""
+        """The current config of the task."""
 
     @abstractmethod
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read on from these offsets, before the next `put`."""
+        """Continue reading at these offsets, before the next `put`."""
 
     @abstractmethod
     def timeout(self, timeout_ms: int) -> None:
-        """How long to wait before `put` is repeated or called without records."""
+        """Set how long to wait before `put` is repeated or called without records."""
 
     @abstractmethod
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that this task reads now."""
+        """Return the partitions that are assigned to this task now."""
 
     @abstractmethod
     def pause(self, *partitions: TopicPartition) -> None:
-        """Read no more of these for now."""
+        """Stop reading these partitions until `resume`."""
 
     @abstractmethod
     def resume(self, *partitions: TopicPartition) -> None: ...
 
     @abstractmethod
     def request_commit(self) -> None:
-        """Commit offsets soon, not only at the next interval."""
+        """Commit offsets soon, before the next interval ends."""
 
     @property
     @abstractmethod
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        """None if the connector has no dead letter queue and tolerates no errors."""
+        """The reporter; None if the connector has no dead letter queue and tolerates no errors."""
 
 
 class Task(ABC):
-    """What both kinds share."""
+    """The methods that source and sink tasks share."""
 
     java_name: ClassVar[str] = ""
-    """The class that a Java worker runs for it: what stands in the config topic as task.class, so
-    that a Java worker can go on from there."""
+    """The equivalent Java class. It is written to the config topic as task.class, so that a Java
+    worker can take the task over."""
 
     @abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
-        """Connect and get ready; called once, after the context was set."""
+        """Connect and get ready. Called once, after the context was set."""
 
     def stop(self) -> None:
-        """Release everything. Called once at the end, also after a failed start."""
+        """Release all resources. Called once at the end, also after a failed start."""
         return
 
     @classmethod
@@ -124,7 +124,7 @@ class Task(ABC):
 
 
 class SourceTask(Task):
-    """Order of calls: start, then poll again and again, stop."""
+    """Reads records from a source. Order of calls: start, poll repeatedly, stop."""
 
     context: SourceTaskContext
 
@@ -133,23 +133,27 @@ class SourceTask(Task):
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | None:
-        """The next records in their order: a list, or a `SourceBatch` or `SourceValues`, which are
-        faster. May block briefly; None or [] if there are none.
+        """Return the next records in order.
 
-        Raise RetriableError for what can pass by itself.
+        A list will do; a `SourceBatch` or `SourceValues` is faster. It may block briefly. Return
+        None or [] if there are no records. Raise RetriableError for a failure that can pass by
+        itself.
         """
 
     def commit(self) -> None:
-        """The offsets of what was delivered so far are stored."""
+        """Called after the offsets of all records delivered so far were stored."""
         return
 
     def commit_record(self, record: SourceRecord, metadata: Sent | None) -> None:
-        """A record is safe; `metadata` is None if a transform dropped it or an error skipped it."""
+        """Called when a record is durable; `metadata` is None if it was dropped or skipped."""
         return
 
 
 class SinkTask(Task):
-    """Order of calls: start, open, put again and again with flushes between, close, stop."""
+    """Writes records to a target.
+
+    Order of calls: start, open, put repeatedly with flushes between, close, stop.
+    """
 
     context: SinkTaskContext
 
@@ -157,62 +161,62 @@ class SinkTask(Task):
         self.context = context
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions were added to the task's own."""
+        """Called after these partitions were assigned to the task, in addition to those it has."""
         return
 
     @abstractmethod
     def put(self, records: list[SinkRecord]) -> None:
-        """Write the records, or keep them until `flush`. May get an empty list.
+        """Write the records, or keep them until `flush`. The list may be empty.
 
-        After RetriableError the same records come again.
+        After RetriableError `put` is called again with the same records.
         """
 
     def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """On return everything that was put is durable."""
+        """Make everything that was put durable. It must be durable on return."""
         return
 
     def pre_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The offsets that may be committed; {} commits none. By default flush, then all."""
+        """Return the offsets that may be committed; {} commits none. Default: flush, return all."""
         self.flush(offsets)
         return offsets
 
     def on_log_began_anew(self, partition: TopicPartition, offset: int, expected: int) -> None:
         """The next record of a partition has a lower offset than expected: its topic was deleted
-        and made anew, or lost its end. A task that keeps offsets beside its data raises
-        ConnectError, because it would take the new records for old ones."""
+        and created again, or lost its end. A task that stores offsets beside its data raises
+        ConnectError, because it would skip the new records as duplicates."""
         return
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions were taken away; nothing may be written for them any more."""
+        """Called when these partitions are revoked; write nothing more for them."""
         return
 
 
 class ValueSinkTask(SinkTask):
-    """A sink task that needs the values of records and nothing else of them.
+    """A sink task that needs only the values of records.
 
-    Where no transform has to see the records and they have no headers, the worker converts the
-    values of many at once and calls `put_values`, without making records. All others come in
-    `put`. Both are followed by flushes in the same way. A task that reports single
-    records (`errant_record_reporter`) cannot do so from `put_values`.
+    If no transform is configured and the records have no headers, the worker converts many values
+    at once and calls `put_values`, without creating records. All other records are passed to `put`.
+    Flushes follow both in the same way. A task that reports single records
+    (`errant_record_reporter`) cannot do so from `put_values`.
     """
 
     @abstractmethod
     def put_values(self, values: Sequence[Any]) -> None:
-        """As `put` with records that have these values, in their order. Never empty."""
+        """Write records with these values, in order, like `put`. `values` is never empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfReading:
-    """What a task that reads its topics itself has to know."""
+    """The context of a task that reads its topics itself."""
 
     connector: str
     """The name of the connector."""
     group: str
-    """The consumer group to commit to, so that offsets and lag show as for any other sink."""
+    """The consumer group to commit to, so that offsets and lag are shown as for any other sink."""
     clients: Mapping[str, str]
-    """The settings of a consumer, as the worker and the connector's overrides have them."""
+    """The settings of a consumer: the worker's, changed by the connector's overrides."""
     is_paused: bool
     """Whether to begin paused."""
 
@@ -221,8 +225,8 @@ class SelfReadingSinkTask(Task):
     """A sink task that reads its topics itself, as a Spark query does: the worker opens no consumer
     and converts nothing for it.
 
-    Order of calls: initialize, start, then poll_status again and again, with pause and resume
-    between, stop.
+    Order of calls: initialize, start, then poll_status repeatedly with pause and resume between,
+    stop.
     """
 
     context: SelfReading
@@ -232,8 +236,8 @@ class SelfReadingSinkTask(Task):
 
     @abstractmethod
     def poll_status(self) -> Mapping[str, float]:
-        """The task's metrics by name. Waits for news for up to a second; raises what has ended the
-        work."""
+        """Return the task's metrics by name. Wait for new ones for up to a second. Raise the error
+        that has ended the work, if there is one."""
 
     @abstractmethod
     def pause(self) -> None:
@@ -241,17 +245,17 @@ class SelfReadingSinkTask(Task):
 
     @abstractmethod
     def resume(self) -> None:
-        """Go on."""
+        """Write again after `pause`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfWriting:
-    """What a task that writes its topics itself has to know."""
+    """The context of a task that writes its topics itself."""
 
     connector: str
     """The name of the connector."""
     clients: Mapping[str, str]
-    """The settings of a producer, as the worker and the connector's overrides have them."""
+    """The settings of a producer: the worker's, changed by the connector's overrides."""
     is_paused: bool
     """Whether to begin paused."""
     offset_storage_reader: OffsetStorageReader
@@ -261,8 +265,8 @@ class SelfWritingSourceTask(Task):
     """A source task that writes its topics itself, as a Spark query does: the worker opens no
     producer and converts nothing for it, but stores its offset.
 
-    Order of calls: topics, initialize, start, then poll_status and offset again and again, with
-    pause and resume between, stop.
+    Order of calls: topics, initialize, start, then poll_status and offset repeatedly with pause and
+    resume between, stop.
     """
 
     context: SelfWriting
@@ -270,20 +274,20 @@ class SelfWritingSourceTask(Task):
     @classmethod
     @abstractmethod
     def topics(cls, props: Mapping[str, str]) -> list[str]:
-        """The topics that it writes, which the worker makes as `topic.creation.*` says."""
+        """Return the topics that the task writes. The worker creates them: `topic.creation.*`."""
 
     def initialize(self, context: SelfWriting) -> None:
         self.context = context
 
     @abstractmethod
     def poll_status(self) -> Mapping[str, float]:
-        """The task's metrics by name. Waits for news for up to a second; raises what has ended the
-        work."""
+        """Return the task's metrics by name. Wait for new ones for up to a second. Raise the error
+        that has ended the work, if there is one."""
 
     @abstractmethod
     def offset(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-        """A source partition and its offset, all records up to which are acknowledged; None if
-        there is nothing new since the last call."""
+        """Return a source partition and its offset; all records up to it are acknowledged. Return
+        None if nothing is new since the last call."""
 
     @abstractmethod
     def pause(self) -> None:
@@ -291,4 +295,4 @@ class SelfWritingSourceTask(Task):
 
     @abstractmethod
     def resume(self) -> None:
-        """Go on."""
+        """Write again after `pause`."""

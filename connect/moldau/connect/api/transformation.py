@@ -16,29 +16,29 @@ class Transformation(Plugin, ABC):
     """A single message transform. One instance serves one task, on one thread."""
 
     def configure(self, props: Mapping[str, str]) -> None:
-        """`props` without the prefix `transforms.<name>.`."""
+        """Set the transform up. `props` have no prefix `transforms.<name>.`."""
         self.config = self.config_model.of(props)
 
     @abstractmethod
     def apply(self, record: R) -> R | None:
-        """The changed record, the record itself, or None to drop it. Raises DataError."""
+        """Return a changed record, the record itself, or None to drop it. May raise DataError."""
 
     def close(self) -> None:
-        """Release what was opened."""
+        """Release all resources."""
         return
 
 
 class Predicate(Plugin, ABC):
-    """A question about a record."""
+    """A condition on records. One instance serves one task."""
 
     def configure(self, props: Mapping[str, str]) -> None:
-        """`props` without the prefix `predicates.<name>.`."""
+        """Set the predicate up. `props` have no prefix `predicates.<name>.`."""
         self.config = self.config_model.of(props)
 
     @abstractmethod
     def test(self, record: ConnectRecord) -> bool:
-        """Whether the transform applies to this record."""
+        """Whether this record meets the condition."""
 
     def close(self) -> None:
-        """Release what was opened."""
+        """Release all resources."""
         return

@@ -1,1 +1,1 @@
-"""`moldau connect`: workers, and what people do to connectors over the REST API."""
+"""`moldau connect`: runs workers, and manages connectors over the REST API."""

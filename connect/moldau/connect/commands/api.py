@@ -1,4 +1,4 @@
-"""The REST API of a worker, as commands use it."""
+"""The client of a worker's REST API that commands use."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _TOO_HIGH: Final = 400
 
 
 class RestRefused(MoldauError):
-    """The worker refused a request, or cannot be reached."""
+    """The worker rejected a request, or cannot be reached."""
 
 
 def add_url(parser: ArgumentParser) -> None:
-    """Where the worker is."""
+    """Add the option for the worker's URL."""
     parser.add_argument(
         "--url", metavar="URL", help=f"a worker's REST API; else {VARIABLE}, else {DEFAULT_URL}"
     )
 
 
 def add_json(parser: ArgumentParser) -> None:
-    """For programs."""
+    """Add the option for JSON output."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 class Rest:
-    """One worker; it passes on what another has to do."""
+    """The REST API of one worker, which forwards requests to the leader itself."""
 
     def __init__(self, arguments: Namespace, context: Context) -> None:
         import httpx
@@ -60,7 +60,7 @@ class Rest:
         self._client.close()
 
     def ask(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        """The body of the answer; RestRefused with what the worker says."""
+        """Send a request and return the JSON answer. Raise RestRefused with the worker's reason."""
         import httpx
 
         content = None if body is None else json.dumps(body).encode()
@@ -79,7 +79,7 @@ class Rest:
         return found.json() if found.content else None
 
     def connector(self, name: str, tail: str = "") -> str:
-        """The path of a connector."""
+        """Return the path of a connector."""
         return f"/connectors/{quote(name, safe='')}{tail}"
 
 

@@ -15,7 +15,7 @@ Act = Callable[[Namespace, Context], int]
 
 
 def configure(actions: Any) -> None:
-    """Adds all of them."""
+    """Add all these actions to the parser."""
     create = _action(actions, "create", "create connectors from files", create_connectors)
     create.add_argument("files", nargs="+", metavar="FILE", help="JSON or properties")
     create.add_argument("--update", action="store_true", help="change those that exist")

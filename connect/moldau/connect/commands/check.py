@@ -1,10 +1,10 @@
-"""`lint`, `dry-run` and `plan`: what is wrong with a config, and what it would do, before it runs.
+"""`lint`, `dry-run` and `plan`: check a config, and show what it would do, before it runs.
 
-lint     the config alone: every key, every plugin; nothing is connected to
-dry-run  the same, and that servers answer and that tables and files are there
-plan     what would run: tasks, topics, group, guarantee
+    lint     the config alone: every key, every plugin; no connection is opened
+    dry-run  the same, and that servers answer and that tables and files exist
+    plan     what would run: tasks, topics, group, guarantee
 
-They need no worker: the plugins of this Python are asked. With the worker's settings (`--config`,
+They need no worker and use the plugins of this Python. With the worker's settings (`--config`,
 `--set`) config providers and the policy on client overrides are those of the worker.
 """
 
@@ -23,7 +23,7 @@ from moldau.errors import MoldauError
 
 
 def configure(actions: Any) -> None:
-    """Adds all three."""
+    """Add all three actions to the parser."""
     for name, help_text, act in (
         ("lint", "check configs without connecting to anything", lint),
         ("dry-run", "check configs, and that what they connect to answers", dry_run),
@@ -45,7 +45,7 @@ def dry_run(arguments: Namespace, context: Context) -> int:
 
 
 def _check(arguments: Namespace, context: Context, *, asks: bool) -> int:
-    """FAILED where a config has an error; warnings are told and pass."""
+    """Check configs. Return FAILED if one has an error; warnings are only printed."""
     worker = local_worker(arguments, context)
     found = {
         name: problems_of(config, worker, asks=asks, is_dry_run=asks)
@@ -63,7 +63,7 @@ def _check(arguments: Namespace, context: Context, *, asks: bool) -> int:
 
 
 def local_worker(arguments: Namespace, context: Context) -> dict[str, str]:
-    """The worker's settings, as far as they are given."""
+    """Return the worker's settings, as far as the command line has them."""
     from moldau.connect.commands.worker import settings_given
     from moldau.runtime.real_files import RealFiles
 
@@ -73,7 +73,7 @@ def local_worker(arguments: Namespace, context: Context) -> dict[str, str]:
 def problems_of(
     config: Config, worker: Mapping[str, str], *, asks: bool, is_dry_run: bool = False
 ) -> dict[str, list[str]]:
-    """Errors and warnings of one config, as a worker with these settings finds them."""
+    """Return errors and warnings of one config, as a worker with these settings finds them."""
     from moldau.connect.herder.operations import validated
 
     try:
@@ -87,7 +87,7 @@ def problems_of(
 
 
 def plan(arguments: Namespace, context: Context) -> int:
-    """FAILED where a config cannot run."""
+    """Print what configs would run. Return FAILED if one cannot run."""
     from moldau.connect.commands.forecast import forecast
 
     worker = local_worker(arguments, context)
@@ -109,5 +109,5 @@ def plan(arguments: Namespace, context: Context) -> int:
 
 
 def told(value: Any) -> str:
-    """In one line."""
+    """Return a value in one line."""
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

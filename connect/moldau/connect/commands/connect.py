@@ -1,4 +1,4 @@
-"""`moldau connect ACTION`. Importing this is cheap: each action imports what it needs."""
+"""`moldau connect ACTION`. The import of this module is fast: each action imports what it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.connect.commands import change, check, dead_letters, status, tap, wo
 
 
 class ConnectCommand:
-    """Actions of workers and of their users."""
+    """The command with all actions."""
 
     summary = "Run Kafka Connect workers, and manage their connectors."
 

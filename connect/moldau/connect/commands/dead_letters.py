@@ -1,7 +1,7 @@
-"""`moldau connect dlq`: what is in a sink's dead letter queue, and back into its topics with it.
+"""`moldau connect dlq`: list a sink's dead letter queue, or replay its records into their topics.
 
-`replay` reads the queue as a consumer group of its own, so that a record is replayed once, however
-often the command runs, unless `--where` picks some. Its headers about errors are taken off.
+`replay` reads the queue as a consumer group of its own, so that a record is replayed only once even
+if the command runs often, unless `--where` chooses records. The error headers are removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME: Final = "errors.deadletterqueue.topic.name"
 
 
 def configure(actions: Any) -> None:
-    """Adds it."""
+    """Add the action to the parser."""
     parser: ArgumentParser = actions.add_parser("dlq", help="list or replay dead letters of a sink")
     parser.add_argument("what", choices=("list", "replay"))
     parser.add_argument("name", metavar="NAME", help="the connector")
@@ -52,7 +52,7 @@ def act(arguments: Namespace, context: Context) -> int:
 
 
 def facts_of(record: ConsumerRecord) -> dict[str, str]:
-    """What the headers say of the error."""
+    """Return the facts about the error from the record's headers."""
     from moldau.connect.task.dead_letter import PREFIX
 
     return {
@@ -63,7 +63,7 @@ def facts_of(record: ConsumerRecord) -> dict[str, str]:
 
 
 def _all_of(consumer: Consumer, queue: str) -> Iterator[ConsumerRecord]:
-    """To the end as it is now."""
+    """Yield the records up to the current end of the queue."""
     ends = consumer.end_offsets(consumer.partitions(queue))
     while any(end > (consumer.position(where) or 0) for where, end in ends.items()):
         for part in consumer.poll(QUIET_S):

@@ -1,7 +1,7 @@
-"""`moldau dev`: a broker and a Connect worker in one process, for trying things out.
+"""`moldau dev`: a broker and a Connect worker in one process, for experiments.
 
-The broker comes through the plugins of `moldau.embedded_brokers`, as in tests. With `--dir` its
-data stay; without, they go when it ends.
+The broker is a plugin of the group `moldau.embedded_brokers`, as in tests. With `--dir` its data
+are kept; without, they are deleted at the end.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 BROKER: Final = 9092
 REST: Final = 8083
 FLUSH_INTERVAL_MS: Final = "5000"
-"""A worker commits offsets once a minute. Here, lag and offsets are looked at sooner."""
+"""A worker commits offsets once a minute. Here lag and offsets should be visible sooner."""
 
 
 class DevCommand:
-    """Nothing is imported before it is to start."""
+    """The command `moldau dev`. It imports nothing before it runs."""
 
     summary = "Run a broker and a Connect worker together, for trying things out."
 

@@ -1,4 +1,4 @@
-"""Connector configs in files: JSON, whole (`{"name", "config"}`) or flat, or properties."""
+"""Reads connector configs from files: JSON, full (`{"name", "config"}`) or flat, or properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Config = dict[str, str | None]
 
 
 def load_connectors(paths: Iterable[str]) -> dict[str, Config]:
-    """By name; UsageError for a file that is none."""
+    """Return the configs by connector name. Raise UsageError for an invalid file."""
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
 
@@ -26,7 +26,7 @@ def load_connectors(paths: Iterable[str]) -> dict[str, Config]:
 
 
 def parse_connector(path: str, text: str) -> tuple[str, Config]:
-    """A connector's name and config."""
+    """Return a connector's name and config. Raise UsageError for an invalid text."""
     from moldau.config.properties import parse_properties
     from moldau.connect.herder.refusals import BadRequest
     from moldau.connect.rest.bodies import config_of, create_request

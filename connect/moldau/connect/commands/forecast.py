@@ -1,4 +1,4 @@
-"""What a connector would do: it is started for that, asked, and stopped."""
+"""Finds out what a connector would do: start it, request its task configs, stop it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moldau.connect.worker.secrets import masked
 
 
 class _Context(ConnectorContext):
-    """Nothing runs, so nothing is stored."""
+    """The context of a connector that does not run: it has no stored offsets."""
 
     def request_task_reconfiguration(self) -> None:
         return
@@ -36,7 +36,8 @@ class _Context(ConnectorContext):
 
 
 def forecast(name: str, config: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, Any]:
-    """By what a person wants to know. `worker`: its settings, for config providers."""
+    """Return what the connector would do, by what a user wants to know. `worker` is the worker's
+    settings, for config providers."""
     kind = connector_class(config)
     connector = kind()
     connector.initialize(_Context())
@@ -57,7 +58,7 @@ def forecast(name: str, config: Mapping[str, str], worker: Mapping[str, str]) ->
 def _own(
     task: Mapping[str, str], config: Mapping[str, str], props: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a task has beside its connector's config. A value that a reference gave is left out."""
+    """Return what a task config adds to the connector's config, without resolved values."""
     kept = {key: value for key, value in task.items() if value != props.get(key)}
     return {key: value for key, value in masked(kept, config).items() if config.get(key) != value}
 
@@ -68,7 +69,7 @@ def _task(number: int, own: Mapping[str, str]) -> str:
 
 
 def _written(config: Mapping[str, str]) -> str:
-    """The topics of a source, as far as its settings name them."""
+    """Return the topics of a source, as far as its settings name them."""
     if config.get("topic"):
         return config["topic"]
     prefix = config.get("topic.prefix", "")

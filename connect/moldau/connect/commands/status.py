@@ -1,4 +1,4 @@
-"""`moldau connect list` and `status`: what runs, how far behind it is, what is wrong with it."""
+"""`moldau connect list` and `status`: the state, lag and errors of connectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETRYING = "RETRYING"
 
 
 def configure(actions: Any) -> None:
-    """Adds both actions."""
+    """Add both actions to the parser."""
     listing: ArgumentParser = actions.add_parser("list", help="the names of all connectors")
     add_url(listing)
     add_json(listing)
@@ -42,12 +42,12 @@ def show_names(arguments: Namespace, context: Context) -> int:
 
 
 def show_status(arguments: Namespace, context: Context) -> int:
-    """FAILED where anything has failed, for scripts."""
+    """Print the status. Return FAILED if anything has failed, for scripts."""
     with Rest(arguments, context) as rest:
         found: dict[str, Any] = rest.ask("GET", "/v1/connectors")
         for name in arguments.names:
             if name not in found:
-                rest.ask("GET", rest.connector(name))  # says that there is none
+                rest.ask("GET", rest.connector(name))  # raises: it does not exist
     if arguments.names:
         found = {name: found[name] for name in arguments.names}
     if arguments.json:
@@ -63,12 +63,12 @@ def show_status(arguments: Namespace, context: Context) -> int:
 
 
 def states_of(connector: dict[str, Any]) -> list[str]:
-    """Of a connector and its tasks."""
+    """Return the states of a connector and its tasks."""
     return [connector["state"], *(task["state"] for task in connector["tasks"])]
 
 
 def row_of(name: str, connector: dict[str, Any]) -> Sequence[str]:
-    """A connector in one line."""
+    """Return a connector as one row of the table."""
     tasks = connector["tasks"]
     running = sum(task["state"] == "RUNNING" for task in tasks)
     error = next((shown for each in (connector, *tasks) if (shown := error_of(each))), None)
@@ -108,7 +108,7 @@ def is_retrying(part: dict[str, Any]) -> bool:
 
 
 def error_of(part: dict[str, Any]) -> str | None:
-    """In one line: why it has failed, or what it waits for."""
+    """Return why it has failed, or what it waits for, in one line."""
     return part.get("error") or part.get("waits_for")
 
 

@@ -1,8 +1,8 @@
-"""`moldau connect tap`: the records of a connector as they pass, one JSON line each.
+"""`moldau connect tap`: shows the records of a connector as they pass, one JSON line each.
 
-It reads the connector's topics beside it, with converters and transforms of its own, so nothing
-changes for the connector. References to config providers are resolved here: `--config` and `--set`
-name the providers as for a worker. `--after NAME` shows records behind that transform (of a sink).
+It reads the connector's topics separately, with its own converters and transforms, so it does not
+affect the connector. References to config providers are resolved here: `--config` and `--set` name
+the providers as for a worker. `--after NAME` shows records after that transform (of a sink).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.connect.commands.worker import add_worker_settings
 
 
 def configure(actions: Any) -> None:
-    """Adds it."""
+    """Add the action to the parser."""
     parser: ArgumentParser = actions.add_parser(
         "tap",
         help="watch the records of a connector",
@@ -39,7 +39,7 @@ def configure(actions: Any) -> None:
 
 
 def tap(arguments: Namespace, context: Context) -> int:
-    """Until Ctrl-C, or enough."""
+    """Print records until Ctrl-C, or until `--max` of them were printed."""
     with Rest(arguments, context) as rest:
         info = rest.ask("GET", rest.connector(arguments.name))
         topics = _topics(rest, info)
@@ -64,7 +64,7 @@ def _topics(rest: Rest, info: Mapping[str, Any]) -> list[str]:
 
 
 def _tapped(config: Mapping[str, str], arguments: Namespace, *, is_sink: bool) -> dict[str, str]:
-    """The config with the transforms that are to be seen. A source's were applied already."""
+    """Return the config with only the transforms to apply. A source's were applied already."""
     from moldau.connect.task.settings import listed
 
     names = listed(config, "transforms")

@@ -1,7 +1,7 @@
 """`moldau connect run` and `moldau connect start`: a worker in this process, until a signal.
 
-Standard output has what a person needs to reach the worker and nothing else; the log goes to
-standard error. The first SIGTERM, SIGINT or SIGHUP stops connectors in order, the second at once.
+Standard output shows only what a person needs to reach the worker; the log goes to standard error.
+The first SIGTERM, SIGINT or SIGHUP stops connectors in order, the second one at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_LISTEN = "127.0.0.1:8083"
 
 
 def configure(actions: Any) -> None:
-    """Adds both actions."""
+    """Add both actions to the parser."""
     run = actions.add_parser(
         "run",
         help="run connectors from files, without internal topics",
@@ -51,7 +51,7 @@ def configure(actions: Any) -> None:
 
 
 def add_worker_settings(parser: ArgumentParser) -> None:
-    """`--config` and `--set`."""
+    """Add the options `--config` and `--set`."""
     parser.add_argument("-c", "--config", metavar="FILE", help="the worker's properties")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="one setting of the worker"
@@ -69,12 +69,12 @@ def _add_shared(parser: ArgumentParser) -> None:
 
 
 def run_standalone(arguments: Namespace, context: Context) -> int:
-    """Until it is told to stop."""
+    """Run a standalone worker until a signal."""
     return _run(arguments, context, is_distributed=False)
 
 
 def run_distributed(arguments: Namespace, context: Context) -> int:
-    """Until it is told to stop."""
+    """Run a distributed worker until a signal."""
     return _run(arguments, context, is_distributed=True)
 
 
@@ -104,7 +104,7 @@ def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int
 
 
 def absolute(path: str) -> str:
-    """As the runtime's files want it."""
+    """Return the absolute path, which the runtime's files need."""
     from moldau.runtime.places import absolute_path
 
     return absolute_path(path)
@@ -143,7 +143,7 @@ def _announce(worker: ConnectWorker, connectors: dict[str, Any], context: Contex
 
 
 def make_loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Loggers:
-    """Lines of ours and of other libraries, to standard error."""
+    """Return loggers that write to standard error, also the lines of other libraries."""
     import logging
 
     from moldau.logging import Loggers, parse_level
@@ -157,11 +157,11 @@ def make_loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Lo
     return loggers
 
 
-# What was given
+# Arguments
 
 
 def settings_given(arguments: Namespace, context: Context, files: Files) -> dict[str, str]:
-    """File, then --bootstrap, then --set: the later one wins."""
+    """Return the settings of the file, then of --bootstrap, then of --set: the later one wins."""
     from moldau.config.properties import parse_properties
 
     found: dict[str, str] = {}
@@ -192,7 +192,7 @@ def _listen(
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of the REST API."""
+    """Return host and port of the REST API."""
     if text.lower().startswith("https:"):
         raise UsageError("the REST API speaks http only: put a proxy with TLS before it")
     host, _, port = text.removeprefix("http://").removeprefix("HTTP://").rpartition(":")

@@ -1,6 +1,6 @@
-"""Settings of plugins: one pydantic model a plugin says everything about them.
+"""Settings of plugins: one pydantic model for each plugin defines all about them.
 
-`model` has the base class and the fields, `kinds` how texts become values, `infos` the answers of
-the REST API (ConfigInfos), `connectors` the settings that every connector has, `warnings` what is
-likely a mistake, `reference` the page for the docs.
+`model` has the base class and the fields, `kinds` the conversion of texts to values, `infos` the
+answers of the REST API (ConfigInfos), `connectors` the settings that every connector has, and
+`warnings` finds likely mistakes.
 """

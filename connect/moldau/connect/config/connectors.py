@@ -1,4 +1,4 @@
-"""The settings that every connector has, whatever its own: names, limits, converters, errors.
+"""The settings that every connector has: names, limits, converters, errors.
 
 Names, types, defaults, groups and orders are Kafka's (KIP-66, 158, 298, 618, 891, 1004).
 """
@@ -22,7 +22,7 @@ RESTART_KEYS: Mapping[str, int] = {
     "errors.restart.backoff.ms": 0,
     "errors.restart.backoff.max.ms": 0,
 }
-"""Settings of the worker that a connector may have of its own, each with its least value."""
+"""Settings of the worker that a connector may override, each with its least value."""
 ISOLATION, ISOLATIONS = "task.isolation", ("process", "thread")
 DLQ_PREFIX = "errors.deadletterqueue.topic."
 DLQ = f"{DLQ_PREFIX}name"
@@ -30,7 +30,7 @@ CLIENT_PREFIXES = ("producer.override.", "consumer.override.", "admin.override."
 
 
 class ConnectorConfig(ConfigModel):
-    """What sources and sinks share."""
+    """The settings that sources and sinks share."""
 
     offers_choices: ClassVar[bool] = False
     open_prefixes: ClassVar[tuple[str, ...]] = (
@@ -168,7 +168,7 @@ class ConnectorConfig(ConfigModel):
 
 
 class SinkConfig(ConnectorConfig):
-    """What every sink connector has."""
+    """The settings that every sink connector has."""
 
     topics: list[str] = key(
         "topics", [],
@@ -238,7 +238,7 @@ class SinkConfig(ConnectorConfig):
 
 
 class SourceConfig(ConnectorConfig):
-    """What every source connector has."""
+    """The settings that every source connector has."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = (*ConnectorConfig.open_prefixes, TOPIC_PREFIX)
 
@@ -285,7 +285,7 @@ class SourceConfig(ConnectorConfig):
 
 
 class _TopicSettings(ConfigModel):
-    """A group of topics to create."""
+    """The settings of a group of topics to create."""
 
     include: list[str] | None = key("include", None)
     exclude: list[str] = key("exclude", [])
@@ -294,8 +294,8 @@ class _TopicSettings(ConfigModel):
 
 
 class TopicGroup:
-    """Settings for the topics that a source creates (KIP-158). The default group takes all topics
-    that no other group includes; what a group leaves out it has from the default group."""
+    """Settings for the topics that a source creates (KIP-158). The default group has all topics
+    that no other group includes; a group takes missing settings from the default group."""
 
     def __init__(self, name: str, props: Mapping[str, str], default: TopicGroup | None) -> None:
         self.name = name
@@ -311,13 +311,13 @@ class TopicGroup:
 
     @property
     def partitions(self) -> int:
-        """-1: as the broker has it."""
+        """The number of partitions; -1 for the broker's default."""
         own = self._settings.partitions
         return own if own is not None else (self._default.partitions if self._default else -1)
 
     @property
     def replication_factor(self) -> int:
-        """-1: as the broker has it."""
+        """The number of replicas; -1 for the broker's default."""
         own = self._settings.replication_factor
         if own is not None:
             return own
@@ -332,7 +332,7 @@ class TopicGroup:
         )
 
     def problems(self) -> Iterable[Problem]:
-        """What is wrong, with the full names of the keys."""
+        """Yield the problems of the settings, with the full names of the keys."""
         for problem in self._settings.problems():
             yield Problem(self._prefix + problem.key, problem.text)
         for name, value in (
@@ -359,7 +359,7 @@ class TopicGroup:
 
 
 def topic_groups(props: Mapping[str, str]) -> list[TopicGroup]:
-    """The groups in the order in which a topic looks for its own; the default group is last."""
+    """Return the groups in the order in which they are matched; the default group is last."""
     default = TopicGroup(DEFAULT_GROUP, props, None)
     text = props.get("topic.creation.groups", "")
     names = [name.strip() for name in text.split(",") if name.strip()]

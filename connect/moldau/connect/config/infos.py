@@ -1,7 +1,7 @@
-"""ConfigInfos: what validation of a config answers, in the JSON of Kafka's REST API.
+"""ConfigInfos: the result of the validation of a config, in the JSON of Kafka's REST API.
 
-Warnings are ours: what Kafka passes over in silence, such as a key that nothing reads. They are not
-in `to_json`, because tools compare that with Kafka's.
+Warnings are moldau's own: mistakes that Kafka ignores, such as a key that nothing reads. They are
+not in `to_json`, because tools compare that with Kafka's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moldau.connect.config.model import ConfigKey, ConfigModel, Problem
 
 @dataclass(slots=True)
 class ConfigInfo:
-    """A setting (None if it is undefined), its value and what is wrong with it."""
+    """A setting's definition (None if it is undefined), its value and its errors."""
 
     name: str
     definition: dict[str, Any] | None
@@ -40,7 +40,7 @@ class ConfigInfo:
 
 @dataclass(slots=True)
 class ConfigInfos:
-    """The answer about a whole config."""
+    """The result of the validation of a whole config."""
 
     name: str
     configs: list[ConfigInfo] = field(default_factory=list)
@@ -52,17 +52,17 @@ class ConfigInfos:
 
     @property
     def errors(self) -> list[Problem]:
-        """Everything that is wrong, by key."""
+        """All errors, each with its key."""
         return [Problem(config.name, text) for config in self.configs for text in config.errors]
 
     @property
     def groups(self) -> list[str]:
-        """The groups of the settings, each once, in the order they appear."""
+        """The groups of the settings, each once, in order of appearance."""
         found = (config.definition["group"] for config in self.configs if config.definition)
         return list(dict.fromkeys(group for group in found if group is not None))
 
     def add_error(self, key: str, text: str) -> None:
-        """Put an error to the setting of that name; an undefined one appears with it."""
+        """Add an error to the setting of that name. An undefined setting is added with it."""
         for config in self.configs:
             if config.name == key:
                 if text not in config.errors:
@@ -71,7 +71,7 @@ class ConfigInfos:
         self.configs.append(ConfigInfo(key, None, None, errors=[text]))
 
     def to_json(self) -> dict[str, Any]:
-        """As `PUT /connector-plugins/{plugin}/config/validate` answers."""
+        """Return the answer of `PUT /connector-plugins/{plugin}/config/validate`."""
         return {
             "name": self.name,
             "error_count": self.error_count,
@@ -82,7 +82,7 @@ class ConfigInfos:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the settings of a part stand among those of the whole."""
+    """The prefix, group and order of a part's settings among those of the whole."""
 
     prefix: str = ""
     group: str | None = None
@@ -94,7 +94,7 @@ WHOLE = Placement()
 
 
 def definition(setting: ConfigKey, place: Placement = WHOLE, order: int = 0) -> dict[str, Any]:
-    """A ConfigKeyInfo. `order` counts the settings of a part from 0."""
+    """Return a ConfigKeyInfo. `order` counts the settings of a part from 0."""
     group, position = setting.group, setting.order
     if place.group is not None:
         group = place.group + (f": {setting.group}" if setting.group else "")
@@ -115,12 +115,12 @@ def definition(setting: ConfigKey, place: Placement = WHOLE, order: int = 0) -> 
 
 
 def definitions(model: type[ConfigModel]) -> list[dict[str, Any]]:
-    """As `GET /connector-plugins/{plugin}/config` answers."""
+    """Return the answer of `GET /connector-plugins/{plugin}/config`."""
     return [definition(setting) for setting in model.settings()]
 
 
 def infos_of(config: ConfigModel, place: Placement = WHOLE) -> list[ConfigInfo]:
-    """Each setting of a config that was read, with what is wrong, its checks included."""
+    """Return each setting of a config with its errors, also those of `check`."""
     errors: dict[str, list[str]] = {}
     for problem in (*config.problems(), *config.check()):
         errors.setdefault(problem.key, []).append(problem.text)
@@ -145,7 +145,7 @@ def _texts(values: Sequence[object]) -> list[str]:
 
 
 def _shown(setting: ConfigKey, config: ConfigModel) -> str | None:
-    """The value as it was read; None where the text is no value of its type at all."""
+    """Return the value as it was read; None if the text cannot be converted to its type."""
     if setting.name not in config.wrong:
         return shown(setting.kind, getattr(config, setting.attribute))
     given = config.originals.get(setting.name)

@@ -1,4 +1,4 @@
-"""The kinds of settings and how a text becomes a value, with Kafka's rules and Kafka's messages."""
+"""The kinds of settings, and the conversion of texts to values with Kafka's rules and messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def without_none(annotation: object) -> object:
-    """`int | None` -> `int`."""
+    """Return the annotation without None: `int | None` -> `int`."""
     if get_origin(annotation) in (Union, types.UnionType):
         rest = [part for part in get_args(annotation) if part is not type(None)]
         if len(rest) == 1:
@@ -48,7 +48,7 @@ def without_none(annotation: object) -> object:
 
 
 def kind_of(annotation: object) -> Kind:
-    """The kind that fits a Python annotation."""
+    """Return the kind for a Python annotation."""
     annotation = without_none(annotation)
     if get_origin(annotation) in (list, tuple, set, frozenset):
         return Kind.LIST
@@ -56,7 +56,7 @@ def kind_of(annotation: object) -> Kind:
 
 
 def choices_of(annotation: object) -> tuple[str, ...]:
-    """The texts that an Enum or a Literal allows; () for everything else."""
+    """Return the texts that an Enum or a Literal allows; () for everything else."""
     annotation = without_none(annotation)
     if get_origin(annotation) is Literal:
         return tuple(str(each) for each in get_args(annotation))
@@ -66,7 +66,7 @@ def choices_of(annotation: object) -> tuple[str, ...]:
 
 
 def parsed(kind: Kind, choices: Sequence[str], value: object) -> object:
-    """The value that a text stands for; ValueError with the reason. Other values stay."""
+    """Convert a text to a value. Raise ValueError with the reason. Leave other values unchanged."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -95,7 +95,7 @@ def parsed(kind: Kind, choices: Sequence[str], value: object) -> object:
 
 
 def shown(kind: Kind, value: Any) -> str | None:
-    """The text of a value in answers: as in a file, passwords hidden."""
+    """Return the text of a value for answers: as in a file, with passwords hidden."""
     if value is None:
         return None
     if kind is Kind.PASSWORD:

@@ -10,8 +10,8 @@
 
     config = FileSinkConfig.of({"file": "/data/out", "sync.ms": "500"})
 
-Each setting is read by itself, so one that is wrong hides nothing: the others are still checked,
-and so is what `check` says about several of them.
+Each setting is read by itself, so an invalid one hides no other problem: the others are still
+checked, and so are the conditions in `check`.
 """
 
 from __future__ import annotations
@@ -76,11 +76,12 @@ def key(
     importance: Importance = "medium",
     **more: Any,
 ) -> Any:
-    """A setting. Without `default` it is required.
+    """Define a setting. Without `default` it is required.
 
-    `more`: `kind` (where the annotation does not say it: "LONG", "CLASS"), `group` and `order` in
+    `more`: `kind` (if the annotation does not define it: "LONG", "CLASS"), `group` and `order` in
     it, `width`, `display`, `dependents`, `also` (other names for the same setting), `rank` (0, or
-    more for what comes behind the others), and pydantic's constraints (`ge`, `le`, `pattern`, ...).
+    more for settings that are listed after the others), and pydantic's constraints (`ge`, `le`,
+    `pattern`, ...).
     """
     names = ("kind", "group", "order", "width", "display", "dependents", "also", "rank")
     details = {each: more.pop(each) for each in names if each in more}
@@ -105,15 +106,15 @@ def key(
 
 
 class ConfigModel(BaseModel):
-    """Subclass it with one `key` a setting. All values may come as texts."""
+    """The base class of settings: a subclass has one `key` for each. All values may be texts."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True, validate_default=False)
 
     open_prefixes: ClassVar[tuple[str, ...]] = ()
-    """Keys that begin so are known though no field names them, such as `connection.`."""
+    """Prefixes of keys that are known although no field names them, such as `connection.`."""
 
     offers_choices: ClassVar[bool] = True
-    """Whether tools are offered the values of an enum; Kafka does so for few settings."""
+    """Whether the values of an enum are recommended; Kafka recommends them for few settings."""
 
     _originals: dict[str, str] = PrivateAttr(default_factory=dict)
     _wrong: dict[str, list[str]] = PrivateAttr(default_factory=dict)
@@ -128,7 +129,7 @@ class ConfigModel(BaseModel):
 
     @classmethod
     def of(cls, props: Mapping[str, str | None]) -> Self:
-        """The settings in `props`; ConfigError that names everything that is wrong."""
+        """Return the settings in `props`. Raise ConfigError with all problems."""
         config = cls.read(props)
         problems = [*config.problems(), *config.check()]
         if problems:
@@ -137,8 +138,8 @@ class ConfigModel(BaseModel):
 
     @classmethod
     def read(cls, props: Mapping[str, str | None]) -> Self:
-        """The same without an error: a setting that is wrong has its default, or None if it has
-        none, and `wrong` names it."""
+        """Return the settings in `props` without an error: an invalid one has its default, or None
+        without a default, and its name is in `wrong`."""
         given = cls.renamed(props)
         config = cls.model_construct()
         config._originals = {name: text for name, text in given.items() if text is not None}
@@ -155,7 +156,7 @@ class ConfigModel(BaseModel):
 
     @classmethod
     def renamed(cls, props: Mapping[str, str | None]) -> dict[str, str | None]:
-        """`props` with each setting under its first name; override it to translate values too."""
+        """Return `props` with each setting under its first name. Overrides may translate values."""
         given = dict(props)
         for setting in cls.settings():
             for other in setting.also:
@@ -165,21 +166,21 @@ class ConfigModel(BaseModel):
         return given
 
     def check(self) -> Iterable[Problem]:
-        """Problems of several settings together. Look at `wrong` first: a setting in it has its
-        default or None. Use the name of the setting that the user should change."""
+        """Yield problems of several settings together. Check `wrong` first: a setting in it has its
+        default or None. Name the setting that the user should change."""
         return ()
 
     def recommended(self, name: str) -> Sequence[str]:
-        """Values to offer for a setting, given the others."""
+        """Return values to recommend for a setting, given the others."""
         return type(self).named()[name].choices if self.offers_choices else ()
 
     def is_visible(self, name: str) -> bool:
-        """Whether a setting means anything, given the others."""
+        """Whether a setting has any effect, given the others."""
         return True
 
     @property
     def originals(self) -> Mapping[str, str]:
-        """All that was given, also what no field names."""
+        """All given settings, also those that no field names."""
         return self._originals
 
     @property
@@ -188,7 +189,7 @@ class ConfigModel(BaseModel):
         return frozenset(self._wrong)
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """What was given under a prefix, without it."""
+        """Return the given settings that begin with `prefix`, without it."""
         return {
             name.removeprefix(prefix): text
             for name, text in self._originals.items()
@@ -196,22 +197,22 @@ class ConfigModel(BaseModel):
         }
 
     def problems(self) -> list[Problem]:
-        """What is wrong with single settings."""
+        """Return the problems of single settings."""
         return [Problem(name, text) for name, texts in self._wrong.items() for text in texts]
 
     @classmethod
     def settings(cls) -> tuple[ConfigKey, ...]:
-        """The settings in their order."""
+        """Return the settings in order."""
         return tuple(cls.attributes().values())
 
     @classmethod
     def named(cls) -> dict[str, ConfigKey]:
-        """The settings by name."""
+        """Return the settings by name."""
         return {setting.name: setting for setting in cls.settings()}
 
     @classmethod
     def attributes(cls) -> dict[str, ConfigKey]:
-        """The settings by the name of their attribute."""
+        """Return the settings by attribute name."""
         known: dict[str, ConfigKey] | None = cls.__dict__.get("_known_keys")
         if known is None:
             known = _keys_of(cls)
@@ -272,7 +273,7 @@ def _rank(field: FieldInfo) -> int:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """What pydantic says, in Kafka's words where Kafka has some."""
+    """Return pydantic's message, in Kafka's words if Kafka has such a message."""
     limits = error.get("ctx") or {}
     match error["type"]:
         case "greater_than_equal":

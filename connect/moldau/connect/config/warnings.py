@@ -1,4 +1,4 @@
-"""Likely mistakes that are no errors, such as a key that nothing reads."""
+"""Finds likely mistakes that are no errors, such as a key that nothing reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.connect.config.model import Problem
 def unknown_keys(
     keys: Iterable[str], known: Iterable[str], open_prefixes: Iterable[str] = ()
 ) -> Iterator[Problem]:
-    """A warning for each key that is not known and has no open prefix."""
+    """Yield a warning for each key that is not known and has no open prefix."""
     names, prefixes = sorted(set(known)), tuple(open_prefixes)
     for key in keys:
         if key in names or (prefixes and key.startswith(prefixes)):

@@ -20,7 +20,8 @@ Convert = Callable[[Any], Any]
 
 
 class AvroConverter(RegisteredConverter):
-    """Values with a schema; one without has none that a registry could keep."""
+    """Converts values with a schema to and from Avro, in the wire format of Confluent's schema
+    registry."""
 
     java_names = ("io.confluent.connect.avro.AvroConverter",)
 
@@ -81,7 +82,7 @@ def _same(value: Any) -> Any:
 
 
 def _to_avro_value(schema: Schema) -> Convert:
-    """From a Connect value to what fastavro writes."""
+    """Return a function from a Connect value to a value that fastavro writes."""
     if schema.type is Type.STRUCT:
         fields = [(f.name, _to_avro_value(f.schema)) for f in schema.fields]
         if schema.name == UNION:
@@ -117,7 +118,7 @@ def _map_to_avro(schema: Schema) -> Convert:
 
 
 def _chosen(fields: list[tuple[str, Convert]], value: Struct | None) -> Any:
-    """The one field of a union's struct that is set."""
+    """Return the value of the only field that is set in a union's struct."""
     if value is None:
         return None
     for (_, convert), item in zip(fields, value.row, strict=True):
@@ -127,7 +128,7 @@ def _chosen(fields: list[tuple[str, Convert]], value: Struct | None) -> Any:
 
 
 def _from_avro_value(schema: Schema) -> Convert:
-    """From what fastavro reads to a Connect value."""
+    """Return a function from a value that fastavro reads to a Connect value."""
     if schema.type is Type.STRUCT:
         return _union_from_avro(schema) if schema.name == UNION else _struct_from_avro(schema)
     if schema.type is Type.ARRAY and schema.value_schema is not None:

@@ -1,6 +1,6 @@
-"""Schemas of Connect as schemas of Avro and back, as Confluent's AvroConverter maps them.
+"""Converts schemas between Connect and Avro, as Confluent's AvroConverter does.
 
-What Avro cannot say stands in attributes: `connect.type` (int8, int16), `connect.name`,
+Attributes keep what Avro cannot express: `connect.type` (int8, int16), `connect.name`,
 `connect.version`, `connect.parameters`, `connect.default`.
 """
 
@@ -52,12 +52,12 @@ _PRECISION = 64
 
 
 def to_avro(schema: Schema) -> Any:
-    """The Avro schema as JSON."""
+    """Return the Avro schema as JSON."""
     return _Writing().of(schema)
 
 
 class _Writing:
-    """A named record is written once and referred to by its name from then on."""
+    """Writes one schema. A named record is written once; later uses refer to its name."""
 
     def __init__(self) -> None:
         self._named: dict[str, Schema] = {}
@@ -146,7 +146,7 @@ def _add_traits(described: dict[str, Any], schema: Schema) -> None:
 
 
 def _default(schema: Schema, value: Any) -> Any:
-    """A default in Avro's JSON, where bytes are text of the code points up to 255."""
+    """Return a default value in Avro's JSON, where bytes are a text of code points up to 255."""
     from moldau.connect.data import logical
 
     if value is None:
@@ -172,12 +172,12 @@ def _default(schema: Schema, value: Any) -> Any:
 
 
 def from_avro(described: Any) -> Schema:
-    """The Connect schema of an Avro schema in JSON."""
+    """Return the Connect schema of an Avro schema in JSON."""
     return _Reading().of(described, "")
 
 
 class _Reading:
-    """Knows the named types that were read so far; one that holds itself has no Connect schema."""
+    """Reads one schema and keeps the named types. A recursive type has no Connect schema."""
 
     def __init__(self) -> None:
         self._named: dict[str, Schema | None] = {}
@@ -256,7 +256,7 @@ class _Reading:
 
 
 def branch_name(branch: Any) -> str:
-    """The field of a union's struct for one of its types."""
+    """Return the name of the field that stands for one type of a union."""
     if isinstance(branch, dict):
         return str(branch.get("name", branch["type"])).rpartition(".")[2]
     return str(branch).rpartition(".")[2]

@@ -1,7 +1,7 @@
-"""The JsonConverter: JSON with Kafka's envelope of schema and payload, or without.
+"""The JsonConverter: JSON with or without Kafka's envelope of schema and payload.
 
-Schemas repeat in every record, so they are not parsed again: the bytes before the payload are kept
-with the schema that they hold, and a record that begins with them goes straight to its payload.
+Every record repeats its schema, so it is not parsed again: the bytes before the payload are kept
+with their schema, and of a record that begins with the same bytes only the payload is parsed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class JsonConfig(ConverterConfig):
 
 
 class JsonConverter(Converter, HeaderConverter):
-    """JSON for keys, values and headers."""
+    """Converts keys, values and headers to and from JSON, with or without the schema."""
 
     java_names = ("org.apache.kafka.connect.json.JsonConverter",)
     config_model = JsonConfig
@@ -134,8 +134,8 @@ class JsonConverter(Converter, HeaderConverter):
         return known
 
     def _remember(self, schema: Schema | None) -> tuple[Schema | None, bytes, Convert]:
-        """Head and writer of a schema. Kept by identity beside the schema itself, because to
-        compare schemas costs more than to write a record."""
+        """Return head and writer of a schema. They are kept by the identity of the schema, because
+        comparing schemas costs more than writing a record."""
         if len(self._written) >= self._cache_size:
             self._written.clear()
             self._writers.clear()
@@ -161,7 +161,7 @@ class JsonConverter(Converter, HeaderConverter):
                     try:
                         return SchemaAndValue(schema, read(data[len(head) : -1]))
                     except DataError:
-                        break  # more fields follow the payload, or it does not fit: told below
+                        break  # more fields follow the payload, or it does not fit: see below
         return self._from_envelope(data)
 
     def to_connect_values(self, topic: str, data: Sequence[bytes | None]) -> list[Any]:
@@ -186,7 +186,7 @@ class JsonConverter(Converter, HeaderConverter):
         return SchemaAndValue(schema, self._readers.of(schema)(exact["payload"]))
 
     def _reader(self, schema: Schema | None) -> Convert:
-        """From the bytes of a payload to its value."""
+        """Return a function from the bytes of a payload to its value."""
         if schema is None:
             return parsed
         read, parse = self._readers.of(schema), exactly if has_decimal(schema) else parsed
@@ -207,7 +207,7 @@ class JsonConverter(Converter, HeaderConverter):
 
 
 _HEADS_MAX = 16
-"""Heads are tried one after the other; more different ones than this are rare in one topic."""
+"""Heads are tried one after the other; one topic rarely has more different ones than this."""
 
 
 def parsed(data: bytes) -> Any:
@@ -218,7 +218,7 @@ def parsed(data: bytes) -> Any:
 
 
 def exactly(data: bytes) -> Any:
-    """The same with numbers as they are written, for decimals."""
+    """Parse JSON like `parsed`, and keep the exact digits of numbers, for decimals."""
     try:
         return json.loads(data, parse_float=Decimal, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -230,7 +230,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _head_of(data: bytes) -> bytes | None:
-    """The bytes up to the payload, where the envelope is written as Kafka writes it."""
+    """Return the bytes up to the payload; None unless the envelope has Kafka's exact form."""
     if not data.startswith(_HEAD):
         return None
     text = data.decode("utf-8")

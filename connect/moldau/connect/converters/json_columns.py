@@ -1,9 +1,9 @@
-"""Structs in columns to JSON, many at a time.
+"""Converts columns of structs to JSON, many at a time.
 
-Columns are looked at as a whole: one pass says whether all values have the type of the schema, and
-most columns then go to the encoder as they are. What is unusual takes the same functions as a
-single record (`json_values`), so the bytes mean the same. `ColumnWriter.write` gives None where the
-fast way does not apply; the caller then converts record by record, which also names what is wrong.
+A column is checked as a whole: one pass checks that all values have the type of the schema, and
+most columns then go to the encoder unchanged. Unusual values use the same functions as a single
+record (`json_values`), so the JSON has the same meaning. `ColumnWriter.write` returns None if the
+fast way is not possible; the caller then converts record by record, which also shows what is wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Prepare = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class ColumnWriter:
-    """For structs of one schema. `head` and `tail` surround each payload."""
+    """Writes structs of one schema. `head` and `tail` surround each payload."""
 
     def __init__(
         self, schema: Schema, writers: Writers, head: bytes = b"", tail: bytes = b""
@@ -45,7 +45,7 @@ class ColumnWriter:
         self._head, self._tail = head, tail
 
     def write(self, columns: Sequence[Sequence[Any]]) -> list[bytes] | None:
-        """The JSON of each row; None if the rows have to be converted one by one."""
+        """Return the JSON of each row; None if the rows have to be converted one by one."""
         try:
             prepared = [p(column) for p, column in zip(self._prepares, columns, strict=True)]
             rows = list(starmap(self._row, zip(*prepared, strict=True)))
@@ -60,12 +60,12 @@ class ColumnWriter:
 
 
 def is_writable(schema: Schema | None) -> bool:
-    """Whether a schema is a struct, at least of one field."""
+    """Whether a schema is a struct with at least one field."""
     return schema is not None and schema.type is Type.STRUCT and bool(schema.fields)
 
 
 def _prepare(schema: Schema, write: Convert) -> Prepare:
-    """From a column of Connect's values to what the encoder takes."""
+    """Return a function from a column of Connect values to one for the encoder."""
     fits = _fits(schema)
     change = _timestamps if schema.logical is Logical.TIMESTAMP else None
     kinds, kinds_or_none = {fits}, {fits, _NONE}
@@ -84,14 +84,14 @@ def _prepare(schema: Schema, write: Convert) -> Prepare:
 
 
 def _fits(schema: Schema) -> type | None:
-    """The only Python type whose values need no conversion, but for timestamps."""
+    """Return the only Python type that needs no conversion (except timestamps); None for none."""
     if schema.logical is not None:
         return datetime if schema.logical is Logical.TIMESTAMP else None
     return int if schema.type in RANGES else _EXACT.get(schema.type)
 
 
 def _is_regular(schema: Schema, values: Sequence[Any]) -> bool:
-    """Whether values of the right type are also in the range that JSON and the schema have."""
+    """Whether values of the right type are also in the range of JSON and of the schema."""
     if schema.logical is not None or not values:
         return True
     if schema.type in RANGES:
@@ -103,5 +103,5 @@ def _is_regular(schema: Schema, values: Sequence[Any]) -> bool:
 
 
 def _timestamps(column: Sequence[Any]) -> list[int | None]:
-    """TypeError for a datetime without a zone."""
+    """Return milliseconds since 1970. Raise TypeError for a datetime without a zone."""
     return [None if value is None else (value - EPOCH) // _MS for value in column]

@@ -1,4 +1,4 @@
-"""Schemas in the JSON of Kafka's envelope, both ways."""
+"""Converts schemas to and from the JSON of Kafka's envelope."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.connect.errors import DataError
 
 
 def schema_from_json(described: Any, readers: Readers) -> Schema | None:
-    """The schema in an envelope; `readers` read its default values."""
+    """Return the schema in an envelope; `readers` read its default values."""
     if described is None:
         return None
     if not isinstance(described, dict) or not isinstance(described.get("type"), str):
@@ -73,7 +73,7 @@ def _fields(described: Mapping[str, Any], readers: Readers) -> tuple[Field, ...]
 
 
 def schema_to_json(schema: Schema, writers: Writers) -> dict[str, Any]:
-    """The JSON of a schema; `writers` write its default values."""
+    """Return the JSON of a schema; `writers` write its default values."""
     described: dict[str, Any] = {"type": schema.type.value}
     if schema.type is Type.ARRAY and schema.value_schema is not None:
         described["items"] = schema_to_json(schema.value_schema, writers)

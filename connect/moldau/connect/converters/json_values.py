@@ -1,6 +1,7 @@
-"""Functions that move values between Connect and what a JSON parser gives, one for each schema.
+"""Functions that convert values between Connect and the output of a JSON parser, one for each
+schema.
 
-A function is made once for a schema and kept, so that a record costs calls and no decisions.
+A function is made once for a schema and kept, so that a record costs only calls, no decisions.
 Java's converter reads `"abc"` under an int32 schema as 0 and cuts 300 down to fit an int8; here a
 value that does not fit is a DataError that names the field.
 """
@@ -29,22 +30,22 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class JsonTraits:
-    """How values look in JSON."""
+    """How values are represented in JSON."""
 
     numeric_decimals: bool = False
-    """Decimals as numbers, else as base64 of their bytes."""
+    """Whether decimals are numbers; else they are base64 of their bytes."""
     nulls_become_defaults: bool = True
 
 
 class Readers:
-    """From JSON to Connect."""
+    """The functions from JSON to Connect values, by schema."""
 
     def __init__(self, traits: JsonTraits) -> None:
         self._traits = traits
         self._known: dict[Schema, Convert] = {}
 
     def of(self, schema: Schema) -> Convert:
-        """The function for a schema; DataError from it where a value does not fit."""
+        """Return the function for a schema. It raises DataError if a value does not fit."""
         known = self._known.get(schema)
         if known is None:
             known = self._known[schema] = self._nullable(schema, self._plain(schema))
@@ -147,7 +148,7 @@ def _misfit(schema: Schema, value: object) -> DataError:
 
 
 def _first_misfit(fields: list[tuple[str, Convert]], value: Mapping[str, Any]) -> DataError:
-    """The error of the first field that does not fit, with its name."""
+    """Return the error of the first field that does not fit, with its name."""
     for name, convert in fields:
         try:
             convert(value.get(name))
@@ -240,7 +241,7 @@ def _decimal_reader(schema: Schema) -> Convert:
 
 
 def has_decimal(schema: Schema) -> bool:
-    """Whether a number under this schema must be read digit by digit."""
+    """Whether numbers under this schema must be read with their exact digits."""
     parts = [field.schema for field in schema.fields]
     parts += [part for part in (schema.key_schema, schema.value_schema) if part is not None]
     return schema.logical is Logical.DECIMAL or any(map(has_decimal, parts))
@@ -254,14 +255,14 @@ _LOGICAL: Mapping[Logical, tuple[type, Callable[[Any], int]]] = {
 
 
 class Writers:
-    """From Connect to what `orjson` writes."""
+    """The functions from Connect values to values that `orjson` writes, by schema."""
 
     def __init__(self, traits: JsonTraits) -> None:
         self._traits = traits
         self._known: dict[Schema, Convert] = {}
 
     def of(self, schema: Schema) -> Convert:
-        """The function for a schema."""
+        """Return the function for a schema. It raises DataError if a value does not fit."""
         known = self._known.get(schema)
         if known is None:
             known = self._known[schema] = self._nullable(schema, self._plain(schema))
@@ -400,12 +401,12 @@ def _float_writer(schema: Schema) -> Convert:
 
 
 def special_text(number: float) -> str:
-    """What Java's converter writes for a number that JSON does not have."""
+    """Return the text that Java's converter writes for a number that JSON does not have."""
     return "NaN" if math.isnan(number) else ("Infinity" if number > 0 else "-Infinity")
 
 
 def schemaless(value: Any) -> Any:
-    """A value without a schema for `orjson`, which calls this for what it does not know."""
+    """Convert a value without a schema for `orjson`, which calls this for unknown types."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _base64_text(value)
     if isinstance(value, Struct):
@@ -422,7 +423,7 @@ def schemaless(value: Any) -> Any:
 
 
 def with_special_numbers(value: Any) -> Any:
-    """The value with NaN and the infinities as texts, maps with other keys as lists of pairs."""
+    """Return the value with NaN and infinities as texts, and maps with other keys as lists."""
     if isinstance(value, float):
         return value if math.isfinite(value) else special_text(value)
     if isinstance(value, dict):

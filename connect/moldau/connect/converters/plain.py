@@ -28,7 +28,7 @@ from moldau.connect.java.text import java_text
 
 
 class _Plain(Converter, HeaderConverter):
-    """A converter that treats headers as it treats values."""
+    """A converter that converts headers in the same way as values."""
 
     def configure(self, props: Any, is_key: bool = False) -> None:
         Converter.configure(self, props, is_key)
@@ -67,7 +67,7 @@ class StringConfig(ConverterConfig):
 
 
 class StringConverter(_Plain):
-    """Texts. Writes any other value as Java's `toString` would."""
+    """Converts texts. Any other value is written as Java's `toString` would write it."""
 
     java_names = ("org.apache.kafka.connect.storage.StringConverter",)
     config_model = StringConfig
@@ -84,7 +84,7 @@ class StringConverter(_Plain):
             return None
         text = value if type(value) is str else java_text(value, schema)
         try:
-            if self._encoding == "utf-16":  # as Java: the higher byte first, with a mark
+            if self._encoding == "utf-16":  # as in Java: big-endian, with a byte order mark
                 return codecs.BOM_UTF16_BE + text.encode("utf-16-be")
             return text.encode(self._encoding)
         except UnicodeEncodeError as error:
@@ -98,7 +98,7 @@ class StringConverter(_Plain):
         encoding = self._encoding
         if encoding == "utf-16" and data[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             encoding = "utf-16-be"
-        # As Java: what is no character becomes the replacement character.
+        # As in Java: invalid bytes become the replacement character.
         return SchemaAndValue(OPTIONAL_STRING, data.decode(encoding, "replace"))
 
     def from_connect_values(
@@ -113,13 +113,13 @@ class StringConverter(_Plain):
 
     def to_connect_values(self, topic: str, data: Sequence[bytes | None]) -> list[Any]:
         encoding = self._encoding
-        if encoding == "utf-16":  # each has a byte order mark of its own
+        if encoding == "utf-16":  # each value has its own byte order mark
             return super().to_connect_values(topic, data)
         return [None if each is None else each.decode(encoding, "replace") for each in data]
 
 
 class ByteArrayConverter(_Plain):
-    """Bytes as they are."""
+    """Passes bytes on without a change."""
 
     java_names = ("org.apache.kafka.connect.converters.ByteArrayConverter",)
 
@@ -144,7 +144,7 @@ class ByteArrayConverter(_Plain):
 
 
 class BooleanConverter(_Plain):
-    """One byte, 0 or 1."""
+    """Converts a boolean to and from one byte, 0 or 1."""
 
     java_names = ("org.apache.kafka.connect.converters.BooleanConverter",)
 
@@ -168,7 +168,7 @@ class BooleanConverter(_Plain):
 
 
 class _Number(_Plain):
-    """A number of a fixed size, its highest byte first."""
+    """A converter for numbers of a fixed size, big-endian."""
 
     schema: ClassVar[Schema]
     layout: ClassVar[struct.Struct]
@@ -202,7 +202,7 @@ class _Number(_Plain):
 
 
 class ShortConverter(_Number):
-    """Two bytes."""
+    """Converts an int16 to and from two bytes."""
 
     java_names = ("org.apache.kafka.connect.converters.ShortConverter",)
     schema = OPTIONAL_INT16
@@ -210,7 +210,7 @@ class ShortConverter(_Number):
 
 
 class IntegerConverter(_Number):
-    """Four bytes."""
+    """Converts an int32 to and from four bytes."""
 
     java_names = ("org.apache.kafka.connect.converters.IntegerConverter",)
     schema = OPTIONAL_INT32
@@ -218,7 +218,7 @@ class IntegerConverter(_Number):
 
 
 class LongConverter(_Number):
-    """Eight bytes."""
+    """Converts an int64 to and from eight bytes."""
 
     java_names = ("org.apache.kafka.connect.converters.LongConverter",)
     schema = OPTIONAL_INT64
@@ -226,7 +226,7 @@ class LongConverter(_Number):
 
 
 class FloatConverter(_Number):
-    """Four bytes, IEEE 754."""
+    """Converts a float32 to and from four bytes, IEEE 754."""
 
     java_names = ("org.apache.kafka.connect.converters.FloatConverter",)
     schema = OPTIONAL_FLOAT32
@@ -234,7 +234,7 @@ class FloatConverter(_Number):
 
 
 class DoubleConverter(_Number):
-    """Eight bytes, IEEE 754."""
+    """Converts a float64 to and from eight bytes, IEEE 754."""
 
     java_names = ("org.apache.kafka.connect.converters.DoubleConverter",)
     schema = OPTIONAL_FLOAT64

@@ -1,7 +1,7 @@
 """The ProtobufConverter: protobuf with a schema registry, in Confluent's wire format.
 
-What is registered is a file in proto3 as a descriptor in base64, which every registry reads. To
-read, the registry is asked for descriptors too (`format=serialized`: Confluent's and Karapace do).
+It registers a proto3 file as a descriptor in base64, which every registry can read. It also reads
+schemas as descriptors (`format=serialized`, which Confluent's registry and Karapace support).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ProtobufConfig(RegisteredConfig):
 
 
 class ProtobufConverter(RegisteredConverter):
-    """Structs; a value that is none has no message."""
+    """Converts structs to and from protobuf, in the wire format of Confluent's schema registry."""
 
     java_names = ("io.confluent.connect.protobuf.ProtobufConverter",)
     config_model = ProtobufConfig
@@ -126,7 +126,8 @@ class ProtobufConverter(RegisteredConverter):
         return found
 
     def reader(self, registered: RegistrySchema) -> tuple[Schema | None, Read]:
-        """The schema depends on the message that the bytes name, so what is read has it."""
+        """Return None and a reader. The schema depends on the message that the bytes name, so the
+        reader returns it with each value."""
         file = self._file(registered)
         pool = pool_of(file, self._referenced(registered, _DEPTH_MAX))
         known: dict[tuple[int, ...], tuple[Schema, Callable[[bytes], Any]]] = {}
@@ -184,7 +185,7 @@ class ProtobufConverter(RegisteredConverter):
         return file
 
     def _referenced(self, registered: RegistrySchema, depth: int) -> dict[str, FileDescriptorProto]:
-        """The files of other subjects that one imports, by the names in its imports."""
+        """Return the files of other subjects that a file imports, by their names in the imports."""
         if registered.references and not depth:
             raise DataError("the references of a protobuf schema are too deep or go in a circle")
         found: dict[str, FileDescriptorProto] = {}
@@ -206,7 +207,7 @@ def _full_name(file: FileDescriptorProto) -> str:
 
 
 def _name_at(file: FileDescriptorProto, path: tuple[int, ...]) -> str:
-    """The full name of a message; DataError where there is none."""
+    """Return the full name of a message. Raise DataError if there is none."""
     names = messages_of_file(file).names_at(path)
     if not names:
         raise DataError(f"the protobuf schema has no message at {list(path)}")

@@ -1,7 +1,8 @@
-"""Files of protobuf that schemas of Connect need, and pools that hold them.
+"""Protobuf files that Connect schemas need, and descriptor pools that hold them.
 
-Confluent's and Google's own files are not shipped with protobuf for Python, so they are described
-here: dates, times of day, decimals, and the option that keeps what protobuf cannot say.
+The Python package of protobuf does not contain Confluent's and some of Google's files, so they are
+described here: dates, times of day, decimals, and the option that keeps what protobuf cannot
+express.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str, tuple[tuple[str, int], ...]]]] = {
 
 
 def file_of(name: str) -> FileDescriptorProto | None:
-    """A file that every registry knows; None for any other."""
+    """Return a file that every registry knows; None for any other."""
     from google.protobuf import descriptor_pb2
 
     if name == META:
@@ -63,7 +64,7 @@ def file_of(name: str) -> FileDescriptorProto | None:
 
 
 def _meta_file() -> FileDescriptorProto:
-    """The message of the option without the option itself, which is read as a plain field."""
+    """Return the file with the option's message. The option itself is read as a plain field."""
     from google.protobuf import descriptor_pb2
 
     file = descriptor_pb2.FileDescriptorProto(name=META, package="confluent", syntax="proto3")
@@ -86,7 +87,7 @@ def _meta_file() -> FileDescriptorProto:
 
 
 def pool_of(file: FileDescriptorProto, referenced: Mapping[str, FileDescriptorProto]) -> Any:
-    """A pool with a file and all that it imports. DataError for an import that is not there."""
+    """Return a pool with a file and all its imports. Raise DataError for a missing import."""
     need("google.protobuf", "protobuf")
     from google.protobuf.descriptor_pool import DescriptorPool
 
@@ -117,7 +118,7 @@ def _add(
 
 
 class Params:
-    """Reads and writes the parameters that stand in the options of a field."""
+    """Reads and writes the parameters in the options of a field."""
 
     def __init__(self) -> None:
         from google.protobuf.message_factory import GetMessageClass

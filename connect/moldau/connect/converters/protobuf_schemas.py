@@ -1,8 +1,8 @@
-"""Schemas of Connect as files of protobuf and back, as Confluent's ProtobufConverter maps them.
+"""Converts schemas between Connect and protobuf files, as Confluent's ProtobufConverter does.
 
-A struct is a message in proto3, a struct inside it a nested message, a map a map. What protobuf
-cannot say stands in the options of a field (int8, int16, the scale of decimals) and, in Connect, in
-the parameters of a schema (the number of a field, the values of an enum).
+A struct is a proto3 message, a nested struct a nested message, a map a map. The options of a field
+keep what protobuf cannot express (int8, int16, the scale of decimals). The parameters of a schema
+keep what Connect cannot express (the number of a field, the values of an enum).
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ProtobufTraits:
-    """How optional values and names are kept."""
+    """How optional values and names are represented."""
 
     wraps_nullables: bool = False
-    """Optional scalars are Google's wrapper messages."""
+    """Whether optional scalars are Google's wrapper messages."""
     marks_nullables: bool = False
-    """Optional scalars are proto3's `optional` fields."""
+    """Whether optional scalars are proto3's `optional` fields."""
     has_full_names: bool = False
-    """Structs that are read have the name with its package."""
+    """Whether the names of structs that are read include the package."""
     scrubs_names: bool = False
-    """Letters that protobuf does not take are replaced."""
+    """Whether characters that protobuf does not allow in names are replaced."""
 
     def name(self, name: str) -> str:
-        """The name as protobuf has it; DataError if it cannot be one."""
+        """Return the name for protobuf. Raise DataError if it cannot be one."""
         if self.scrubs_names:
             encoded = quote_plus(name)
             if not re.match("[A-Za-z]", encoded):
@@ -81,12 +81,12 @@ class ProtobufTraits:
 
 
 def to_file(schema: Schema, traits: ProtobufTraits) -> FileDescriptorProto:
-    """A file whose first message is the struct."""
+    """Return a file whose first message is the struct."""
     return _Writing(traits).file(schema)
 
 
 class _Writing:
-    """A struct with a name is written once and referred to from then on."""
+    """Writes one schema. A named struct is written once; later uses refer to it."""
 
     def __init__(self, traits: ProtobufTraits) -> None:
         from google.protobuf import descriptor_pb2
@@ -139,7 +139,7 @@ class _Writing:
                 made.oneof_index = oneof
             self._field(message, made, scope, each)
         for made in message.field:
-            if made.proto3_optional:  # these follow the oneofs that the schema has
+            if made.proto3_optional:  # these follow the oneofs of the schema
                 made.oneof_index = len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{made.name}")
 
@@ -168,13 +168,13 @@ class _Writing:
             field = entry.field.add(name=name, number=number, label=OPTIONAL_LABEL)
             if part.type in (Type.ARRAY, Type.MAP):
                 raise DataError(f"field {made.name}: protobuf has no maps of arrays or maps")
-            # Nested types stand beside the entry, which may hold none itself.
+            # Nested types are placed beside the entry, because an entry may contain none.
             self._type(message, field, scope, part, is_single=False)
 
     def _type(
         self, message: Any, made: Any, scope: str, schema: Schema, *, is_single: bool
     ) -> None:
-        """The type of one value. `is_single`: it may be missing, and protobuf may be told so."""
+        """Set the type of one value. `is_single`: it may be optional, and protobuf can say so."""
         if schema.logical is not None:
             self._logical(made, schema)
         elif schema.type is Type.STRUCT:
@@ -241,7 +241,7 @@ class _Writing:
 
 
 def is_union(schema: Schema) -> bool:
-    """Whether a struct stands for a oneof, with one of its fields set."""
+    """Whether a struct represents a oneof: one of its fields is set."""
     return schema.type is Type.STRUCT and (schema.name or "").startswith(UNION)
 
 
@@ -251,5 +251,5 @@ def _tag(schema: Schema) -> int | None:
 
 
 def _entry_name(field: str) -> str:
-    """As protoc names the message of a map's entries."""
+    """Return the name that protoc gives the message of a map's entries."""
     return "".join(part[:1].upper() + part[1:] for part in field.split("_")) + "Entry"

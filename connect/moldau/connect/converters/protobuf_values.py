@@ -1,4 +1,4 @@
-"""Values of Connect as protobuf messages and back, by functions that are made once for a schema."""
+"""Converts values between Connect and protobuf messages. Each schema has its own functions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from moldau.connect.data.struct import Struct
 from moldau.connect.errors import DataError
 
 Make = Callable[[Any], Any]
-"""From a value of Connect to a scalar or a message."""
+"""Converts a Connect value to a scalar or a message."""
 Put = Callable[[Any, Any], None]
-"""Sets a field of a message to a value of Connect that is not None."""
+"""Sets a field of a message to a Connect value that is not None."""
 Get = Callable[[Any], Any]
-"""The value of Connect in a message, or in a field of one."""
+"""Returns the Connect value of a message, or of a field of one."""
 
 Finish = Callable[[Schema], Schema]
 
@@ -61,7 +61,7 @@ def _same(value: Any) -> Any:
 
 
 def struct_maker(schema: Schema, descriptor: Any, traits: ProtobufTraits) -> Make:
-    """Makes messages of structs."""
+    """Return a function from structs to messages."""
     from google.protobuf.message_factory import GetMessageClass
 
     make = GetMessageClass(descriptor)
@@ -198,7 +198,7 @@ def _logical_maker(schema: Schema, descriptor: Any) -> Make:
 
 
 class MessageReaders:
-    """Makes readers of messages; keeps in mind which messages it is inside of."""
+    """Makes readers of messages. It keeps the enclosing messages, to detect recursion."""
 
     def __init__(self, traits: ProtobufTraits) -> None:
         self._traits = traits
@@ -206,8 +206,8 @@ class MessageReaders:
         self._around: list[str] = []
 
     def of(self, descriptor: Any, finish: Finish = _same) -> tuple[Schema, Get]:
-        """The struct schema of a message, and what reads its messages. `finish` adds what the
-        place of the struct asks for: structs have the very schema of their field."""
+        """Return the struct schema of a message, and a reader. `finish` adds what the field of the
+        struct needs: structs have the very schema object of their field."""
         if descriptor.full_name in self._around:
             raise DataError(
                 f"the protobuf message {descriptor.full_name} holds itself, and a schema of "
@@ -273,7 +273,7 @@ class MessageReaders:
         return schema, lambda message: read(getattr(message, name))
 
     def _value(self, field: Any, finish: Finish) -> tuple[Schema, Get]:
-        """One value of a field, whether or not it is repeated."""
+        """Return schema and reader of one value of a field, repeated or not."""
         if field.type == _MESSAGE:
             message = field.message_type
             if message.full_name not in LOGICAL_OF and not self._is_wrapper(message):
@@ -285,7 +285,7 @@ class MessageReaders:
         return self._traits.wraps_nullables and message.full_name in _WRAPPERS
 
     def _plain(self, field: Any) -> tuple[Schema, Get]:
-        """A value that is no struct."""
+        """Return schema and reader of a value that is no struct."""
         kind = field.type
         if kind in _INTEGERS:
             word = self._params.read(field.GetOptions()).get(CONNECT_TYPE)
@@ -340,12 +340,12 @@ def _is_repeated(field: Any) -> bool:
 
 
 def _is_synthetic(oneof: Any) -> bool:
-    """Made by `optional`, not by the schema."""
+    """Whether `optional` has made this oneof, not the schema."""
     return len(oneof.fields) == 1 and oneof.name == f"_{oneof.fields[0].name}"
 
 
 def _is_map(message: Any) -> bool:
-    """Also the messages in which older converters of Confluent's wrote the entries of maps."""
+    """Whether the message is a map entry, also in the form of Confluent's older converters."""
     names = [field.name for field in message.fields]
     return message.GetOptions().map_entry or (
         message.name.endswith("Entry") and names == ["key", "value"]
@@ -361,7 +361,7 @@ def _enum(enum: Any) -> tuple[Schema, Get]:
 
 
 def _signed(value: int) -> int:
-    """Java's long for what protobuf has without a sign."""
+    """Return an unsigned 64-bit number as Java's long."""
     return value - 2**64 if value >= 2**63 else value
 
 

@@ -1,7 +1,7 @@
 """What converters with a schema registry share: the id before the payload, subjects, the registry.
 
-A schema is registered, or looked up, once for each topic and Connect schema; an id is asked for
-once. A registry that does not answer is a RetriableError, one that refuses a DataError.
+A schema is registered, or looked up, once for each topic and Connect schema; an id is requested
+once. A registry that does not answer is a RetriableError, one that rejects a request a DataError.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OF_REGISTRY = frozenset(each.name for each in vars(rows).values() if isinstance
 
 
 class RegisteredConfig(ConverterConfig):
-    """Settings of the converters with a schema registry; more of the registry's own are passed on:
+    """Settings of the converters with a schema registry. The registry's own settings are passed on:
     basic.auth.user.info, schema.registry.ssl.truststore.location, ..."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = tuple(sorted(_OF_REGISTRY))
@@ -65,7 +65,7 @@ class RegisteredConfig(ConverterConfig):
 
 
 class RegisteredConverter(Converter):
-    """Writes the id of a schema and the payload; a subclass knows the format of both."""
+    """Writes the id of a schema and the payload. A subclass defines the format of both."""
 
     config_model = RegisteredConfig
 
@@ -81,15 +81,15 @@ class RegisteredConverter(Converter):
 
     @abstractmethod
     def registered(self, schema: Schema | None, value: Any) -> tuple[RegistrySchema, str | None]:
-        """The schema for the registry, and its full name."""
+        """Return the schema for the registry, and its full name."""
 
     @abstractmethod
     def writer(self, schema: Schema | None, registered: RegistrySchema) -> Write:
-        """What writes values of a Connect schema with a schema of the registry."""
+        """Return a function that writes values of a Connect schema with a registered schema."""
 
     @abstractmethod
     def reader(self, registered: RegistrySchema) -> tuple[Schema | None, Read]:
-        """The Connect schema of a registered one, and what reads its values."""
+        """Return the Connect schema of a registered one, and a function that reads its values."""
 
     def from_connect_data(
         self, topic: str, headers: Headers | None, schema: Schema | None, value: Any

@@ -1,6 +1,6 @@
-"""The JsonSchemaConverter: JSON behind the id of a JSON Schema, in Confluent's wire format.
+"""The JsonSchemaConverter: the id of a JSON Schema, then JSON, in Confluent's wire format.
 
-Confluent's attributes keep what JSON Schema cannot say: `connect.type`, `connect.index`,
+Confluent's attributes keep what JSON Schema cannot express: `connect.type`, `connect.index`,
 `connect.version`, `connect.parameters`; the `title` is the name of a schema.
 """
 
@@ -54,7 +54,8 @@ class JsonSchemaConfig(RegisteredConfig):
 
 
 class JsonSchemaConverter(RegisteredConverter):
-    """Values with a schema."""
+    """Converts values with a schema to and from JSON with a registered JSON Schema, in the wire
+    format of Confluent's schema registry."""
 
     java_names = ("io.confluent.connect.json.JsonSchemaConverter",)
     config_model = JsonSchemaConfig
@@ -93,7 +94,7 @@ class JsonSchemaConverter(RegisteredConverter):
 
 
 def to_json_schema(schema: Schema, *, numeric_decimals: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a Connect schema."""
+    """Return the JSON Schema of a Connect schema."""
     described = _required(schema, numeric_decimals)
     if schema.doc is not None:
         described["description"] = schema.doc
@@ -143,7 +144,7 @@ _PAIR = {"minItems": 2, "maxItems": 2}
 
 
 def from_json_schema(described: Any) -> Schema:
-    """The Connect schema of a JSON Schema; DataError for what has none."""
+    """Return the Connect schema of a JSON Schema. Raise DataError if there is none."""
     if not isinstance(described, dict):
         raise DataError("a JSON Schema that is no object has no Connect schema")
     for word in ("oneOf", "anyOf"):

@@ -1,4 +1,4 @@
-"""The headers of a record: a list, because a key can stand there more than once."""
+"""The headers of a record. They are a list, because a key can occur more than once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.connect.data.schema import Schema
 
 
 class Header(NamedTuple):
-    """One header; without a schema the value is as JSON would have it."""
+    """One header. A value without a schema is a JSON value."""
 
     key: str
     value: Any
@@ -17,7 +17,7 @@ class Header(NamedTuple):
 
 
 class Headers(list[Header]):
-    """Headers in their order."""
+    """A list of headers, in order."""
 
     __slots__ = ()
 
@@ -26,15 +26,15 @@ class Headers(list[Header]):
         self.append(Header(key, value, schema))
 
     def all_of(self, key: str) -> list[Header]:
-        """Every header with that key, in order."""
+        """Return every header with that key, in order."""
         return [header for header in self if header.key == key]
 
     def last_of(self, key: str) -> Header | None:
-        """The last header with that key: the one that counts for most readers."""
+        """Return the last header with that key, which is the one that most readers use."""
         return next((header for header in reversed(self) if header.key == key), None)
 
     def without(self, keys: Iterable[str]) -> Headers:
-        """A copy that lacks every header with one of these keys."""
+        """Return a copy without the headers that have one of these keys."""
         dropped = frozenset(keys)
         return Headers(header for header in self if header.key not in dropped)
 

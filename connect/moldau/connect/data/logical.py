@@ -1,6 +1,6 @@
-"""Logical values and the plain ones that carry them: bytes for decimals, days, milliseconds.
+"""Conversion between logical values and the plain ones that store them: bytes, days, milliseconds.
 
-A timestamp has a whole number of milliseconds on the wire; what is finer is cut off.
+A timestamp has a whole number of milliseconds on the wire; smaller fractions are cut off.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ DAY_MS = 86_400_000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MS = timedelta(milliseconds=1)
 _DIGITS_MAX = 100_000
-"""A decimal longer than that is an attack, not a number."""
+"""The most digits of a decimal. A longer one is an attack, not a number."""
 
 
 def decimal_from_bytes(data: bytes, scale: int) -> Decimal:
-    """Big-endian two's complement of the digits, with the point before the last `scale`."""
+    """Return the decimal for big-endian two's complement, with `scale` digits after the point."""
     if len(data) * 3 > _DIGITS_MAX or abs(scale) > _DIGITS_MAX:
         raise DataError("a decimal is longer than can be right", size=len(data), scale=scale)
     unscaled = int.from_bytes(data, "big", signed=True)
@@ -31,14 +31,14 @@ def decimal_from_bytes(data: bytes, scale: int) -> Decimal:
 
 
 def decimal_to_bytes(value: Decimal, scale: int) -> bytes:
-    """The reverse; DataError if the value has more digits behind the point than the schema."""
+    """Return the bytes of a decimal. Raise DataError if it has too many digits after the point."""
     unscaled = unscaled_of(value, scale)
     bits = unscaled.bit_length() if unscaled >= 0 else (unscaled + 1).bit_length()
     return unscaled.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
 def unscaled_of(value: Decimal, scale: int) -> int:
-    """The value times ten to the power of `scale`: a whole number, or DataError."""
+    """Return the value times ten to the power of `scale`. Raise DataError if it is not whole."""
     try:
         with localcontext(prec=_DIGITS_MAX):
             scaled = value.scaleb(scale)

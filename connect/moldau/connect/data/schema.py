@@ -1,7 +1,7 @@
 """Schemas: the type of a value, its name, version and documentation, and whether it may be None.
 
 A schema never changes, and its hash is computed once, so that caches can be keyed by schemas.
-`Schema.optionally()` and `replace` give a changed copy.
+`Schema.optionally()` and `replace` return a changed copy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Type(StrEnum):
-    """The types of Connect; the values are the words that Kafka's JSON schemas use."""
+    """The types of Connect; the values are the names in Kafka's JSON schemas."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -40,7 +40,7 @@ class Type(StrEnum):
 
 
 class Logical(StrEnum):
-    """The names of schemas whose values have a Python type of their own."""
+    """The names of schemas whose values have their own Python type."""
 
     DECIMAL = "org.apache.kafka.connect.data.Decimal"
     DATE = "org.apache.kafka.connect.data.Date"
@@ -65,7 +65,7 @@ class Field(NamedTuple):
 
 
 class Traits(TypedDict, total=False):
-    """What every schema may have beside its type."""
+    """The properties that every schema may have beside its type."""
 
     optional: bool
     name: str | None
@@ -91,7 +91,7 @@ class Schema:
     key_schema: Schema | None = None
     value_schema: Schema | None = None
     positions: Mapping[str, int] = dataclasses.field(init=False)
-    """Of a struct: the index of each field by its name."""
+    """The index of each field of a struct, by its name."""
     logical: Logical | None = dataclasses.field(init=False)
     _hash: int = dataclasses.field(init=False)
 
@@ -112,7 +112,7 @@ class Schema:
 
     @staticmethod
     def of(type_: Type, **traits: Unpack[Traits]) -> Schema:
-        """A schema of a type that has no parts."""
+        """Return a schema of a type without fields or element schemas."""
         return Schema(type_, **traits)
 
     @staticmethod
@@ -125,14 +125,14 @@ class Schema:
 
     @staticmethod
     def struct(fields: Mapping[str, Schema], **traits: Unpack[Traits]) -> Schema:
-        """A struct with these fields, in their order."""
+        """Return a struct schema with these fields, in order."""
         numbered = enumerate(fields.items())
         members = tuple(Field(name, index, schema) for index, (name, schema) in numbered)
         return Schema(Type.STRUCT, fields=members, **traits)
 
     @staticmethod
     def decimal(scale: int, *, optional: bool = False, default: Any = None) -> Schema:
-        """A decimal number with `scale` digits behind the point."""
+        """Return the schema of a decimal number with `scale` digits after the point."""
         return Schema(
             Type.BYTES, optional, Logical.DECIMAL, 1, None, {"scale": str(scale)}, default
         )
@@ -140,27 +140,27 @@ class Schema:
     # --- changed copies ---------------------------------------------------------------------
 
     def optionally(self, optional: bool = True) -> Schema:
-        """The same schema with that optionality."""
+        """Return the same schema with `optional` set to this value."""
         return self if self.optional == optional else self.replace(optional=optional)
 
     def replace(self, **traits: Unpack[Traits]) -> Schema:
-        """The same schema with other traits."""
+        """Return the same schema with these traits changed."""
         return dataclasses.replace(self, **traits)
 
     def replace_type(self, kind: Type) -> Schema:
-        """A schema of another type that has no parts, with the same traits but the default."""
+        """Return a schema of another primitive type, with the same traits except the default."""
         return Schema(kind, self.optional, self.name, self.version, self.doc, self.parameters)
 
     # --- questions --------------------------------------------------------------------------
 
     def field(self, name: str) -> Field | None:
-        """The field of that name; None if this struct has none."""
+        """Return the field of that name; None if the struct has no such field."""
         position = self.positions.get(name)
         return None if position is None else self.fields[position]
 
     @property
     def scale(self) -> int:
-        """The digits behind the point of a Decimal schema."""
+        """The number of digits after the point of a Decimal schema."""
         try:
             return int((self.parameters or {})["scale"])
         except (KeyError, ValueError):
@@ -170,14 +170,14 @@ class Schema:
             ) from None
 
     def described(self) -> str:
-        """The type in words, for messages: `int64`, `optional Decimal`, `struct order`."""
+        """Return the type in words, for messages: `int64`, `optional Decimal`, `struct order`."""
         words = "optional " if self.optional else ""
         if self.logical is not None:
             return words + self.logical.name.capitalize()
         return words + self.type.value + (f" {self.name}" if self.name else "")
 
     def _shape(self) -> tuple[object, ...]:
-        """All that makes two schemas the same, but the default (it may not be hashable)."""
+        """Return all that makes two schemas equal, except the default (it may not be hashable)."""
         parameters = tuple(sorted(self.parameters.items())) if self.parameters else None
         return (
             self.type,
@@ -216,13 +216,13 @@ class Schema:
         return f"Schema({', '.join(shown)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled by its parts: the hash of a text differs from process to process."""
+        """Pickle the fields without the hash: text hashes differ from process to process."""
         names = (each.name for each in dataclasses.fields(self) if each.init)
         return Schema, tuple(getattr(self, name) for name in names)
 
 
 class SchemaAndValue(NamedTuple):
-    """What a converter reads; the schema is None for data without one."""
+    """The result of a converter; the schema is None for data without one."""
 
     schema: Schema | None
     value: Any

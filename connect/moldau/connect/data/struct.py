@@ -1,8 +1,8 @@
 """A struct: values for the fields of a schema, in the order of the fields.
 
-`Struct(schema, {...})` refuses unknown fields. `Struct.of_row(schema, row)` takes a list as it is
-and keeps it: the fast way for converters and for connectors that read rows. Neither checks values;
-`validate()` does, and so does every assignment to a field.
+`Struct(schema, {...})` rejects unknown fields. `Struct.of_row(schema, row)` keeps the given list
+without a copy: the fast way for converters and for connectors that read rows. Neither checks
+values. `validate()` checks all of them, and every assignment to a field checks one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.connect.errors import DataError
 
 class Struct:
     """Like a dict with a fixed set of keys. A field that is None reads as the default of its
-    schema; `row` has what is really stored."""
+    schema; `row` has the stored values."""
 
     __slots__ = ("row", "schema")
 
@@ -34,14 +34,14 @@ class Struct:
 
     @classmethod
     def of_row(cls, schema: Schema, row: list[Any]) -> Struct:
-        """A struct around `row`: one value a field, in their order."""
+        """Return a struct around `row`, which has one value for each field, in order."""
         struct = cls.__new__(cls)
         struct.schema = schema
         struct.row = row
         return struct
 
     def validate(self) -> Struct:
-        """Raises DataError if a value does not fit its field; gives the struct itself."""
+        """Raise DataError if a value does not fit its field. Return the struct itself."""
         check_fields(self, "the struct")
         return self
 
@@ -56,11 +56,11 @@ class Struct:
         self.row[position] = value
 
     def stored(self, name: str) -> Any:
-        """The value without the default of its schema."""
+        """Return the stored value of a field, without the default of its schema."""
         return self.row[self._position(name)]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As `struct[name]`, or `default` if there is no such field."""
+        """Return `struct[name]`, or `default` if there is no such field."""
         return self[name] if name in self.schema.positions else default
 
     def keys(self) -> tuple[str, ...]:
@@ -73,11 +73,11 @@ class Struct:
         return [(name, self[name]) for name in self.schema.positions]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dicts and lists, also for the structs inside."""
+        """Return plain dicts and lists, also for nested structs."""
         return {name: _plain(value) for name, value in self.items()}
 
     def copy(self) -> Struct:
-        """Another struct with the same values; lists and structs inside are shared."""
+        """Return another struct with the same values; nested lists and structs are shared."""
         return Struct.of_row(self.schema, self.row.copy())
 
     def __contains__(self, name: object) -> bool:

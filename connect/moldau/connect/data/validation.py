@@ -1,4 +1,4 @@
-"""Whether a value fits its schema, and if not, where and why."""
+"""Checks that a value fits its schema. The error says where it does not, and why."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PYTHON: Mapping[Type, tuple[type, ...]] = {
 
 
 def validate(schema: Schema, value: Any, where: str = "the value") -> None:
-    """Raises DataError if `value` does not fit; `where` names it in the message."""
+    """Raise DataError if `value` does not fit; `where` names the value in the message."""
     if value is None:
         if not schema.optional and schema.default is None:
             raise DataError(f"{where} is null, but its schema requires {schema.described()}")
@@ -59,8 +59,8 @@ def validate(schema: Schema, value: Any, where: str = "the value") -> None:
 
 
 def validate_default(schema: Schema) -> None:
-    """Raises DataError if the default does not fit. A struct cannot hold itself as its default, so
-    only its fields must be those of the schema."""
+    """Raise DataError if the default does not fit. The schema of a struct default has no default
+    itself, so only its fields are compared with those of `schema`."""
     from moldau.connect.data.struct import Struct
 
     where, default = "the default value", schema.default
@@ -103,7 +103,7 @@ def _check_struct(schema: Schema, value: object, where: str) -> None:
 
 
 def check_fields(struct: Struct, where: str) -> None:
-    """Raises DataError for the first field that does not fit."""
+    """Raise DataError for the first field that does not fit."""
     for field, value in zip(struct.schema.fields, struct.row, strict=True):
         validate(field.schema, value, f"field {field.name!r} of {where}")
 

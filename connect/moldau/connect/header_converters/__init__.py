@@ -1,1 +1,1 @@
-"""Converters of headers: `simple` guesses types from texts; the others are those of values."""
+"""Converters of headers: `simple` infers types from texts; the others are those of values."""

@@ -1,4 +1,4 @@
-"""The SimpleHeaderConverter: texts on the wire, the type guessed when they are read."""
+"""The SimpleHeaderConverter: headers are texts; their type is inferred when they are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from moldau.connect.header_converters.writing import written
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Numbers, booleans, dates, arrays and maps are recognized; all else is a string."""
+    """Converts headers to and from texts. Numbers, booleans, dates, arrays and maps are recognized;
+    any other text is a string."""
 
     java_names = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)
 

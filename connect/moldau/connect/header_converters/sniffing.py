@@ -1,8 +1,8 @@
-"""The type of a text is guessed from its looks, as Kafka's `Values.parseString` does.
+"""Infers the type of a text from its form, as Kafka's `Values.parseString` does.
 
 A whole number gets the smallest integer type, another number float32 if it is not too large, then
-float64, then Decimal; ISO 8601 dates and times their logical types; `[..]` and `{..}` become arrays
-and maps if all of it can be read, and stay strings otherwise.
+float64, then Decimal; ISO 8601 dates and times get their logical types; `[..]` and `{..}` become
+arrays and maps if all of the text can be read, and stay strings otherwise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DEPTH_MAX = 100
 
 
 def sniffed(text: str) -> SchemaAndValue:
-    """The schema and value of a text; (None, None) for the word null."""
+    """Return the schema and value of a text; (None, None) for the word null."""
     if not text:
         return SchemaAndValue(STRING, text)
     return _Parse(text).value(embedded=False, depth=0) or SchemaAndValue(None, None)
@@ -60,7 +60,7 @@ class _Parse:
         self._at = 0
 
     def value(self, *, embedded: bool, depth: int) -> SchemaAndValue | None:
-        """The next value; None stands for null."""
+        """Return the next value; None stands for null."""
         if depth > _DEPTH_MAX:
             raise DataError("a header is nested too deeply")
         if embedded and self._consume('"'):
@@ -95,7 +95,7 @@ class _Parse:
         return SchemaAndValue(STRING, self._text)
 
     def _temporal(self, token: str) -> SchemaAndValue | None:
-        """The colons of a time are delimiters, so it can stand in five tokens."""
+        """Return a time. Its colons are delimiters, so it can be five tokens, this the first."""
         start = self._at
         following = ""
         for _ in range(4):
@@ -156,7 +156,7 @@ class _Parse:
     # --- tokens -----------------------------------------------------------------------------
 
     def _next(self) -> str:
-        """The next delimiter, or the text up to the next one that no backslash escapes."""
+        """Return the next delimiter, or the text up to the next delimiter that is not escaped."""
         start, escaped = self._at, False
         if start >= len(self._text):
             raise DataError("a value is missing")
@@ -170,7 +170,7 @@ class _Parse:
         return self._text[start:]
 
     def _consume(self, expected: str) -> bool:
-        """Take the next token if it is the expected one, blanks around it left out."""
+        """Consume the next token if it is the expected one. Blanks around it are ignored."""
         start = self._at
         while self._at < len(self._text):
             token = self._next()
@@ -261,7 +261,7 @@ def _map_of(
 
 
 def _common(values: list[SchemaAndValue | None]) -> Schema | None:
-    """A schema that fits all of them; None if there is none, or if all are null."""
+    """Return a schema that fits all of them; None if there is none, or if all are null."""
     common: Schema | None = None
     for value in values:
         if value is None or value.schema is None:
@@ -274,7 +274,7 @@ def _common(values: list[SchemaAndValue | None]) -> Schema | None:
 
 def _merged(one: Schema, other: Schema) -> Schema | None:
     if one.type is other.type:
-        # As Kafka merges two schemas of one type: the later, though its name may differ.
+        # As Kafka merges two schemas of one type: the later one, although its name may differ.
         return one if one.optional else other
     if one.type in _WIDER and other.type in _WIDER:
         return one if _WIDER.index(one.type) > _WIDER.index(other.type) else other

@@ -1,4 +1,4 @@
-"""Values as texts that `sniffing` reads again, as Kafka's `Values.convertToString` writes them."""
+"""Writes values as texts that `sniffing` can read, as Kafka's `Values.convertToString` does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moldau.connect.java.text import java_float
 
 
 def written(value: Any, schema: Schema | None = None, *, embedded: bool = False) -> str:
-    """The text; texts and bytes inside an array or map stand in quotes."""
+    """Return the text. Texts and bytes inside an array or map are quoted."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -44,8 +44,8 @@ def written(value: Any, schema: Schema | None = None, *, embedded: bool = False)
 
 
 def temporal(value: Any) -> str:
-    """A date, time or timestamp in ISO 8601. A timestamp at midnight is written as a date, and one
-    on the first day of 1970 or before as a time: Java has one class for all three."""
+    """Return a date, time or timestamp in ISO 8601. A timestamp at midnight is written as a date,
+    and one on or before the first day of 1970 as a time: Java has one class for all three."""
     if isinstance(value, datetime):
         ms = logical.timestamp_to_ms(value)
         when = value.astimezone(UTC)

@@ -1,5 +1,5 @@
-"""What runs on this worker, and what it takes to get there.
+"""Makes the connectors and tasks on this worker match the configs.
 
-`plan` compares what should run with what does, `assignment` shares connectors and tasks among
-workers, `restarts` says when a failed task begins again; `shell` does it.
+`plan` compares what should run with what runs, `assignment` shares connectors and tasks among
+workers, `restarts` decides when a failed task is restarted; `shell` does the work.
 """

@@ -1,12 +1,13 @@
 """How the leader shares connectors and tasks among workers (KIP-415). No IO.
 
-Two rounds move something: in the first its owner gives it up, in the next, when the owner has said
-that it did, another worker gets it. So nothing runs twice, and what stays where it is never stops.
+A move takes two rounds: in the first the leader revokes something from its owner; in the next,
+after the owner has stopped it, another worker gets it. So nothing runs twice, and what does not
+move never stops.
 
-What a worker left behind when it vanished waits for `delay_max_ms`: a worker that is only restarted
-comes back to it, and nothing else is moved meanwhile. As soon as there are as many workers as
-before, or the delay is over, it is shared out. A new leader knows of no such worker, and shares out
-at once all that runs nowhere.
+What a vanished worker ran waits for `delay_max_ms`: if the worker was only restarted, it gets this
+work back. Nothing else is moved during the delay. The work is shared out as soon as there are as
+many workers as before, or the delay is over. A new leader knows of no vanished worker, and shares
+out at once all that runs nowhere.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Owned = dict[str, set[T]]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What the leader decided: for each member what is new and what it gives up."""
+    """The leader's decision: for each member what it newly gets and what it gives up."""
 
     assigned: dict[str, Assignment]
     revoked: dict[str, Assignment]
@@ -34,7 +35,7 @@ class Round:
 
 
 class Assignor:
-    """The leader's memory from round to round."""
+    """The leader's assignment state, kept from round to round."""
 
     def __init__(self, delay_max_ms: int) -> None:
         self._delay_max_ms = delay_max_ms
@@ -43,11 +44,11 @@ class Assignor:
         self._due_ms: int | None = None
 
     def forget(self) -> None:
-        """Another worker has led meanwhile."""
+        """Reset the state, because another worker has led meanwhile."""
         self._previous, self._members, self._due_ms = EMPTY, 0, None
 
     def share(self, configured: Assignment, owned: Mapping[str, Assignment], now_ms: int) -> Round:
-        """One round. `owned` is what each member runs."""
+        """Decide one round. `owned` is what each member runs."""
         active = union(owned.values())
         lost = without(without(self._previous, active), without(self._previous, configured))
         delay_ms = self._delay(lost, len(owned), now_ms)
@@ -75,7 +76,7 @@ class Assignor:
         return found
 
     def _delay(self, lost: Assignment, members: int, now_ms: int) -> int:
-        """How long what was lost waits on."""
+        """Return how many milliseconds lost work waits for its worker; 0 for not at all."""
         if lost == EMPTY or self._delay_max_ms <= 0 or members >= self._members:
             self._due_ms = None
             return 0
@@ -91,7 +92,7 @@ class Assignor:
 def _shared(
     owned: Owned[T], configured: set[T], *, may_move: bool
 ) -> tuple[dict[str, frozenset[T]], dict[str, frozenset[T]]]:
-    """What each member gets anew, and what it gives up."""
+    """Return what each member newly gets, and what it gives up."""
     members = sorted(owned)
     revoked: Owned[T] = {member: owned[member] - configured for member in members}
     kept: Owned[T] = {}
@@ -113,7 +114,7 @@ def _shared(
 
 
 def _surplus(kept: Owned[T], assigned: Owned[T]) -> Owned[T]:
-    """What members have above an even share while others have less."""
+    """Return what members have above an even share while others have less."""
     counts = {each: len(kept[each]) + len(assigned[each]) for each in kept}
     total, members = sum(counts.values()), len(counts)
     if not members:
@@ -130,7 +131,7 @@ def _surplus(kept: Owned[T], assigned: Owned[T]) -> Owned[T]:
 
 
 def union_of(owned: Owned[T]) -> set[T]:
-    """Of all members."""
+    """Return the union over all members."""
     found: set[T] = set()
     for each in owned.values():
         found |= each

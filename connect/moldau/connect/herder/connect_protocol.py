@@ -1,4 +1,4 @@
-"""What workers tell each other through the group's coordinator, in Kafka Connect's bytes. No IO.
+"""The messages of workers through the group coordinator, in Kafka Connect's bytes. No IO.
 
     default     version 0   eager: an assignment is all that a worker has to run
     compatible  version 1   incremental: what is new and what is to be given up (KIP-415)
@@ -28,7 +28,7 @@ EMPTY: Final = Assignment()
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What a worker tells the leader when it joins."""
+    """The state that a worker sends to the leader when it joins."""
 
     url: str
     config_offset: int
@@ -37,7 +37,7 @@ class WorkerState:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the leader tells a worker. With version 0 `assigned` is all, later only what is new."""
+    """What the leader assigns to a worker: with version 0 all of it, later only what is new."""
 
     leader: str
     leader_url: str
@@ -49,7 +49,7 @@ class Share:
 
 
 def protocols_of(setting: str) -> list[str]:
-    """The names that `connect.protocol` offers, best first; ConfigError is the caller's."""
+    """Return the names that `connect.protocol` stands for, best first; [] for an unknown value."""
     return {
         "eager": ["default"],
         "compatible": ["compatible"],
@@ -61,7 +61,7 @@ def protocols_of(setting: str) -> list[str]:
 
 
 def write_state(version: int, state: WorkerState) -> bytes:
-    """The metadata of a member."""
+    """Encode the metadata of a member."""
     out = struct.pack(">h", version) + _text(state.url) + struct.pack(">q", state.config_offset)
     if version == 0:
         return out
@@ -72,7 +72,7 @@ def write_state(version: int, state: WorkerState) -> bytes:
 
 
 def write_share(version: int, share: Share) -> bytes:
-    """The assignment of a member."""
+    """Encode the assignment of a member."""
     out = struct.pack(">hh", version, share.error) + _text(share.leader) + _text(share.leader_url)
     out += struct.pack(">q", share.config_offset) + _assignment(share.assigned)
     if version == 0:
@@ -101,7 +101,7 @@ def _assignment(assignment: Assignment) -> bytes:
 
 
 class _Reader:
-    """Bytes from another worker: each size is checked against what is left."""
+    """Decodes bytes from another worker: each size is checked against the rest of the bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -139,7 +139,7 @@ class _Reader:
 
 
 def read_state(data: bytes) -> WorkerState:
-    """MalformedMessage for what is no state."""
+    """Decode the metadata of a member. Raise MalformedMessage for any other bytes."""
     reader = _Reader(data)
     version = reader.number(">h")
     url, offset = reader.text(), reader.number(">q")
@@ -151,7 +151,7 @@ def read_state(data: bytes) -> WorkerState:
 
 
 def read_share(data: bytes) -> Share:
-    """MalformedMessage for what is no share; a member that was left out has none."""
+    """Decode the assignment of a member. Raise MalformedMessage for any other bytes."""
     reader = _Reader(data)
     version = reader.number(">h")
     error = reader.number(">h")
@@ -165,7 +165,7 @@ def read_share(data: bytes) -> Share:
 
 
 def union(assignments: Iterable[Assignment]) -> Assignment:
-    """All of them."""
+    """Return the union of all these assignments."""
     connectors: frozenset[str] = frozenset()
     tasks: frozenset[TaskId] = frozenset()
     for each in assignments:
@@ -175,5 +175,5 @@ def union(assignments: Iterable[Assignment]) -> Assignment:
 
 
 def without(assignment: Assignment, gone: Assignment) -> Assignment:
-    """What is left of it."""
+    """Return `assignment` without what is in `gone`."""
     return Assignment(assignment.connectors - gone.connectors, assignment.tasks - gone.tasks)

@@ -1,7 +1,7 @@
-"""This worker in the group of all workers: it joins, leads if it is told to, and follows.
+"""This worker's membership in the group of workers: it joins, leads if it is elected, and follows.
 
-Invariants: what is revoked has stopped here before this worker joins again and says so; a worker
-that is out of the group runs nothing; shares are made from configs that are at least as new as
+Invariants: what is revoked has stopped here before this worker joins again and reports it; a worker
+that is out of the group runs nothing; assignments are made from configs that are at least as new as
 those that any member has read.
 """
 
@@ -41,16 +41,16 @@ from moldau.runtime import Runtime
 
 REJOIN_S: Final = 1.0
 LEAVE_S: Final = 5.0
-"""How long the end of a worker waits for a coordinator that may be gone."""
+"""How long a closing worker waits for a coordinator that may be gone."""
 ROUND_S: Final = 10.0
 OWN_DELAY_MS: Final = 3_000
-"""For how long what a vanished worker ran waits for it, if the setting does not say."""
+"""How long the work of a vanished worker waits for it by default."""
 
 Stops = Callable[[Assignment], Coroutine[Any, Any, None]]
 
 
 class GroupMembership(Membership):
-    """Belongs to one event loop."""
+    """The membership of a distributed worker. It belongs to one event loop."""
 
     def __init__(
         self, runtime: Runtime, settings: Mapping[str, str], url: str, configs: ConfigStore,
@@ -101,13 +101,13 @@ class GroupMembership(Membership):
         return self._mine
 
     async def start(self) -> None:
-        """Returns when this worker has its first share."""
+        """Join the group. On return this worker has its first assignment."""
         await self._member.start()
         self._watch = self._runtime.spawn(self._stay(), name="stay among the workers")
         await self._joined.wait()
 
     async def _stay(self) -> None:
-        """A membership that ended, because the broker lost it for example, begins anew."""
+        """Join again whenever the membership has ended, for example because the broker lost it."""
         while True:
             try:
                 await self._member.wait()
@@ -124,13 +124,13 @@ class GroupMembership(Membership):
                     await self._settled.wait()
 
     def on_configs_changed(self) -> None:
-        """The leader begins a round when there is something to share out, or to take back."""
+        """Begin a round, at the leader, if connectors or tasks were added or removed."""
         if self._is_leader and assigned_alone(self._configs.image) != self._shared:
             self._shared = assigned_alone(self._configs.image)
             self._rejoin_later(0, "connectors or tasks have changed")
 
     def _rejoin_later(self, delay_ms: int, why: str, after: Assignment = EMPTY) -> None:
-        """Join again, when this worker has stopped what it gives up."""
+        """Join again after `delay_ms`, and after this worker has stopped what is in `after`."""
         if self._later is not None:
             self._later.cancel()
         self._later = self._runtime.spawn(
@@ -153,17 +153,17 @@ class GroupMembership(Membership):
         self._mine, self._leader_url, self._is_leader = EMPTY, None, False
         await self._member.aclose(LEAVE_S)
 
-    # What the group asks (`moldau.client.group.protocols.Protocols`)
+    # Callbacks of the group (`moldau.client.group.protocols.Protocols`)
 
     def metadata(self) -> list[tuple[str, bytes]]:
-        """What runs here."""
+        """Return what runs on this worker, encoded for each protocol."""
         state = WorkerState(self._url, self._configs.log.position, self._mine)
         return [(name, write_state(VERSIONS[name], state)) for name in self._names]
 
     async def assign(
         self, protocol: str, leader_id: str, members: Mapping[str, bytes]
     ) -> dict[str, bytes]:
-        """At the leader."""
+        """Make the assignments of all members. Called at the leader only."""
         version = VERSIONS[protocol]
         states = {member: read_state(data) for member, data in members.items()}
         newest = max(state.config_offset for state in states.values())
@@ -194,7 +194,7 @@ class GroupMembership(Membership):
         }  # fmt: skip
 
     async def on_assigned(self, assigned: Assigned) -> None:
-        """A generation has begun."""
+        """Take over the assignment of a new generation."""
         if not assigned.assignment:
             self._rejoin_later(1_000, "the leader has given this worker no share")
             return
@@ -230,14 +230,14 @@ class GroupMembership(Membership):
             self.on_configs_changed()
 
     async def on_revoked(self) -> None:
-        """A round begins: no worker leads until it is over. Only eager workers stop everything."""
+        """Note that there is no leader during a new round. Only eager workers stop everything."""
         self._settled.clear()
         self._leader_url, self._is_leader = None, False
         if self._names == ["default"]:
             await self.on_lost()
 
     async def on_lost(self) -> None:
-        """Out of the group: others run it all."""
+        """Stop everything: this worker is out of the group, and others run its work."""
         self._settled.clear()
         self._leader_url, self._is_leader = None, False
         gone, self._mine = self._mine, EMPTY

@@ -1,4 +1,4 @@
-"""The leader of the workers, and what this one has to run. No IO."""
+"""The interface to the group of workers: the leader, and this worker's assignment. No IO."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from moldau.connect.storage.configs import ConfigImage
 
 
 class Membership(ABC):
-    """This worker's place among the others."""
+    """This worker's membership in the group of workers."""
 
     generation: int = 0
 
     @property
     @abstractmethod
     def is_leader(self) -> bool:
-        """Whether this worker writes configs."""
+        """Whether this worker is the leader, which writes configs."""
 
     @property
     @abstractmethod
     def leader_url(self) -> str | None:
-        """Where the leader's REST API is; None while no worker leads."""
+        """The URL of the leader's REST API; None while there is no leader."""
 
     @abstractmethod
     def assignment(self, image: ConfigImage) -> Assignment:
-        """What this worker has to run now."""
+        """Return the connectors and tasks that this worker has to run now."""
 
     @abstractmethod
     async def start(self) -> None:
-        """Take part."""
+        """Join the group."""
 
     async def settled(self) -> None:
-        """Returns when the group is in no round, or when that takes too long."""
+        """Wait until the group is in no round, but not for long."""
         return
 
     @abstractmethod
     def on_configs_changed(self) -> None:
-        """Connectors or tasks came or went."""
+        """Called after connectors or tasks were added or removed."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Leave."""
+        """Leave the group."""
 
 
 class Alone(Membership):
-    """The only worker: it leads and runs everything."""
+    """The membership of the only worker: it leads and runs everything."""
 
     @property
     def is_leader(self) -> bool:
@@ -59,10 +59,10 @@ class Alone(Membership):
         return assigned_alone(image)
 
     async def start(self) -> None:
-        """There is no group to join."""
+        """Do nothing: there is no group to join."""
 
     def on_configs_changed(self) -> None:
-        """Nothing has to be shared out."""
+        """Do nothing: there are no other workers to share with."""
 
     async def aclose(self) -> None:
-        """There is no group to leave."""
+        """Do nothing: there is no group to leave."""

@@ -1,7 +1,7 @@
-"""What users ask of a worker, one method a request: checked, written to the log, answered.
+"""The requests of users, one method each: check it, write it to the log, answer it.
 
-Invariants: a request that changes configs is done by the leader alone; what it wrote was read back
-before it answers; each refusal is a `Refusal` with the HTTP status that Kafka Connect gives.
+Invariants: only the leader carries out a request that changes configs; it answers after it has read
+back what it wrote; each rejection is a `Refusal` with the HTTP status of Kafka Connect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EXACTLY_ONCE_SETTING: Final = "exactly.once.support"
 
 
 class Operations:
-    """On one worker."""
+    """The requests that one worker serves."""
 
     def __init__(self, herder: Herder) -> None:
         self.herder = herder
@@ -47,11 +47,11 @@ class Operations:
     # Reading
 
     def names(self) -> list[str]:
-        """The connectors that exist."""
+        """Return the names of the existing connectors."""
         return self.herder.configs.image.names()
 
     def entry(self, name: str) -> ConnectorEntry:
-        """The connector; NotFound."""
+        """Return the stored connector. Raise NotFound if it does not exist."""
         return self._existing(name, f"Connector {name} not found")
 
     def _existing(self, name: str, otherwise: str) -> ConnectorEntry:
@@ -61,11 +61,11 @@ class Operations:
         return found
 
     def config(self, name: str) -> dict[str, str]:
-        """As it was posted, but for the values of secrets."""
+        """Return the config as it was posted, with the values of secrets hidden."""
         return masked(self.entry(name).config or {})
 
     def info(self, name: str) -> Json:
-        """ConnectorInfo."""
+        """Return the ConnectorInfo of a connector."""
         entry = self.entry(name)
         tasks = self.herder.configs.image.tasks(name)
         return {
@@ -76,7 +76,7 @@ class Operations:
         }
 
     def tasks(self, name: str) -> list[Json]:
-        """Each task with its config."""
+        """Return each task with its config."""
         entry = self.entry(name)
         config = entry.config or {}
         return [
@@ -88,7 +88,7 @@ class Operations:
         ]
 
     def status(self, name: str) -> Json:
-        """ConnectorStateInfo."""
+        """Return the ConnectorStateInfo of a connector."""
         image = self.herder.statuses.image
         status = image.connectors.get(name)
         if status is None:
@@ -108,14 +108,14 @@ class Operations:
         }
 
     def task_status(self, name: str, number: int) -> Json:
-        """TaskState."""
+        """Return the TaskState of a task."""
         found = self.herder.statuses.image.tasks.get(TaskId(name, number))
         if found is None:
             raise NotFound(f"No status found for task {name}-{number}")
         return {"id": number, **state_json(found)}
 
     def topics(self, name: str) -> Json:
-        """Those that the connector has used."""
+        """Return the topics that the connector has used."""
         self._check_tracking()
         used = self.herder.statuses.image.topics.get(name, set())
         return {name: {"topics": sorted(used)}}
@@ -125,7 +125,7 @@ class Operations:
             raise Forbidden("Topic tracking is disabled.")
 
     async def reset_topics(self, name: str) -> None:
-        """Forget them."""
+        """Forget the topics that the connector has used."""
         self._check_tracking()
         if self.herder.settings.get("topic.tracking.allow.reset", "true").lower() == "false":
             raise Forbidden("Topic tracking reset is disabled.")
@@ -136,7 +136,7 @@ class Operations:
     async def validate(
         self, config: Mapping[str, str | None], *, is_offline: bool = False
     ) -> ConfigInfos:
-        """ConfigInfos, made on a thread: connectors may ask their servers."""
+        """Return the ConfigInfos of a config. It runs on a thread: connectors may call servers."""
         restored, problems = unmasked(config, self._known(config.get("name")))
         try:
             infos = await self.herder.runtime.run_blocking(
@@ -156,7 +156,7 @@ class Operations:
         may_replace: bool,
         target: TargetState | None = None,
     ) -> bool:
-        """Whether the connector is new."""
+        """Validate a config and write it to the log. Return True if the connector is new."""
         await self.check_leader()
         image = self.herder.configs.image
         if not may_replace and image.get(name) is not None:
@@ -180,44 +180,44 @@ class Operations:
         return is_new
 
     def _known(self, name: str | None) -> Mapping[str, str]:
-        """The config that is stored for a connector; empty for a new one."""
+        """Return the stored config of a connector; {} for a new one."""
         entry = self.herder.configs.image.get(name) if name else None
         return {} if entry is None or entry.config is None else entry.config
 
     async def patch_config(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Null takes a key away (KIP-477)."""
+        """Change some keys of a config. Null removes a key (KIP-477)."""
         config = {**(self.entry(name).config or {}), **changes}
         kept = {key: value for key, value in config.items() if value is not None}
         await self.put_config(name, kept, may_replace=True)
 
     def check_signature(self, body: bytes, signature: str | None, algorithm: str | None) -> None:
-        """Only workers may give task configs."""
+        """Check that a request comes from a worker: only workers may send task configs."""
         verify(self.herder.configs.image.session_key, body, signature, algorithm)
 
     async def take_tasks(self, name: str, configs: list[dict[str, str | None]]) -> None:
-        """From the worker that runs the connector."""
+        """Store the task configs from the worker that runs the connector."""
         await self.check_leader()
         if self.entry(name).target is TargetState.STOPPED:
-            return  # they were on their way as the connector was stopped
+            return  # they were sent before the connector was stopped
         kept = [{key: value for key, value in each.items() if value is not None}
                 for each in configs]  # fmt: skip
         await self.herder.configs.put_tasks(name, kept)
 
     async def delete(self, name: str) -> None:
-        """With its tasks; stored offsets of a source stay, as Kafka Connect has it."""
+        """Delete a connector and its tasks. Stored offsets of a source stay, as in Kafka."""
         await self.check_leader()
         config = self.entry(name).config or {}
         await self.herder.configs.delete_connector(name)
         self.herder.removals.begin(name, config)
 
     async def set_target(self, name: str, target: TargetState) -> None:
-        """Pause, resume or stop; done when it is written down."""
+        """Pause, resume or stop a connector. On return the new target state is in the log."""
         await self.check_leader()
         if self._existing(name, f"Unknown connector {name}").target is not target:
             await self.herder.configs.put_target(name, target)
 
     async def check_leader(self) -> None:
-        """Returns at the leader. A round of the group is waited for, if it is short."""
+        """Wait for a short round. Raise NotLeader or Rebalancing unless this worker leads then."""
         membership = self.herder.membership
         if not self.herder.is_ready:
             raise Rebalancing("the worker is starting: try again in a moment")
@@ -234,7 +234,7 @@ class Operations:
     # Restarts
 
     async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
-        """ConnectorStateInfo with what is RESTARTING (KIP-745)."""
+        """Request a restart. Return the ConnectorStateInfo with RESTARTING parts (KIP-745)."""
         await self.check_leader()
         self._existing(name, f"Unknown connector: {name}")
         status = self.status(name)
@@ -247,7 +247,7 @@ class Operations:
         return status
 
     async def restart_task(self, name: str, number: int) -> None:
-        """Where it runs."""
+        """Restart a task of this worker. Raise NotLeader with the URL of another owner."""
         self._existing(name, f"Unknown connector: {name}")
         task = TaskId(name, number)
         if task not in self.herder.configs.image.tasks(name):
@@ -263,7 +263,7 @@ class Operations:
     # Plugins
 
     def type_of_plugin(self, name: str) -> type[Connector]:
-        """NotFound for a name that no connector answers to."""
+        """Return the connector class of that name. Raise NotFound if there is none."""
         try:
             return connector_class({"connector.class": name})
         except ConfigError as error:
@@ -277,7 +277,7 @@ def validated(
     asks: bool,
     is_dry_run: bool = False,
 ) -> ConfigInfos:
-    """ConfigInfos of a config with its references resolved; what they stand for is not in it."""
+    """Validate a config with its references resolved. The ConfigInfos contain no resolved value."""
     given = {name: value for name, value in config.items() if value is not None}
     props, secrets = resolved(given, worker)
     secrets |= secret_values(props)
@@ -303,7 +303,7 @@ def validated(
 
 
 def state_json(status: Status) -> Json:
-    """Of a connector or task; the trace only where there is one."""
+    """Return the state of a connector or task as JSON, with the trace if there is one."""
     found: Json = {"state": status.state.value, "worker_id": status.worker_id}
     if status.version is not None:
         found["version"] = status.version
@@ -313,7 +313,7 @@ def state_json(status: Status) -> Json:
 
 
 def type_of(config: Mapping[str, str]) -> str:
-    """source, sink, or unknown."""
+    """Return source, sink, or unknown."""
     try:
         kind = connector_class(config)
     except MoldauError:
@@ -324,7 +324,7 @@ def type_of(config: Mapping[str, str]) -> str:
 
 
 def invalid_text(infos: ConfigInfos) -> str:
-    """Why a config is refused, every key with its reason."""
+    """Return the error message of an invalid config: every key with its reason."""
     lines = [
         "Connector configuration is invalid and contains the following "
         f"{infos.error_count} error(s):"

@@ -1,8 +1,8 @@
-"""From what should run and what does run to the steps between. No IO.
+"""Computes the steps from what runs to what should run. No IO.
 
 A task runs with the connector config that its task configs were made of, so that a changed
-connector config reaches tasks only when its owner has committed new task configs. Steps come in an
-order that never has a task twice or a task of an old config beside one of a new: stops first.
+connector config reaches tasks only when its owner has committed new task configs. Stops come first,
+so that a task never runs twice, and no task of an old config runs beside one of a new config.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.connect.storage.keys import TargetState, TaskId
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRun:
-    """A connector as it should run or runs."""
+    """A connector as it should run, or as it runs."""
 
     config: Mapping[str, str]
     target: TargetState
@@ -26,14 +26,14 @@ class ConnectorRun:
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """A task as it should run or runs."""
+    """A task as it should run, or as it runs."""
 
     connector_config: Mapping[str, str]
     config: Mapping[str, str]
     target: TargetState
 
     def is_same_work(self, other: TaskRun) -> bool:
-        """Whether the other differs in its target at most, which needs no restart."""
+        """Whether both have the same configs. A different target alone needs no restart."""
         return (self.connector_config, self.config) == (other.connector_config, other.config)
 
 
@@ -42,14 +42,14 @@ Runs: TypeAlias = "Mapping[str | TaskId, ConnectorRun | TaskRun]"
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What this worker has to run."""
+    """The connectors and tasks that a worker has to run."""
 
     connectors: frozenset[str] = frozenset()
     tasks: frozenset[TaskId] = frozenset()
 
 
 class Kind(IntEnum):
-    """Steps in the order in which they are done."""
+    """The kinds of steps, in the order in which they are done."""
 
     STOP_TASK = 0
     STOP_CONNECTOR = 1
@@ -61,7 +61,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do. CHANGE means that the target state alone differs."""
+    """One start, stop or change. CHANGE means that only the target state differs."""
 
     kind: Kind
     what: str | TaskId
@@ -69,14 +69,14 @@ class Step:
 
 
 def assigned_alone(image: ConfigImage) -> Assignment:
-    """Everything, for the only worker."""
+    """Return the assignment of the only worker: everything."""
     names = image.names()
     tasks = frozenset(task for name in names for task in image.tasks(name))
     return Assignment(frozenset(names), tasks)
 
 
 def wanted(image: ConfigImage, mine: Assignment) -> dict[str | TaskId, ConnectorRun | TaskRun]:
-    """What should run here. A stopped connector has neither an instance nor tasks."""
+    """Return what should run on this worker. A stopped connector has no instance and no tasks."""
     found: dict[str | TaskId, ConnectorRun | TaskRun] = {}
     for name in sorted(mine.connectors):
         entry = image.get(name)
@@ -93,7 +93,7 @@ def wanted(image: ConfigImage, mine: Assignment) -> dict[str | TaskId, Connector
 
 
 def steps(runs_wanted: Runs, running: Runs) -> list[Step]:
-    """What leads from `running` to `runs_wanted`."""
+    """Return the steps that lead from `running` to `runs_wanted`, in order."""
     found = []
     for what, old in running.items():
         new = runs_wanted.get(what)
@@ -127,6 +127,6 @@ def _needs_restart(old: ConnectorRun | TaskRun, new: ConnectorRun | TaskRun) -> 
 def restarted_tasks(
     image: ConfigImage, connector: str, failed: Collection[TaskId], *, only_failed: bool
 ) -> list[TaskId]:
-    """Which tasks a restart request is about (KIP-745)."""
+    """Return the tasks that a restart request includes (KIP-745)."""
     tasks = image.tasks(connector)
     return [task for task in tasks if not only_failed or task in failed]

@@ -1,7 +1,7 @@
-"""Stored offsets of connectors, as the REST API reads and changes them (KIP-875).
+"""Reads and changes the stored offsets of connectors for the REST API (KIP-875).
 
-A source's lie in the offset store, a sink's are those of its consumer group. They can be changed
-only while the connector is STOPPED and none of its tasks runs.
+The offsets of a source are in the offset store, those of a sink in its consumer group. They can be
+changed only while the connector is STOPPED and none of its tasks runs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ DONE_BY_FRAMEWORK: Final = (
 
 
 class Positions:
-    """Of the connectors of one worker's cluster."""
+    """The stored offsets of all connectors of a cluster."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
         self._herder = operations.herder
 
     async def get(self, name: str) -> Json:
-        """ConnectorOffsets."""
+        """Return the ConnectorOffsets of a connector."""
         config = self._operations.entry(name).config or {}
         if issubclass(connector_class(config), SinkConnector):
             pairs = await self._of_group(name, config)
@@ -64,12 +64,12 @@ class Positions:
         return Admin(settings, runtime=self._herder.runtime)
 
     async def alter(self, name: str, body: object) -> str:
-        """What the user is told. `body` is a ConnectorOffsets."""
+        """Change offsets. `body` is a ConnectorOffsets. Return the message for the user."""
         pairs = parse_body(body)
         return await self._change(name, pairs, "altered")
 
     async def reset(self, name: str) -> str:
-        """Forget all of them."""
+        """Delete all offsets of the connector. Return the message for the user."""
         return await self._change(name, None, "reset")
 
     async def _change(self, name: str, pairs: list[Pair] | None, done: str) -> str:
@@ -83,7 +83,7 @@ class Positions:
         return (DONE if is_told else DONE_BY_FRAMEWORK).format(done=done)
 
     async def _check_stopped(self, name: str) -> None:
-        """Tasks that are just being stopped are waited for."""
+        """Wait for tasks that are stopping. Raise BadRequest unless the connector is stopped."""
         entry = self._operations.entry(name)
         if entry.target is TargetState.STOPPED:
             await self._herder.tasks_ended(name)
@@ -157,12 +157,12 @@ async def _delete_group(admin: Admin, group: str) -> None:
 
 
 def group_of(name: str, config: Mapping[str, str]) -> str:
-    """The consumer group of a sink."""
+    """Return the consumer group of a sink."""
     return config.get("consumer.override.group.id", f"connect-{name}")
 
 
 def parse_body(body: object) -> list[Pair]:
-    """The pairs of a ConnectorOffsets; BadRequest."""
+    """Return the pairs of a ConnectorOffsets. Raise BadRequest for any other value."""
     offsets = body.get("offsets") if isinstance(body, dict) else None
     if not isinstance(offsets, list) or not offsets:
         raise BadRequest("Partitions / offsets need to be provided for an alter offsets request")
@@ -177,7 +177,7 @@ def parse_body(body: object) -> list[Pair]:
 
 
 def group_pair(pair: Pair) -> tuple[TopicPartition, int | None]:
-    """A sink's partition and offset; BadRequest."""
+    """Return a sink's partition and offset. Raise BadRequest if the pair is invalid."""
     partition, offset = pair
     topic, number = partition.get("kafka_topic"), partition.get("kafka_partition")
     if not isinstance(topic, str) or not str(number).isdecimal():

@@ -1,4 +1,4 @@
-"""Why a request is not done, with the HTTP status that says so. No IO."""
+"""The errors that reject a request, each with its HTTP status. No IO."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from moldau.errors import MoldauError
 
 
 class Refusal(MoldauError):
-    """`code` is the HTTP status."""
+    """A request was rejected. `code` is the HTTP status."""
 
     code = 500
 
 
 class BadRequest(Refusal):
-    """The request makes no sense, or the config is wrong."""
+    """The request is malformed, or the config is invalid."""
 
     code = 400
 
 
 class Forbidden(Refusal):
-    """The worker's settings do not allow it."""
+    """The worker's settings do not allow the request."""
 
     code = 403
 
 
 class NotFound(Refusal):
-    """There is no such connector, task, plugin or logger."""
+    """The connector, task, plugin or logger does not exist."""
 
     code = 404
 
 
 class Conflict(Refusal):
-    """It exists already, or the workers are being shared out anew."""
+    """The connector exists already, or the group of workers is rebalancing."""
 
     code = 409
 
 
 class Rebalancing(Conflict):
-    """Try again in a moment."""
+    """The workers cannot serve the request now; the client should try again soon."""
 
 
 class NotLeader(Refusal):
-    """Another worker decides this: the request is forwarded to it."""
+    """Another worker has to serve this request: it is forwarded to `leader_url`."""
 
     code = 409
 

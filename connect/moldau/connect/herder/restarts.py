@@ -1,8 +1,9 @@
-"""When a failed task or connector begins again by itself. No IO.
+"""Decides when a failed task or connector is restarted automatically. No IO.
 
 The wait doubles with each failure in a row, up to a limit, with some randomness so that tasks that
-failed together do not come back together. Running well for as long as the longest wait ends the
-row. `errors.restart.max` bounds the row; after that it stays FAILED until a user restarts it.
+failed together do not restart together. A run without failure that lasts as long as the longest
+wait resets the count. `errors.restart.max` limits the restarts in a row; after that the task stays
+FAILED until a user restarts it.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ class RestartPolicy:
 
 @dataclass(slots=True)
 class RestartHistory:
-    """One task's or connector's failures in a row."""
+    """The failures in a row of one task or connector."""
 
     in_a_row: int = 0
     total: int = 0
     due_ms: int | None = None
-    """When it begins again; None while no restart is due."""
+    """The time of the next restart; None while no restart is due."""
     started_ms: int = 0
 
     def on_started(self, now_ms: int) -> None:
-        """It runs, or is being started."""
+        """Note that the task or connector is being started."""
         self.due_ms = None
         self.started_ms = now_ms
 
     def on_failure(self, policy: RestartPolicy, now_ms: int, luck: float) -> int | None:
-        """When to restart it, or None: never. `luck` is from 0 to 1."""
+        """Return the time of the next restart; None for never. `luck` is from 0 to 1."""
         if now_ms - self.started_ms >= policy.backoff_max_ms:
             self.in_a_row = 0
         if policy.restarts_max != FOREVER and self.in_a_row >= policy.restarts_max:
@@ -49,11 +50,11 @@ class RestartHistory:
         return self.due_ms
 
     def on_restarted(self) -> None:
-        """The restart that was due is made."""
+        """Note that the restart that was due is done."""
         self.total += 1
         self.due_ms = None
 
     def on_manual(self) -> None:
-        """A user restarts it: the row begins anew."""
+        """Note that a user restarts it, which resets the count of failures in a row."""
         self.in_a_row = 0
         self.due_ms = None

@@ -1,10 +1,10 @@
-"""The herder: it makes what runs here what should run here, and writes down what became of it.
+"""The herder: it makes what runs on this worker match the configs, and writes the statuses.
 
-One task, `_reconcile_forever`, does all starts and stops: it is woken by each change (of configs,
-of the assignment, of a task's state), compares and acts, so no two starts of one task can meet.
-Statuses go out in the order in which they came about, by a task of their own.
+One task, `_reconcile_forever`, does all starts and stops: each change (of configs, of the
+assignment, of a task's state) wakes it, and it compares and acts, so two starts of one task can
+never overlap. Another task writes the statuses, in the order in which they occurred.
 
-Sequence of a new connector: (1) its config is in the log; (2) here it is started; (3) its task
+Sequence of a new connector: (1) its config is in the log; (2) this worker starts it; (3) its task
 configs are written, if they differ; (4) the commit record makes its tasks wanted; (5) they start.
 """
 
@@ -47,13 +47,13 @@ RETRY_S: Final = 1.0
 STATUS_RETRY_S: Final = 1.0
 STOP_S: Final = 1.0
 REMOVAL_S: Final = 30.0
-"""How long a deleted connector may try to remove what it leaves."""
+"""How long a deleted connector may try to remove its external resources."""
 REMOVAL_AT_END_S: Final = 5.0
 RELOAD_MS_MIN: Final = 1_000
 
 
 class Herder:
-    """Belongs to one event loop."""
+    """Runs this worker's connectors and tasks. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Herder:
         self._running: dict[What, ConnectorRun | TaskRun] = {}
         self._failed: set[What] = set()
         self._fenced: dict[What, int] = {}
-        """The generation of this worker in which a task was fenced."""
+        """The generation of this worker in which each task was fenced."""
         self._outdated: dict[str, int] = {}
-        """When values of a connector's config have to be read again."""
+        """The time when values of a connector's config have to be read again."""
         self._restarts: set[What] = set()
         self._owed: asyncio.Queue[tuple[What, Status | None]] = asyncio.Queue()
         self.send_tasks: SendTasks = _nobody
@@ -92,16 +92,16 @@ class Herder:
         self._preparing: asyncio.Task[None] | None = None
         self.is_ready = False
 
-    # Life
+    # Start and end
 
     async def start(self) -> None:
-        """The stores are read, and work begins."""
+        """Read the stores, join the group, then start to reconcile."""
         self._preparing = self.runtime.spawn(self.worker.start(), name="herder prepare tasks")
         self.stage = "reading the internal topics"
         await self.statuses.log.start(self.statuses.image.apply)
         await self.offsets.log.start(self.offsets.image.apply)
         await self.configs.log.start(self._on_config)
-        self.configs.image.restarts.clear()  # those of the past
+        self.configs.image.restarts.clear()  # old requests in the log
         self._apply_levels()
         self.stage = "joining the group of workers"
         self._spawn(self._write_statuses(), "statuses")
@@ -116,7 +116,7 @@ class Herder:
         self._tasks.append(self.runtime.spawn(coroutine, name=f"herder {name}"))
 
     async def aclose(self) -> None:
-        """Stop what runs, say so, and leave."""
+        """Stop all connectors and tasks, write their statuses, then leave the group."""
         self.is_ready = False
         self.stage = "stopping"
         if self._preparing is not None:
@@ -158,33 +158,33 @@ class Herder:
                 self.loggers.set_levels({namespace: parse_level(level)})
 
     def waits_for(self, what: What) -> str | None:
-        """What a connector or task that runs here waits for, without secrets; None if nothing."""
+        """Return what a connector or task here waits for, without secrets; None for nothing."""
         cause = self.worker.waits_for(what)
         name = what.connector if isinstance(what, TaskId) else what
         return None if cause is None else without(cause, self._secrets(name))
 
     def expect(self, config: Mapping[str, str | None]) -> None:
-        """A connector with this config may be created."""
+        """Prepare for a connector with this config, which may be created soon."""
         self.runtime.spawn(self.worker.expect(config), name="herder expect tasks")
 
     def is_here(self, task: TaskId) -> bool:
-        """Whether this worker runs it."""
+        """Whether this worker runs the task."""
         return task in self._running
 
     @property
     def connector_count(self) -> int:
-        """The connectors that this worker runs."""
+        """The number of connectors that this worker runs."""
         return sum(not isinstance(what, TaskId) for what in self._running)
 
     def running_tasks(self) -> list[TaskId]:
-        """The tasks that this worker runs."""
+        """Return the tasks that this worker runs."""
         return [what for what in self._running if isinstance(what, TaskId)]
 
     def wake(self) -> None:
-        """Something has changed."""
+        """Wake the reconciling task, because something has changed."""
         self._wake.set()
 
-    # What runs is made what should run
+    # Reconciling: make what runs match what should run
 
     async def _reconcile_forever(self) -> None:
         while True:
@@ -204,7 +204,7 @@ class Herder:
         return None if not due else max(0.0, (min(due) - self.now_ms()) / 1000)
 
     def now_ms(self) -> int:
-        """A clock that only goes forward."""
+        """Return the time of the monotonic clock in milliseconds."""
         return self.runtime.clock.monotonic_ns() // 1_000_000
 
     async def _reconcile(self) -> None:
@@ -237,7 +237,7 @@ class Herder:
             await self.configs.put_session_key(key, DEFAULT_ALGORITHM, now_ms)
 
     async def _reload_outdated(self) -> None:
-        """Restart connectors, and their tasks everywhere, whose config holds an outdated value."""
+        """Restart connectors, with their tasks on all workers, if a config value is outdated."""
         now_ms = self.now_ms()
         for name, due_ms in list(self._outdated.items()):
             if name not in self._running:
@@ -248,7 +248,7 @@ class Herder:
                 del self._outdated[name]
 
     async def stopped(self, given_up: Assignment) -> None:
-        """Returns when none of it runs here."""
+        """Wait until nothing of `given_up` runs on this worker."""
         self.wake()
         while any(what in self._running for what in (*given_up.connectors, *given_up.tasks)):
             self._reconciled.clear()
@@ -260,7 +260,7 @@ class Herder:
         return runs_here or bool(self.configs.image.tasks(name))
 
     async def tasks_ended(self, name: str) -> None:
-        """Returns when the connector has no tasks, or when that takes longer than a stop may."""
+        """Wait until the connector has no tasks, at most for the time that a stop may take."""
         grace_ms = whole(self.settings, "task.shutdown.graceful.timeout.ms", 5_000)
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_ms / 1000 + STOP_S):
@@ -284,7 +284,7 @@ class Herder:
                 self.request_restart(what)
 
     def request_restart(self, what: What) -> None:
-        """A user wants it; the row of automatic ones begins anew."""
+        """Restart a connector or task for a user; its count of failures in a row is reset."""
         if what in self._running:
             self._restarts.add(what)
             self.histories.setdefault(what, RestartHistory()).on_manual()
@@ -302,7 +302,7 @@ class Herder:
                 self._restarts.add(what)
 
     async def _stop(self, gone: list[What], again: set[What], begins: set[What]) -> None:
-        """End those, and the ones that begin again, tasks before connectors."""
+        """Stop what is in `gone` and `again`, tasks before connectors."""
         ending = [*gone, *again]
         tasks = [each for each in ending if isinstance(each, TaskId)]
         why = {
@@ -338,7 +338,7 @@ class Herder:
         await self.worker.stop_connector(name)
 
     def _owe_end(self, what: What) -> None:
-        """A deleted one is forgotten; another is UNASSIGNED until its next owner writes."""
+        """Delete the status of what was deleted. Set others to UNASSIGNED, for the next owner."""
         name = what.connector if isinstance(what, TaskId) else what
         entry = self.configs.image.get(name)
         is_known = entry is not None and (
@@ -350,7 +350,7 @@ class Herder:
             self._owed.put_nowait((what, None))
 
     def _forget_deleted(self) -> None:
-        """Statuses of what no longer exists, left by workers that died (the leader's duty)."""
+        """As the leader, delete statuses of what no longer exists, left by workers that died."""
         if not self.membership.is_leader:
             return
         image = self.configs.image
@@ -366,7 +366,7 @@ class Herder:
         assert run is not None
         self._running[what] = run
         if step.kind is Kind.CHANGE_TASK and what in self._failed:
-            return  # it takes the new target when it begins again
+            return  # it gets the new target when it is restarted
         self._failed.discard(what)
         if step.kind in (Kind.START_TASK, Kind.START_CONNECTOR):
             self.histories.setdefault(what, RestartHistory()).on_started(self.now_ms())
@@ -391,7 +391,7 @@ class Herder:
     async def _run_connector(
         self, name: str, run: ConnectorRun, before: asyncio.Task[None] | None
     ) -> None:
-        """Start it, unless it is to rest, and have its task configs written."""
+        """Start the connector, unless it is paused or stopped. Have its task configs written."""
         if before is not None and not before.done():
             await asyncio.wait([before])
         if run.target is not TargetState.STARTED:
@@ -409,8 +409,7 @@ class Herder:
             self.on_connector_error(name, error)
 
     async def _publish(self, name: str) -> None:
-        """Write the task configs if they differ from those that count, or belong to an old
-        connector config."""
+        """Write the task configs if they are new, or if the connector config has changed."""
         entry = self.configs.image.get(name)
         if entry is None or entry.config is None:
             return
@@ -421,7 +420,7 @@ class Herder:
         await self.publish_tasks(name, configs)
 
     async def publish_tasks(self, name: str, configs: list[dict[str, str]]) -> None:
-        """Through the worker that leads by then."""
+        """Write the task configs, or send them to the leader. Try again until that succeeds."""
         while not self.membership.is_leader:
             url, key = self.membership.leader_url, self.configs.image.session_key
             if url is not None and key is not None:
@@ -435,7 +434,7 @@ class Herder:
         if entry is not None and entry.target is not TargetState.STOPPED:
             await self.configs.put_tasks(name, configs)
 
-    # What connectors and tasks tell
+    # Reports of connectors and tasks
 
     def on_reconfiguration(self, name: str) -> None:
         run = self._running.get(name)
@@ -443,7 +442,8 @@ class Herder:
             self._begin_connector(name, run)
 
     def on_outdated(self, name: str, after_ms: int) -> None:
-        """A value of the connector's config holds for so long (`config.action.reload=restart`)."""
+        """Note that a value of the config expires after `after_ms`
+        (`config.action.reload=restart`)."""
         self._outdated[name] = self.now_ms() + max(RELOAD_MS_MIN, after_ms)
         self.wake()
 
@@ -468,8 +468,9 @@ class Herder:
         self._owe(task, state)
 
     def on_task_fenced(self, task: TaskId, trace: str | None) -> None:
-        """Another process runs the task. It begins here again when this worker has joined its group
-        anew and still has the task: to restart it before would throw the other one out."""
+        """Set the task to FAILED: another process runs it. It is restarted only when this worker
+        has joined its group again and still has the task: an earlier restart would fence the other
+        process."""
         if task in self._running:
             self._failed.add(task)
             self._fenced[task] = self.membership.generation
@@ -536,28 +537,28 @@ class Herder:
                 self._owed.task_done()
 
     async def settle_statuses(self) -> None:
-        """What came about so far is written."""
+        """Wait until all statuses so far are written."""
         await self._owed.join()
 
     async def request_restarts(self, request: RestartRequest) -> None:
-        """Of a connector and of its tasks, wherever they run."""
+        """Write a restart request for a connector and its tasks on all workers."""
         await self.configs.put_restart(request)
 
 
 class Removals:
-    """What deleted connectors leave, and remove."""
+    """The removals of what deleted connectors have left outside Kafka."""
 
     def __init__(self, herder: Herder) -> None:
         self._herder = herder
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, name: str, config: Mapping[str, str]) -> None:
-        """The connector with this config was deleted, by this worker."""
+        """Begin to remove what the connector has left. Called by the worker that has deleted it."""
         removal = self._remove(name, config)
         self._tasks[name] = self._herder.runtime.spawn(removal, name=f"removal of {name}")
 
     async def is_over(self, name: str) -> bool:
-        """Whether no deleted connector of this name has something to remove. Waits for it."""
+        """Wait for a pending removal of this name. Return False if it takes too long."""
         task = self._tasks.get(name)
         if task is not None:
             await asyncio.wait([task], timeout=REMOVAL_S)
@@ -569,7 +570,7 @@ class Removals:
         until_ms = herder.now_ms() + int(REMOVAL_S * 1000)
         while True:
             removing = herder.runtime.run_blocking(remove, name, config, herder.settings, secrets)
-            # A connector may fail in any way: it is logged.
+            # A connector may raise any error: it is logged.
             [failure] = await asyncio.gather(removing, return_exceptions=True)
             if failure is None:
                 return
@@ -580,7 +581,7 @@ class Removals:
             await asyncio.sleep(RETRY_S)
 
     async def aclose(self) -> None:
-        """Wait for a moment, then give up."""
+        """Wait briefly for pending removals, then cancel them."""
         tasks = [each for each in self._tasks.values() if not each.done()]
         if tasks:
             await asyncio.wait(tasks, timeout=REMOVAL_AT_END_S)
@@ -591,8 +592,7 @@ class Removals:
 def remove(
     name: str, config: Mapping[str, str], worker: Mapping[str, str], secrets: set[str]
 ) -> None:
-    """Have the class of a deleted connector remove what it leaves. Called on a thread. Values that
-    the config refers to are added to `secrets`."""
+    """Call a deleted connector's `removed`, on a thread. Add resolved values to `secrets`."""
     kind = connector_class(config)
     if kind.removed is not Connector.removed:
         props, found = resolved(config, worker)
@@ -605,5 +605,5 @@ async def _nobody(url: str, key: SessionKey, name: str, configs: list[dict[str, 
 
 
 async def forever() -> None:
-    """Until it is cancelled."""
+    """Wait until the task is cancelled."""
     await asyncio.get_running_loop().create_future()

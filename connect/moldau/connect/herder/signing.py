@@ -1,7 +1,7 @@
 """Signatures of requests between workers (KIP-507). No IO.
 
-The leader makes a key and writes it to the config topic, which only workers can read; a worker
-signs the body of a request with it, so that only workers can give the leader task configs.
+The leader makes a key and writes it to the config topic, which only workers can read. A worker
+signs the body of a request with it, so that only workers can send task configs to the leader.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIGESTS: Final = {
 
 
 def sign(key: SessionKey, body: bytes) -> dict[str, str]:
-    """The headers of a signed request."""
+    """Return the headers of a signed request."""
     digest = hmac.new(base64.b64decode(key.key), body, _DIGESTS[DEFAULT_ALGORITHM]).digest()
     return {SIGNATURE: base64.b64encode(digest).decode(), ALGORITHM: DEFAULT_ALGORITHM}
 
@@ -35,7 +35,7 @@ def sign(key: SessionKey, body: bytes) -> dict[str, str]:
 def verify(
     key: SessionKey | None, body: bytes, signature: str | None, algorithm: str | None
 ) -> None:
-    """Refuses what no worker has signed."""
+    """Raise BadRequest or Forbidden unless the body has a valid signature of a worker."""
     if signature is None or algorithm is None:
         raise BadRequest("Internal request missing signature")
     digest = _DIGESTS.get(algorithm)
@@ -53,5 +53,5 @@ def verify(
 
 
 def is_outdated(key: SessionKey | None, now_ms: int, ttl_ms: int) -> bool:
-    """Whether the leader has to make a new one."""
+    """Whether the leader has to make a new key."""
     return key is None or now_ms - key.created_ms >= ttl_ms > 0

@@ -1,1 +1,1 @@
-"""What configs written for Java mean: its regular expressions, its date patterns, its texts."""
+"""Java's regular expressions, date patterns and texts, for configs that were written for Java."""

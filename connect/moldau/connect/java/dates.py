@@ -1,8 +1,8 @@
 """Date patterns of Java's `SimpleDateFormat`, in UTC and English.
 
-Parsing is as lenient as Java's: month 13 is January of the next year, text behind the end of the
-pattern is ignored. Two differences are on purpose. A year of two digits lies between 1970 and 2069,
-so that what a config means does not change with the day it runs on. Days before 15 October 1582 are
+Parsing is as lenient as Java's: month 13 is January of the next year, text after the end of the
+pattern is ignored. Two differences are intended. A year of two digits is between 1970 and 2069, so
+that the meaning of a config does not depend on the current day. Days before 15 October 1582 are
 those of the Gregorian calendar.
 """
 
@@ -36,12 +36,12 @@ _CENTURY_START = 1970
 
 
 class PatternError(ValueError):
-    """A pattern that `SimpleDateFormat` would refuse."""
+    """A pattern that `SimpleDateFormat` would reject."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A run of one pattern letter, or (without one) a literal text."""
+    """A run of one pattern letter, or a literal text if `letter` is empty."""
 
     letter: str
     count: int
@@ -53,14 +53,14 @@ class _Part:
 
 
 class SimpleDateFormat:
-    """One pattern, to write and to read."""
+    """Writes and parses dates by one pattern."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self._parts = _parts(pattern)
 
     def format(self, when: datetime) -> str:
-        """The text for an instant."""
+        """Return the text for an instant."""
         when = when.astimezone(UTC)
         return "".join(
             part.text if not part.letter else _WRITERS[part.letter](when, part.count)
@@ -68,7 +68,7 @@ class SimpleDateFormat:
         )
 
     def parse(self, text: str) -> datetime:
-        """The instant in a text; DataError if it does not match."""
+        """Return the instant in a text. Raise DataError if it does not match."""
         reading = _Reading(text)
         for index, part in enumerate(self._parts):
             following = self._parts[index + 1] if index + 1 < len(self._parts) else None
@@ -110,12 +110,12 @@ def _letter(pattern: str, letter: str, count: int) -> _Part:
 
 
 def _sunday_first(when: datetime) -> int:
-    """0 for Sunday."""
+    """Return the day of the week, from 0 for Sunday."""
     return when.isoweekday() % 7
 
 
 def _week_of_year(when: datetime) -> tuple[int, int]:
-    """Year and week as in the United States: weeks start on Sunday, week 1 holds 1 January."""
+    """Return year and week as in the United States: weeks start on Sunday, week 1 has 1 January."""
     day = when.timetuple().tm_yday
     end = when.replace(month=12, day=31)
     if (end - when).days < 7 and _sunday_first(end) < 6 and (end - when).days <= _sunday_first(end):
@@ -176,7 +176,7 @@ _WRITERS: Mapping[str, Callable[[datetime, int], str]] = {
 
 
 class _Reading:
-    """What has been read of a text so far."""
+    """The state while a text is parsed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -187,7 +187,7 @@ class _Reading:
         self._offset_min = 0
 
     def take(self, part: _Part, width: int | None) -> bool:
-        """Read what a part of the pattern stands for; `width` limits its digits."""
+        """Read the text for one part of the pattern; `width` limits its digits."""
         if not part.letter:
             if not self._text.startswith(part.text, self._at):
                 return False

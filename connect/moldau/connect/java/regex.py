@@ -46,12 +46,12 @@ _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
 
 
 class PatternError(ValueError):
-    """A pattern that Java would refuse, or that has no counterpart here."""
+    """A pattern that Java would reject, or that cannot be translated."""
 
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern for Python; PatternError if it is not one."""
+    """Return the pattern for Python. Raise PatternError if it is invalid."""
     try:
         return re.compile(_Translation(pattern).text(), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
@@ -59,7 +59,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 class Replacement:
-    """The text that takes the place of a match."""
+    """A replacement text with references to groups."""
 
     def __init__(self, template: str, pattern: re.Pattern[str]) -> None:
         self._parts: list[str | int] = []
@@ -107,7 +107,7 @@ class Replacement:
         return at
 
     def first(self, text: str) -> str:
-        """`text` with the first match replaced."""
+        """Return `text` with the first match replaced."""
         match = self._pattern.search(text)
         if match is None:
             return text
@@ -119,7 +119,7 @@ class Replacement:
 
 class _Translation:
     """One pass over a pattern. `_scopes` has, for each open group, the flags that were set in its
-    middle: they hold until it closes, across every `|`."""
+    middle: they are valid until it closes, across every `|`."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -193,7 +193,7 @@ class _Translation:
         return self._pattern[self._at + ahead : self._at + ahead + 1]
 
     def _escape(self, *, in_class: bool) -> str:
-        """What stands for the escape at the cursor; inside a class, without brackets."""
+        """Return the translation of the escape at the cursor; inside a class, without brackets."""
         sign = self._next(1)
         start, self._at = self._at, self._at + 2
         if sign == "":
@@ -258,7 +258,7 @@ class _Translation:
             raise PatternError(f"{self._pattern!r}: a bad character escape") from None
 
     def _class(self) -> str:
-        """A character class with all that is nested in it; the cursor stands on its `[`."""
+        """Return a character class with all nested ones; the cursor is at its `[`."""
         self._at += 1
         negated = self._next(0) == "^"
         self._at += negated
@@ -285,12 +285,12 @@ class _Translation:
 
 
 def _closed(flags: list[str]) -> str:
-    """The end of the groups that flags opened; behind a line end, for `x` allows comments."""
+    """Close the groups that flags opened; for `x` on a new line, because `x` allows comments."""
     return "".join("\n)" if "x" in flag else ")" for flag in flags)
 
 
 class _Members:
-    """What a class holds between two `&&`."""
+    """The members of a class between two `&&`."""
 
     def __init__(self) -> None:
         self.simple = ""
@@ -332,7 +332,7 @@ def _escaped(sign: str, in_class: bool, pattern: str) -> str:
 
 @lru_cache(maxsize=64)
 def _category(name: str) -> str:
-    """The members of a general category of Unicode, as ranges for a character class."""
+    """Return the members of a Unicode general category, as ranges for a character class."""
     ranges: list[tuple[int, int]] = []
     for code in range(sys.maxunicode + 1):
         if unicodedata.category(chr(code)).startswith(name):
@@ -345,7 +345,7 @@ def _category(name: str) -> str:
 
 @lru_cache(maxsize=64)
 def _complement(members: str) -> str:
-    """Every character that is not among these, as members of a class."""
+    """Return every character that is not among these, as members of a class."""
     pattern, ranges, start = re.compile(f"[{members}]"), [], None
     for code in range(sys.maxunicode + 2):
         is_outside = code <= sys.maxunicode and pattern.match(chr(code)) is None

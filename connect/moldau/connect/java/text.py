@@ -1,7 +1,7 @@
 """Values as Java's `toString` writes them: `1.0E10`, `true`, `{a=1, b=[x, y]}`, `Struct{a=1}`.
 
-Some configs depend on it (StringConverter, Cast to string). Dates and bytes, for which Java writes
-its time zone or an address in memory, are written in ISO 8601 and refused.
+Some configs depend on it (StringConverter, Cast to string). Dates are written in ISO 8601, where
+Java writes its time zone; bytes are rejected, where Java writes an address in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.connect.errors import DataError
 
 
 def java_text(value: Any, schema: Schema | None = None) -> str:
-    """What `value.toString()` is in Java."""
+    """Return the result of `value.toString()` in Java."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -46,7 +46,7 @@ def java_text(value: Any, schema: Schema | None = None) -> str:
 
 
 def java_float(value: float, is_single: bool = False) -> str:
-    """`Double.toString`, or `Float.toString` for a single."""
+    """Return the result of `Double.toString`, or of `Float.toString` for a single."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -64,7 +64,7 @@ def java_float(value: float, is_single: bool = False) -> str:
 
 
 def shortest_single(value: float) -> str:
-    """The shortest digits that name this number among the singles (32 bits)."""
+    """Return the shortest digits that identify this number among the singles (32 bits)."""
     single = to_single(value)
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
@@ -74,7 +74,7 @@ def shortest_single(value: float) -> str:
 
 
 def to_single(value: float) -> float:
-    """The nearest of the singles."""
+    """Return the nearest single (32 bits)."""
     try:
         (single,) = struct.unpack(">f", struct.pack(">f", value))
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Connect's plugins: found by the names that configs use, validated, and put to work.
+"""Connect's plugins: find them by the names in configs, validate configs, and create instances.
 
 catalogue = Catalogue.installed()
 catalogue.find(PluginKind.CONNECTOR, "io.confluent.connect.jdbc.JdbcSinkConnector")

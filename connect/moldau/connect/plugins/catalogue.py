@@ -1,11 +1,13 @@
-"""The plugins that are installed, by every name that a config may use for them.
+"""The installed plugins, by every name that a config may use for them.
 
-A name is a full Java class name, its last part (`JsonConverter`, `Cast$Value`), that without the
-ending that all plugins of the kind have (`FileStreamSink`), or the Python name `module.Class`. Only
-what is installed can be named: a config chooses among plugins, it does not choose code.
+A name is a full Java class name, its last part (`JsonConverter`, `Cast$Value`), the last part
+without the ending that all plugins of the kind have (`FileStreamSink`), or the Python name
+`module.Class`. Only installed plugins can be named: a config chooses among plugins, it cannot load
+other code.
 
-One entry point whose name fits is loaded alone; only if none fits are all of the group imported to
-read their `java_names`. What cannot be imported is listed with its error and breaks nothing else.
+An entry point with a matching name is loaded alone. Only if none matches are all of the group
+imported to read their `java_names`. A plugin that cannot be imported is listed with its error and
+affects no other.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class PluginNotFound(ConfigError):
 
 
 class PluginKind(Enum):
-    """Entry-point group, base class, and the ending that a name may leave out."""
+    """A kind of plugin: entry-point group, base class, and the ending that a name may omit."""
 
     CONNECTOR = ("moldau.connectors", Connector, "Connector")
     CONVERTER = ("moldau.converters", Converter, "Converter")
@@ -50,7 +52,7 @@ class PluginKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugin:
-    """A plugin that can be used."""
+    """A plugin that was loaded."""
 
     kind: PluginKind
     cls: type[Plugin]
@@ -69,7 +71,7 @@ class InstalledPlugin:
 
     @property
     def type(self) -> str:
-        """The word for it in `GET /connector-plugins`."""
+        """The type in `GET /connector-plugins`."""
         if issubclass(self.cls, SourceConnector):
             return "source"
         if issubclass(self.cls, SinkConnector):
@@ -77,7 +79,7 @@ class InstalledPlugin:
         return self.kind.name.lower()
 
     def names(self) -> set[str]:
-        """Every name that finds it."""
+        """Return every name by which a config can use the plugin."""
         full = {*self.cls.java_names, python_name(self.cls)}
         simple = {name.rsplit(".", 1)[-1] for name in full} | {self.entry}
         ending = self.kind.ending
@@ -86,13 +88,13 @@ class InstalledPlugin:
         )
 
     def names_in_full(self) -> tuple[str, ...]:
-        """The names to show: those of Java, or that of the entry point."""
+        """Return the names to show: the Java names, or else that of the entry point."""
         return self.cls.java_names or (self.entry,)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenPlugin:
-    """An entry point that gives no plugin, and why."""
+    """An entry point that cannot be loaded as a plugin, and the error."""
 
     kind: PluginKind
     entry: str
@@ -105,22 +107,22 @@ def python_name(cls: type) -> str:
 
 
 class Catalogue:
-    """Plugins by kind and name."""
+    """The installed plugins by kind and name."""
 
     def __init__(self, plugins: Plugins) -> None:
         self._plugins = plugins
         self._complete: dict[PluginKind, dict[str, InstalledPlugin]] = {}
         self._single: dict[tuple[PluginKind, str], InstalledPlugin] = {}
         self.broken: list[BrokenPlugin] = []
-        """What could not be loaded so far."""
+        """The plugins that could not be loaded so far."""
 
     @classmethod
     def installed(cls) -> Catalogue:
-        """What this Python has installed."""
+        """Return the catalogue of this Python's installed plugins."""
         return cls(installed_plugins())
 
     def find(self, kind: PluginKind, name: str) -> InstalledPlugin:
-        """The plugin of that name; PluginNotFound with the nearest names."""
+        """Return the plugin of that name. Raise PluginNotFound with the nearest name."""
         wanted = name.strip()
         known = self._single.get((kind, wanted)) or self._by_entry(kind, wanted)
         if known is None:
@@ -131,12 +133,12 @@ class Catalogue:
         return known
 
     def all(self, kind: PluginKind) -> list[InstalledPlugin]:
-        """Every plugin of a kind, each once, ordered by name."""
+        """Return every plugin of a kind, each once, ordered by name."""
         unique = {id(each.cls): each for each in self._names(kind).values()}
         return sorted(unique.values(), key=lambda each: each.name)
 
     def _by_entry(self, kind: PluginKind, wanted: str) -> InstalledPlugin | None:
-        """The plugin whose entry point has that name, loaded without the others."""
+        """Return the plugin whose entry point has that name, and load no other."""
         simple = wanted.rsplit(".", 1)[-1]
         entries = self._plugins.named(kind.group)
         short = simple.removesuffix(kind.ending) or simple

@@ -1,4 +1,4 @@
-"""The contracts of Connect's groups: a class of the right base, whose settings can be listed."""
+"""The contracts of Connect's plugin groups: a class of the right base, with documented settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.plugins.contracts import Contract, ContractBroken, check_class
 
 
 def _check(kind: str, loaded: object) -> None:
-    """As the catalogue takes it, and as the REST API describes it."""
+    """Check the base class, as the catalogue does, and that every setting has a documentation."""
     from moldau.connect.plugins.catalogue import PluginKind
 
     cls = check_class(loaded, PluginKind[kind].base)

@@ -1,7 +1,7 @@
-"""The reference page of plugins and their settings, made from the models.
+"""Makes the reference page of plugins and their settings from the models.
 
-`python -m tests.connect.plugins.renew_reference` writes `docs/connect-reference.md`; a test holds
-that file to what this module makes.
+`python -m tests.connect.plugins.renew_reference` writes `docs/connect-reference.md`; a test checks
+that the file is up to date.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _TITLES = {
 
 
 def render(catalogue: Catalogue, distribution: str, kinds: Iterable[PluginKind]) -> str:
-    """The page for the plugins that one distribution brings."""
+    """Return the page for the plugins of one distribution."""
     return "\n".join([*_pages(catalogue, distribution, kinds), ""])
 
 
 def render_settings(title: str, model: type[ConfigModel]) -> str:
-    """A heading and a table: what documents of other plugins put together."""
+    """Return a heading and a table of settings, for the documents of other plugins."""
     return "\n".join(_table(title, model.settings()))
 
 
@@ -52,7 +52,7 @@ def _pages(catalogue: Catalogue, distribution: str, kinds: Iterable[PluginKind])
 
 
 def _grouped(plugins: Iterable[InstalledPlugin]) -> list[list[InstalledPlugin]]:
-    """The same transform for keys and values is one entry."""
+    """Group plugins so that a transform for keys and for values is one entry."""
     groups: dict[tuple[str, type], list[InstalledPlugin]] = {}
     for plugin in plugins:
         base = _shown(plugin.cls).partition("$")[0]

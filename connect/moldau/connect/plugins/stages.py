@@ -1,4 +1,4 @@
-"""Plugins put to work as a config says: converters, and transforms with their predicates."""
+"""Creates the plugins of a config: converters, and transforms with their predicates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=ConnectRecord)
 
 @dataclass(frozen=True, slots=True)
 class TransformationStage:
-    """A transform for the records that its predicate chooses; all others pass unchanged."""
+    """A transform for the records that its predicate chooses; all others are not changed."""
 
     alias: str
     transformation: Transformation
@@ -26,7 +26,7 @@ class TransformationStage:
     negate: bool = False
 
     def apply(self, record: R) -> R | None:
-        """The changed record, or None if it was dropped."""
+        """Return the changed record, or None if it was dropped."""
         if self.predicate is not None and self.predicate.test(record) is self.negate:
             return record
         return self.transformation.apply(record)
@@ -38,20 +38,20 @@ class TransformationStage:
 
 
 def with_prefix(props: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The settings under a prefix, without it."""
+    """Return the settings that begin with `prefix`, without it."""
     return {
         name.removeprefix(prefix): text for name, text in props.items() if name.startswith(prefix)
     }
 
 
 def aliases(props: Mapping[str, str | None], name: str) -> Sequence[str]:
-    """The aliases that `transforms` or `predicates` lists, each once."""
+    """Return the aliases that `transforms` or `predicates` lists, each once."""
     listed = (alias.strip() for alias in (props.get(name) or "").split(","))
     return list(dict.fromkeys(alias for alias in listed if alias))
 
 
 def new_connector(catalogue: Catalogue, name: str) -> Connector:
-    """A connector that is not yet initialized."""
+    """Return a connector that is not initialized."""
     connector = catalogue.find(PluginKind.CONNECTOR, name).cls()
     assert isinstance(connector, Connector)
     return connector
@@ -60,7 +60,7 @@ def new_connector(catalogue: Catalogue, name: str) -> Connector:
 def new_converter(
     catalogue: Catalogue, name: str, props: Mapping[str, str], is_key: bool
 ) -> Converter:
-    """A configured converter; `props` without the prefix."""
+    """Return a configured converter. `props` have no prefix."""
     converter = catalogue.find(PluginKind.CONVERTER, name).cls()
     assert isinstance(converter, Converter)
     converter.configure(props, is_key)
@@ -70,7 +70,7 @@ def new_converter(
 def new_header_converter(
     catalogue: Catalogue, name: str, props: Mapping[str, str]
 ) -> HeaderConverter:
-    """A configured header converter; `props` without the prefix."""
+    """Return a configured header converter. `props` have no prefix."""
     converter = catalogue.find(PluginKind.HEADER_CONVERTER, name).cls()
     assert isinstance(converter, HeaderConverter)
     converter.configure(props)
@@ -80,7 +80,7 @@ def new_header_converter(
 def transformation_stages(
     catalogue: Catalogue, props: Mapping[str, str]
 ) -> list[TransformationStage]:
-    """The transforms of a connector config, configured, in their order."""
+    """Return the transforms of a connector config, configured, in order."""
     return [_stage(catalogue, props, alias) for alias in aliases(props, "transforms")]
 
 

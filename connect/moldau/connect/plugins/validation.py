@@ -1,8 +1,8 @@
-"""Validation of a connector config with everything that it names.
+"""Validation of a connector config with all plugins that it names.
 
-All parts are looked at, however many of them are wrong: the settings that every connector has, the
-connector's own, its transforms and predicates, its converters. What Kafka passes over in silence
-becomes a warning.
+All parts are checked, however many of them are invalid: the settings that every connector has, the
+connector's own, its transforms and predicates, its converters. A mistake that Kafka ignores becomes
+a warning.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ def validate(
     ask_connector: bool = True,
     is_dry_run: bool = False,
 ) -> ConfigInfos:
-    """What is wrong with a config. ConfigError only where the connector itself is not known.
+    """Return the problems of a config. Raise ConfigError only if the connector class is unknown.
 
-    `ask_connector=False` leaves out what the connector finds out by itself, such as whether a
-    server answers. `is_dry_run=True` also finds what would pass by itself or appear later.
+    `ask_connector=False` skips the connector's own checks, such as whether a server answers.
+    `is_dry_run=True` also finds problems that would pass by themselves, such as a server that is
+    down.
     """
     name = given.get("connector.class")
     if not name:
@@ -58,7 +59,7 @@ def validate(
 
 
 class _Part(ConfigModel):
-    """What a transform has beside its own settings; its own model is appended."""
+    """The settings that every transform has, beside those of its own model."""
 
     predicate: str | None = key(
         "predicate", None, doc="The alias of the predicate that chooses the records."
@@ -67,7 +68,7 @@ class _Part(ConfigModel):
 
 
 class _Validation:
-    """One config on its way through all its parts."""
+    """The validation of one config with all its parts."""
 
     def __init__(self, catalogue: Catalogue, given: Mapping[str, str | None]) -> None:
         self._catalogue = catalogue
@@ -98,7 +99,7 @@ class _Validation:
         return self._infos
 
     def _add(self, infos: Iterable[ConfigInfo]) -> None:
-        """A setting that is defined twice counts as the later one, with the errors of both."""
+        """Add settings. For one that is defined twice the later counts, with the errors of both."""
         places = {info.name: at for at, info in enumerate(self._infos.configs)}
         for info in infos:
             if info.name not in places:
@@ -144,7 +145,7 @@ class _Validation:
                 self._add(infos_of(plugin.config_model.read(given), Placement(prefix, group, 2)))
 
     def _named(self, prefix: str, group: str, kind: PluginKind, alias: str) -> type[Plugin] | None:
-        """The class that `<prefix>type` names; the two settings that name it are added."""
+        """Return the class that `<prefix>type` names, and add the settings of type and version."""
         name = self._props.get(prefix + "type")
         plugin, error = None, None
         if name is None:

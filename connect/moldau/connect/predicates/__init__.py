@@ -24,7 +24,7 @@ class HasHeaderKeyConfig(ConfigModel):
 
 
 class HasHeaderKey(Predicate):
-    """True for records with such a header."""
+    """True for records that have a header with this key."""
 
     java_names = (_JAVA_PACKAGE + "HasHeaderKey",)
     config_model = HasHeaderKeyConfig
@@ -63,7 +63,7 @@ class TopicNameMatchesConfig(ConfigModel):
 
 
 class TopicNameMatches(Predicate):
-    """True for records of topics whose name matches."""
+    """True for records whose topic name matches a regular expression."""
 
     java_names = (_JAVA_PACKAGE + "TopicNameMatches",)
     config_model = TopicNameMatchesConfig

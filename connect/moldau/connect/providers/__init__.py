@@ -1,7 +1,7 @@
 """Config providers: the environment, `.properties` files, and directories of secrets.
 
-Each gives only what its allowlist names, and without an allowlist nothing: a connector config comes
-over the network, and must not be a way to read any file of the worker (CVE-2024-31141).
+Each provides only what its allowlist names, and nothing without an allowlist: a connector config
+comes over the network, and must not be able to read any file of the worker (CVE-2024-31141).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
 
 
 class _Looking(ConfigProvider):
-    """A provider on one of the platform's, which also serve the broker."""
+    """A provider that uses one of the platform's providers, which also serve the broker."""
 
     _lookup: Lookup
 
@@ -49,7 +49,7 @@ class EnvVarConfig(ConfigModel):
 
 
 class EnvVarConfigProvider(_Looking):
-    """`${env:NAME}`: a variable of the worker's environment."""
+    """`${env:NAME}`: the value of a variable of the worker's environment."""
 
     java_names = (_JAVA_PACKAGE + "EnvVarConfigProvider",)
     config_model = EnvVarConfig
@@ -84,7 +84,7 @@ class FileConfigProvider(_Looking):
 
 
 class DirectoryConfigProvider(_Looking):
-    """`${directory:/path:file}`: the whole text of a file, as containers mount secrets."""
+    """`${directory:/path:file}`: the whole text of a file, such as a mounted container secret."""
 
     java_names = (_JAVA_PACKAGE + "DirectoryConfigProvider",)
     config_model = AllowedPathsConfig

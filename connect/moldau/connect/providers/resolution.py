@@ -1,8 +1,8 @@
 """References in a connector config, such as `${file:/run/secrets/db.properties:password}`.
 
 A config is stored as it was written. It is resolved when a connector or task starts and when it is
-validated, and what comes out is never shown. A reference that cannot be resolved is an error; Kafka
-would go on with the text `${..}` as the password.
+validated, and the resolved values are never shown. A reference that cannot be resolved is an error;
+Kafka would use the text `${..}` as the password.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _WELL_KNOWN = frozenset({"env", "file", "directory"})
 
 
 class Resolved(NamedTuple):
-    """A config without references, and after how many milliseconds it may be outdated."""
+    """A config with references replaced, and the milliseconds after which it may be outdated."""
 
     props: dict[str, str]
     ttl_ms: int | None
 
 
 class Resolver:
-    """The config providers of a worker."""
+    """Resolves references with the config providers of a worker."""
 
     def __init__(self, providers: Mapping[str, ConfigProvider]) -> None:
         self._providers = dict(providers)
 
     @classmethod
     def of(cls, catalogue: Catalogue, worker_props: Mapping[str, str]) -> Resolver:
-        """The providers that a worker config names: `config.providers=env` and
+        """Return the providers that a worker config names: `config.providers=env` and
         `config.providers.env.class`, with their settings under `config.providers.env.param.`."""
         providers = {}
         for alias in aliases(worker_props, "config.providers"):
@@ -50,8 +50,7 @@ class Resolver:
         return cls(providers)
 
     def resolve(self, props: Mapping[str, str]) -> Resolved:
-        """Every reference replaced; ConfigError names the settings that cannot be resolved, and no
-        value."""
+        """Replace every reference. Raise ConfigError, with the names of settings and no values."""
         ttls: list[int] = []
         problems: list[str] = []
         resolved = {}
@@ -65,7 +64,7 @@ class Resolver:
         return Resolved(resolved, min(ttls, default=None))
 
     def has_references(self, text: str) -> bool:
-        """Whether a text holds a reference that would be resolved."""
+        """Whether a text contains a reference that would be resolved."""
         return any(self._is_ours(found.group(1)) for found in _REFERENCE.finditer(text))
 
     def close(self) -> None:

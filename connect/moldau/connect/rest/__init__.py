@@ -1,1 +1,1 @@
-"""Kafka Connect's REST API, and what of ours goes beyond it under `/v1`."""
+"""Kafka Connect's REST API, and moldau's additions under `/v1`."""

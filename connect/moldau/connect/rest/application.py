@@ -1,4 +1,4 @@
-"""The routes of the REST API: each reads its request, calls one operation, and answers as Kafka
+"""The routes of the REST API. Each reads its request, calls one operation, and answers as Kafka
 Connect does. Errors are `{"error_code", "message"}`."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RETRY_AFTER_S = "1"
 
 
 def answer(value: object, status: int = 200, **headers: str) -> Response:
-    """JSON."""
+    """Return a JSON response."""
     return Response(
         orjson.dumps(value), status, headers=headers or None, media_type="application/json"
     )
@@ -50,12 +50,12 @@ def empty(status: int = 204) -> Response:
 
 
 def refused(status: int, message: str, **headers: str) -> Response:
-    """An error body."""
+    """Return an error response."""
     return answer({"error_code": status, "message": message}, status, **headers)
 
 
 def shared_model(connector: type) -> type[ConfigModel]:
-    """The settings that every connector of this kind has."""
+    """Return the settings that every connector of this kind has."""
     return SourceConfig if issubclass(connector, SourceConnector) else SinkConfig
 
 
@@ -81,11 +81,11 @@ class Api:
         self._version = version
 
     def table(self) -> list[tuple[str, str, str]]:
-        """Path, method and name of each endpoint."""
+        """Return path, method and name of each endpoint."""
         return [(path, method, run.__name__) for method, path, run in self._endpoints()]
 
     def routes(self) -> list[Route]:
-        """All of Kafka Connect's."""
+        """Return the routes of Kafka Connect's API."""
         return [
             _RawRoute(path, self.guarded(run), methods=[method])
             for method, path, run in self._endpoints()
@@ -123,7 +123,7 @@ class Api:
         ]
 
     def guarded(self, run: Endpoint) -> Endpoint:
-        """Refusals become answers; what only the leader may do goes to it."""
+        """Wrap an endpoint: errors become responses, and requests for the leader are forwarded."""
 
         async def endpoint(request: Request) -> Response:
             try:
@@ -177,7 +177,7 @@ class Api:
                 if "info" in wanted:
                     entry["info"] = self.operations.info(name)
             except NotFound:
-                continue  # it has no status yet, or is just being deleted
+                continue  # it has no status yet, or is being deleted
             found[name] = entry
         return answer(found)
 
@@ -221,7 +221,7 @@ class Api:
         return answer(self.operations.tasks(_name(request)))
 
     async def take_tasks(self, request: Request) -> Response:
-        """Internal: from the worker that runs the connector."""
+        """Take task configs from the worker that runs the connector. Internal request."""
         body = await request.body()
         headers = request.headers
         self.operations.check_signature(body, headers.get(SIGNATURE), headers.get(ALGORITHM))
@@ -319,7 +319,7 @@ class Api:
 
 
 class _RawRoute(Route):
-    """A route whose names may hold a slash, sent as `%2F`."""
+    """A route whose path parameters may contain a slash, sent as `%2F`."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         raw: bytes = scope.get("raw_path") or b""
@@ -345,8 +345,7 @@ def _task(request: Request) -> int:
 
 
 def make_application(routes: list[Route], settings: Mapping[str, str]) -> Starlette:
-    """With errors in Kafka Connect's form, and what `access.control.*` lets pages of other origins
-    do."""
+    """Return the application: errors have Kafka Connect's form, `access.control.*` sets CORS."""
 
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

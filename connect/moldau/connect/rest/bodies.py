@@ -1,4 +1,4 @@
-"""Bodies of requests, read with errors that say what is wrong. No IO."""
+"""Parses request bodies. Errors say what is wrong. No IO."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.connect.storage.keys import TargetState
 
 
 def parse(body: bytes) -> Any:
-    """JSON; BadRequest. No body is None."""
+    """Return the JSON of a body; None for an empty body. Raise BadRequest for any other text."""
     if not body.strip():
         return None
     try:
@@ -22,7 +22,7 @@ def parse(body: bytes) -> Any:
 
 
 def config_of(value: object, what: str = "the body") -> dict[str, str | None]:
-    """A flat object of settings. Numbers and booleans become texts, as Jackson has it."""
+    """Return a flat object of settings. Numbers and booleans become texts, as in Jackson."""
     if not isinstance(value, dict):
         raise BadRequest(f"{what} must be an object of settings")
     found: dict[str, str | None] = {}
@@ -36,7 +36,7 @@ def config_of(value: object, what: str = "the body") -> dict[str, str | None]:
 
 
 def create_request(value: object) -> tuple[str, dict[str, str | None], TargetState | None]:
-    """Name, config and initial state of `POST /connectors`."""
+    """Return name, config and initial state of a `POST /connectors`."""
     if not isinstance(value, dict):
         raise BadRequest('the body must be {"name": .., "config": {..}}')
     config = config_of(value.get("config"), '"config"')
@@ -55,7 +55,7 @@ def create_request(value: object) -> tuple[str, dict[str, str | None], TargetSta
 
 
 def named(name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The config with its name; BadRequest if it has another one."""
+    """Return the config with its name. Raise BadRequest if it contains another one."""
     given = config.get("name")
     if given is not None and given.strip() != name:
         raise BadRequest(
@@ -66,5 +66,5 @@ def named(name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def flag(text: str | None) -> bool:
-    """A query parameter."""
+    """Return the boolean value of a query parameter; False if it is missing."""
     return text is not None and text.strip().lower() == "true"

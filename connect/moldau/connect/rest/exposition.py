@@ -1,6 +1,6 @@
-"""`/metrics`: Kafka Connect's metrics by their own names, in Prometheus' text. No IO.
+"""`/metrics`: Kafka Connect's metrics by their own names, in Prometheus' text format. No IO.
 
-The group and the name make one name: `kafka_connect_task_error_metrics_total_retries`.
+Group and name are joined: `kafka_connect_task_error_metrics_total_retries`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ERRORS = ("total-", "deadletterqueue-", "last-error-")
 
 
 def render(operations: Operations) -> str:
-    """Of one worker."""
+    """Return the metrics of one worker."""
     samples = [*_of_worker(operations), *_of_connectors(operations), *_of_tasks(operations)]
     lines: list[str] = []
     for name in dict.fromkeys(sample[0] for sample in samples):
@@ -28,7 +28,7 @@ def render(operations: Operations) -> str:
 
 
 def metric_name(group: str, name: str) -> str:
-    """As Prometheus takes it."""
+    """Return the Prometheus name of a metric."""
     return f"kafka_connect_{group}_{name}".replace("-", "_").replace(".", "_")
 
 

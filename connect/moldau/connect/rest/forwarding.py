@@ -1,4 +1,4 @@
-"""Requests that only the leader may do are sent on to it, once."""
+"""Forwards requests that only the leader may serve, at most once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PASSED: Final = ("content-type", "location", "retry-after")
 
 
 class Forwarding:
-    """A worker's client of the leader."""
+    """A worker's HTTP client for the leader and other workers."""
 
     async def read(self, url: str) -> dict[str, Any]:
-        """What another worker tells; nothing while it is away."""
+        """Return the JSON object at a URL of another worker; {} after any failure."""
         try:
             async with httpx.AsyncClient(timeout=READ_S, trust_env=False) as client:
                 found = await client.get(url)
@@ -35,7 +35,7 @@ class Forwarding:
     async def send_tasks(
         self, url: str, key: SessionKey, name: str, configs: list[dict[str, str]]
     ) -> None:
-        """Task configs of a connector that runs here, for the leader to write."""
+        """Send task configs of a local connector to the leader. Raise ConnectError on failure."""
         body = orjson.dumps(configs)
         path = f"{url.rstrip('/')}/connectors/{quote(name, safe='')}/tasks"
         headers = {**sign(key, body), "Content-Type": "application/json"}
@@ -52,8 +52,8 @@ class Forwarding:
             raise ConnectError("the leader refused task configs", leader=url, answer=found.text)
 
     async def forward(self, request: Request, leader_url: str) -> Response:
-        """The leader's answer. A request that was forwarded already is refused: two workers that
-        take each other for the leader must not play ball with it."""
+        """Return the leader's answer. Reject a request that was forwarded already: two workers that
+        take each other for the leader must not forward it forever."""
         if request.query_params.get("forward") == "false":
             return _refused("the leader of the workers is just changing")
         sent: bytes = request.scope.get("raw_path") or request.url.path.encode()

@@ -1,7 +1,7 @@
-"""`/admin/loggers`: which lines the worker logs, read and changed while it runs (KIP-495, KIP-976).
+"""`/admin/loggers`: read and change the log levels of a running worker (KIP-495, KIP-976).
 
-A level is set for a name and all beneath it. With `scope=cluster` it goes through the config topic
-to every worker.
+A level applies to a logger and all beneath it. With `scope=cluster` it is written to the config
+topic, for every worker.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ _HAS_BODY: Final = frozenset({"create", "put_config", "patch_config", "alter_off
 
 
 def document(api: Api, version: str) -> dict[str, Any]:
-    """OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 document."""
     paths: dict[str, dict[str, Any]] = {}
     for path, method, name in api.table():
         paths.setdefault(path, {})[method.lower()] = _operation(method, path, name)
@@ -99,7 +99,7 @@ def _operation(method: str, path: str, name: str) -> dict[str, Any]:
 
 
 def document_route(api: Api, version: str) -> Route:
-    """`GET /openapi.json`."""
+    """Return the route of `GET /openapi.json`."""
     text = orjson.dumps(document(api, version))
 
     async def endpoint(request: Request) -> Response:

@@ -1,7 +1,7 @@
-"""`/v1`: what Kafka Connect's API has no place for, and `/metrics`.
+"""`/v1`: facts that Kafka Connect's API does not have, and `/metrics`.
 
 GET /v1/connectors   every connector with lag, rate, restarts and last error in one line
-GET /v1/tasks        the same of what runs on this very worker
+GET /v1/tasks        the same facts about the tasks and connectors of this worker only
 GET /v1/worker       the worker's own converters, for `moldau connect tap`
 GET /metrics         for Prometheus, by Kafka Connect's names
 """
@@ -26,7 +26,7 @@ _UNSEEN: Json = {}
 
 
 class Overview:
-    """Of all workers, as one of them knows it."""
+    """The state of all connectors and tasks, as one worker knows it."""
 
     def __init__(self, operations: Operations, forwarding: Forwarding) -> None:
         self._operations = operations
@@ -34,7 +34,7 @@ class Overview:
         self._forwarding = forwarding
 
     def here(self) -> Json:
-        """What runs on this worker, by task or connector."""
+        """Return the facts about this worker's connectors and tasks, by name."""
         herder = self._herder
         found: Json = {}
         for what, history in herder.histories.items():
@@ -52,7 +52,7 @@ class Overview:
         return found
 
     def converters(self) -> dict[str, str]:
-        """The worker's, but for what could be a secret."""
+        """Return the worker's converter settings, except those that may be secret."""
         prefixes = ("key.converter", "value.converter", "header.converter")
         return {
             name: value
@@ -61,7 +61,7 @@ class Overview:
         }
 
     async def everywhere(self) -> Json:
-        """The same of all workers that have written a status."""
+        """Return the facts of `here` from all workers that have written a status."""
         statuses = self._herder.statuses.image
         workers = {each.worker_id for each in statuses.connectors.values()}
         workers |= {each.worker_id for each in statuses.tasks.values()}
@@ -72,7 +72,7 @@ class Overview:
         return found
 
     async def connectors(self) -> Json:
-        """By name."""
+        """Return the facts about every connector, by name."""
         details = await self.everywhere()
         found: Json = {}
         for name in self._operations.names():

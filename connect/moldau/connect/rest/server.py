@@ -16,11 +16,11 @@ START_S = 10.0
 
 
 class CannotListen(MoldauError):
-    """The address of the REST API cannot be had."""
+    """The REST API cannot listen on its address."""
 
 
 class RestServer:
-    """Listens from `bind` on, answers from `start` on."""
+    """An HTTP server. Its port is reserved by `bind`; it accepts requests after `start`."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -29,7 +29,7 @@ class RestServer:
         self._task: asyncio.Task[None] | None = None
 
     def bind(self, host: str, port: int) -> tuple[str, int]:
-        """The address, with the port that the system chose for 0."""
+        """Bind the socket and return its address. For port 0 the system chooses the port."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -47,7 +47,7 @@ class RestServer:
         return host, int(name[1])
 
     async def start(self, application: Starlette) -> None:
-        """Answers when this returns."""
+        """Start to serve. On return requests are answered."""
         assert self._socket is not None, "bind first"
         config = uvicorn.Config(
             application, log_config=None, access_log=False, lifespan="off", ws="none",
@@ -60,7 +60,7 @@ class RestServer:
             await self._server.answers.wait()
 
     async def aclose(self) -> None:
-        """Finishes what it answers, and frees the port."""
+        """Finish the current requests, then free the port."""
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             with suppress(asyncio.CancelledError):
@@ -70,7 +70,7 @@ class RestServer:
 
 
 class _Server(uvicorn.Server):
-    """Leaves the process's signals alone: the command has its own way with them."""
+    """A uvicorn server without signal handlers: the command handles the process's signals."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -1,9 +1,9 @@
-"""What the config topic says: connectors, their tasks and what the user wants of them. No IO.
+"""The content of the config topic: connectors, their tasks and their target states. No IO.
 
-Task configs come as one record a task and count only when a commit record says how many there are:
-until then they are deferred, and a commit without all of its tasks (compaction may have taken some)
-makes the connector *inconsistent*, so that its owner makes the configs anew. Tasks keep running
-with the connector config that stood when their configs were committed.
+Task configs are one record a task and take effect only with a commit record, which has the number
+of tasks. Until then they are deferred. A commit without all of its tasks (compaction may have
+removed some) makes the connector *inconsistent*, so that its owner makes the task configs again.
+Tasks keep running with the connector config that was current when their configs were committed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Config = Mapping[str, str]
 
 @dataclass(slots=True)
 class ConnectorEntry:
-    """One connector. `config` is None while only its task records or its target were seen."""
+    """One connector. `config` is None while only its task records or its target were read."""
 
     config: dict[str, str] | None = None
     target: TargetState = TargetState.STARTED
@@ -39,7 +39,7 @@ class ConnectorEntry:
     deferred: dict[int, dict[str, str]] = field(default_factory=dict)
     commits: int = 0
     fenced_tasks: int | None = None
-    """Of how many tasks producers were fenced last (exactly-once sources)."""
+    """The number of tasks whose producers were fenced last (exactly-once sources)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RestartRequest:
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """Signs requests between workers."""
+    """The key with which workers sign requests to each other."""
 
     key: str
     algorithm: str
@@ -61,7 +61,7 @@ class SessionKey:
 
 
 class ConfigImage:
-    """The fold. `restarts` and `levels` are taken by the herder, which empties them."""
+    """The fold of the config topic. The herder takes `restarts` and `levels` and empties them."""
 
     def __init__(self) -> None:
         self._entries: dict[str, ConnectorEntry] = {}
@@ -71,18 +71,18 @@ class ConfigImage:
         self.records = 0
 
     def names(self) -> list[str]:
-        """The connectors that exist."""
+        """Return the names of the existing connectors."""
         return sorted(name for name, entry in self._entries.items() if entry.config is not None)
 
     def get(self, name: str) -> ConnectorEntry | None:
-        """A connector that exists."""
+        """Return an existing connector; None if there is none."""
         entry = self._entries.get(name)
         return entry if entry is not None and entry.config is not None else None
 
     def tasks(self, name: str) -> list[TaskId]:
-        """The tasks that are committed; none where they are inconsistent.
+        """Return the committed tasks; [] if they are inconsistent.
 
-        A stopped connector has none, even if its worker published some just as it was stopped.
+        A stopped connector has none, even if its worker published some just before the stop.
         """
         entry = self.get(name)
         if entry is None or entry.is_inconsistent or entry.target is TargetState.STOPPED:
@@ -90,7 +90,7 @@ class ConfigImage:
         return [TaskId(name, number) for number in range(entry.task_count)]
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """One record. What is unknown or malformed changes nothing."""
+        """Apply one record. An unknown or malformed record changes nothing."""
         self.records += 1
         about = parse_config_key(key)
         if about is None:

@@ -1,8 +1,8 @@
 """A log in one JSON file: a standalone worker's offsets.
 
-The file is an object of texts, key to value, and is replaced as a whole by each append: a worker
-that is killed leaves the old file or the new one. A file of thousands of partitions is still
-small; a worker with more belongs to distributed mode.
+The file is one object from key to value, both texts, and each append replaces the whole file: a
+killed worker leaves either the old file or the new one. A file of thousands of partitions is still
+small; for more, use distributed mode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class StateDamaged(MoldauError):
 
 
 class FileLog(KeyedLog):
-    """One file, owned by one process."""
+    """A log in one file. Only one process may use the file."""
 
     def __init__(self, runtime: Runtime, path: str) -> None:
         self._runtime = runtime
@@ -49,10 +49,10 @@ class FileLog(KeyedLog):
             self._on_record(key, value)
 
     async def read_to_end(self) -> None:
-        """The file has no other writer."""
+        """Do nothing: the file has no other writer."""
 
     async def aclose(self) -> None:
-        """The file is whole after each append."""
+        """Do nothing: the file is complete after each append."""
 
 
 def _parse(path: str, text: str) -> dict[str, str]:

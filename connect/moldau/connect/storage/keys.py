@@ -22,7 +22,7 @@ Json: TypeAlias = Any
 
 
 class TaskId(NamedTuple):
-    """One task of a connector."""
+    """The identity of a task: connector and number."""
 
     connector: str
     task: int
@@ -32,7 +32,7 @@ class TaskId(NamedTuple):
 
 
 class TargetState(Enum):
-    """What the user wants of a connector."""
+    """The state that the user wants for a connector."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -54,7 +54,7 @@ class Key(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """What a key of the config topic is about; `task` for TASK alone."""
+    """A parsed key of the config topic. Only a TASK key has `task`."""
 
     kind: Key
     name: str = ""
@@ -73,7 +73,7 @@ _PREFIXES: Final = (
 
 
 def parse_config_key(key: bytes) -> ConfigKey | None:
-    """None for a key that no version of Connect writes."""
+    """Parse a key of the config topic. Return None if no version of Connect writes it."""
     text = key.decode("utf-8", "replace")
     if text == Key.SESSION_KEY.value:
         return ConfigKey(Key.SESSION_KEY)
@@ -91,18 +91,18 @@ def parse_config_key(key: bytes) -> ConfigKey | None:
 
 
 def config_key(kind: Key, name: str = "", task: int | None = None) -> bytes:
-    """The key of a record of the config topic."""
+    """Return the key of a record of the config topic."""
     tail = "" if task is None else f"-{task}"
     return f"{kind.value}{name}{tail}".encode()
 
 
 def dump(value: Json) -> bytes:
-    """As Java's converter writes it: no blanks, keys in the order that they were given."""
+    """Return JSON as Java's converter writes it: no blanks, keys in the given order."""
     return orjson.dumps(value)
 
 
 def parse(value: bytes) -> Json:
-    """None for what is no JSON: a foreign record must not stop the fold."""
+    """Return the JSON value; None for other bytes: a foreign record must not stop the fold."""
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -110,18 +110,18 @@ def parse(value: bytes) -> Json:
 
 
 def properties(config: Mapping[str, str | None]) -> bytes:
-    """The value of a connector's or a task's config."""
+    """Return the record value for a connector's or a task's config."""
     return dump({"properties": dict(config)})
 
 
 def target_state(state: TargetState) -> bytes:
-    """Workers before Kafka 3.5 know no STOPPED: for them it is PAUSED."""
+    """Return the value of a target state. Workers before Kafka 3.5 read STOPPED as PAUSED."""
     old = TargetState.PAUSED if state is TargetState.STOPPED else state
     return dump({"state": old.value, "state.v2": state.value})
 
 
 def parse_target_state(value: Json) -> TargetState | None:
-    """The newer field counts where there are both."""
+    """Return the target state in a record value. The newer field has priority."""
     if not isinstance(value, dict):
         return None
     text = value.get("state.v2") or value.get("state")
@@ -141,12 +141,12 @@ def topic_status_key(topic: str, connector: str) -> bytes:
 
 
 def offset_key(connector: str, partition: Json) -> bytes:
-    """The key of a source partition's offset."""
+    """Return the key of a source partition's offset."""
     return dump([connector, partition])
 
 
 def parse_offset_key(key: bytes) -> tuple[str, dict[str, Json]] | None:
-    """The connector and its partition; None for a key that is none."""
+    """Return the connector and its partition; None for any other key."""
     found = parse(key)
     if not isinstance(found, list) or len(found) != 2 or not isinstance(found[0], str):
         return None
@@ -154,5 +154,5 @@ def parse_offset_key(key: bytes) -> tuple[str, dict[str, Json]] | None:
 
 
 def canonical(partition: Json) -> bytes:
-    """The same bytes for equal partitions, in whatever order their fields stand."""
+    """Return the same bytes for equal partitions, independent of the order of their fields."""
     return orjson.dumps(partition, option=orjson.OPT_SORT_KEYS)

@@ -1,8 +1,8 @@
-"""Where a store's keys and values lie: the door that stores use, and the one in memory.
+"""The interface of the logs that hold a store's keys and values, and the log in memory.
 
 Invariants of every log: `on_record` is called for each record in the order of the log, also for
-those that this process appended; when `append` returns, its records are kept as the log keeps them
-and `on_record` has seen them.
+those that this process appended; when `append` returns, its records are as durable as the log makes
+them, and `on_record` was called for them.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 OnRecord: TypeAlias = Callable[[bytes, bytes | None], None]
-"""Hears of each record: its key, and its value or None for a deletion."""
+"""Called with the key of each record, and its value or None for a deletion."""
 
 Entry: TypeAlias = tuple[bytes, bytes | None]
 
 
 class KeyedLog(ABC):
-    """Keys and values; the last value of a key counts, None deletes it."""
+    """A log of keys and values. The last value of a key is valid; None deletes the key."""
 
     @property
     def position(self) -> int:
-        """How far a log with offsets was read; 0 for others."""
+        """The offset up to which the log was read; 0 for a log without offsets."""
         return 0
 
     @abstractmethod
     async def start(self, on_record: OnRecord) -> None:
-        """Read what is there; `on_record` has seen all of it when this returns."""
+        """Read the log. On return `on_record` was called for every existing record."""
 
     @abstractmethod
     async def append(self, entries: Sequence[Entry]) -> None:
-        """Keep these, in this order."""
+        """Append these entries, in this order."""
 
     @abstractmethod
     async def read_to_end(self) -> None:
-        """Catch up with what others appended before this was called."""
+        """Read all records that other workers appended before this call."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Let go. May be called again."""
+        """Release all resources. May be called again."""
 
 
 class MemoryLog(KeyedLog):
-    """Lasts as long as the process: a standalone worker's configs and statuses."""
+    """Holds a standalone worker's configs and statuses until the process ends."""
 
     def __init__(self) -> None:
         self._on_record: OnRecord = _nobody
@@ -56,10 +56,10 @@ class MemoryLog(KeyedLog):
             self._on_record(key, value)
 
     async def read_to_end(self) -> None:
-        """There is no other worker."""
+        """Do nothing: there is no other worker."""
 
     async def aclose(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is nothing to release."""
 
 
 def _nobody(key: bytes, value: bytes | None) -> None:

@@ -1,7 +1,7 @@
-"""What the offset topic says: how far each source partition of each connector was read. No IO.
+"""The content of the offset topic: the offset of each source partition of each connector. No IO.
 
-A key that is written again keeps the very bytes it was first written with, Java's order of fields
-for example: compaction knows only bytes.
+A key that is written again keeps the exact bytes of its first record, for example Java's order of
+fields, because compaction compares bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Offset = dict[str, Json]
 
 
 class OffsetImage:
-    """The fold."""
+    """The fold of the offset topic."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[bytes, tuple[Partition, Offset]]] = {}
         self._keys: dict[tuple[str, bytes], bytes] = {}
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """One record. What is unknown or malformed changes nothing."""
+        """Apply one record. An unknown or malformed record changes nothing."""
         found = parse_offset_key(key)
         if found is None:
             return
@@ -39,18 +39,18 @@ class OffsetImage:
             self._keys.pop((connector, which), None)
 
     def of(self, connector: str, partition: Partition) -> Offset | None:
-        """The offset of one partition."""
+        """Return the offset of one partition; None if there is none."""
         found = self._offsets.get(connector, {}).get(canonical(partition))
         return None if found is None else dict(found[1])
 
     def all(self, connector: str) -> list[tuple[Partition, Offset]]:
-        """Every partition of a connector with its offset."""
+        """Return every partition of a connector with its offset."""
         return list(self._offsets.get(connector, {}).values())
 
     def entries(
         self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]
     ) -> list[Entry]:
-        """The records that store these; None forgets a partition."""
+        """Return the records that store these offsets; None deletes that of a partition."""
         found = []
         for partition, offset in offsets:
             known = self._keys.get((connector, canonical(partition)))

@@ -1,8 +1,8 @@
-"""A log in a compacted topic, followed over the wire.
+"""A log in a compacted topic, read and written by a client.
 
-Invariants: the topic is made with Kafka Connect's settings if it does not exist, and refused if it
-exists without compaction, which would lose configs and offsets. All partitions are read from their
-start; records of one key are in one partition, so the last one seen is the one that counts.
+Invariants: the topic is created with Kafka Connect's settings if it does not exist, and rejected if
+it exists without compaction, which would lose configs and offsets. All partitions are read from
+their start; records of one key are in one partition, so the last one read is the valid one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from moldau.runtime import Runtime
 _POLL_S = 5.0
 _PATIENCE_S = 60.0
 _CLOSE_S = 5.0
-"""How long an end waits for a broker that may be gone. Callers of `append` wait longer by
-themselves, so all that is left then are statuses."""
+"""How long `aclose` waits for a broker that may be gone. Callers of `append` wait longer
+themselves, so only statuses can be pending then."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """An internal topic, and the worker's settings that name it."""
+    """An internal topic, and the prefix of the worker's settings that define it."""
 
     name: str
     setting: str
@@ -40,7 +40,7 @@ class TopicSpec:
 
 
 class TopicLog(KeyedLog):
-    """One compacted topic."""
+    """A log in one compacted topic."""
 
     def __init__(
         self, runtime: Runtime, client_settings: Mapping[str, object], topic: TopicSpec, log: Logger
@@ -58,7 +58,7 @@ class TopicLog(KeyedLog):
         self._consumer = Consumer({**self._settings, **own}, runtime=runtime)
         writes = {"acks": "all", "linger.ms": "0", "delivery.timeout.ms": "120000"}
         self._producer = Producer({**self._settings, **writes}, runtime=runtime)
-        # Not the consumer's connection: there the answer waits until a fetch has found records.
+        # A connection of its own: on the consumer's an answer waits until a fetch returns records.
         self._admin = Admin(self._settings, runtime=runtime)
         self._partitions: list[TopicPartition] = []
         self._moved = asyncio.Event()
@@ -67,7 +67,7 @@ class TopicLog(KeyedLog):
 
     @property
     def position(self) -> int:
-        """Of the first partition, which is the only one of the config topic."""
+        """The position in the first partition, which is the only one of the config topic."""
         return self._consumer.position((self._topic.name, 0)) or 0
 
     async def start(self, on_record: OnRecord) -> None:
@@ -130,7 +130,7 @@ class TopicLog(KeyedLog):
             self._moved.set()
 
     async def append(self, entries: Sequence[Entry]) -> None:
-        """Returns when the records are acknowledged and were read back."""
+        """Append the records. On return they are acknowledged and were read back."""
         sent = [
             await self._producer.send(self._topic.name, value, key=key) for key, value in entries
         ]
@@ -139,7 +139,7 @@ class TopicLog(KeyedLog):
         for each in sent:
             done = await each
             ends[TopicPartition(done.topic, done.partition)] = done.offset + 1
-        if any(end == 0 for end in ends.values()):  # the broker had it from an earlier try
+        if any(end == 0 for end in ends.values()):  # the broker had it from an earlier attempt
             await self.read_to_end()
         else:
             await self._read_to(ends)

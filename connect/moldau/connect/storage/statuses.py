@@ -1,8 +1,8 @@
-"""What the status topic says: the state of each connector and task, and topics in use. No IO.
+"""The content of the status topic: the state of each connector and task, and topics in use. No IO.
 
-A status carries the worker and the generation of its group in which it was written. A worker that
-lost a task may still write UNASSIGNED while the new owner writes RUNNING: `is_stale` tells which
-of the two is older.
+A status has the worker and the generation of its group in which it was written. A worker that lost
+a task may still write UNASSIGNED while the new owner writes RUNNING: `is_stale` shows which of the
+two is older.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from moldau.connect.storage.keys import Json, TaskId, dump, parse
 
 
 class State(Enum):
-    """Of a connector or a task, by Kafka Connect's names."""
+    """The state of a connector or a task, by Kafka Connect's names."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -27,7 +27,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One status."""
+    """The status of a connector or a task."""
 
     state: State
     worker_id: str
@@ -36,7 +36,7 @@ class Status:
     version: str | None = None
 
     def dump(self) -> bytes:
-        """As it lies in the topic."""
+        """Return the record value for the status topic."""
         return dump(
             {
                 "state": self.state.value,
@@ -49,7 +49,7 @@ class Status:
 
 
 class StatusImage:
-    """The fold."""
+    """The fold of the status topic."""
 
     def __init__(self) -> None:
         self.connectors: dict[str, Status] = {}
@@ -58,7 +58,7 @@ class StatusImage:
         """The topics that each connector has used."""
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """One record. What is unknown or malformed changes nothing."""
+        """Apply one record. An unknown or malformed record changes nothing."""
         text = key.decode("utf-8", "replace")
         if text.startswith("status-topic-"):
             self._on_topic(text.removeprefix("status-topic-"), is_used=value is not None)
@@ -75,7 +75,7 @@ class StatusImage:
                 _put(self.tasks, TaskId(name, int(number)), status)
 
     def tasks_of(self, connector: str) -> dict[TaskId, Status]:
-        """In the order of their numbers."""
+        """Return the statuses of a connector's tasks, ordered by task number."""
         return {task: self.tasks[task] for task in sorted(self.tasks) if task[0] == connector}
 
     def _on_topic(self, tail: str, *, is_used: bool) -> None:
@@ -89,7 +89,7 @@ class StatusImage:
 
 
 def is_stale(new: Status, known: Status | None) -> bool:
-    """Whether `new` must not replace `known`: that one is of a later generation of the group."""
+    """Whether `new` must not replace `known`, because `known` is of a later generation."""
     return (
         known is not None and new.worker_id != known.worker_id and new.generation < known.generation
     )

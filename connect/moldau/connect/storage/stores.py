@@ -1,4 +1,4 @@
-"""Configs, statuses and offsets: a log each, its fold, and the records that change it."""
+"""The stores of configs, statuses and offsets: each has a log, its fold, and writing methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moldau.connect.storage.statuses import Status, StatusImage, is_stale
 
 
 class ConfigStore:
-    """Written by the leader alone, but for restarts that a user asks for."""
+    """The store of configs. Only the leader writes to it, except for restart requests of users."""
 
     def __init__(self, log: KeyedLog) -> None:
         self.log = log
@@ -33,7 +33,7 @@ class ConfigStore:
     async def put_connector(
         self, name: str, config: Mapping[str, str], target: TargetState | None = None
     ) -> None:
-        """A new or changed config; with `target`, the state that it begins in."""
+        """Write a new or changed config. `target` is the initial state, if given."""
         entries: list[Entry] = []
         if target is not None:
             entries.append((config_key(Key.TARGET_STATE, name), target_state(target)))
@@ -41,20 +41,20 @@ class ConfigStore:
         await self.log.append(entries)
 
     async def delete_connector(self, name: str) -> None:
-        """Its tasks go with it."""
+        """Delete a connector and its tasks."""
         await self.log.append(
             [(config_key(Key.CONNECTOR, name), None), (config_key(Key.TARGET_STATE, name), None)]
         )
 
     async def put_target(self, name: str, target: TargetState) -> None:
-        """What the user wants of it; a stopped connector has no tasks."""
+        """Write the state that the user wants. A stopped connector has no tasks."""
         entries: list[Entry] = [(config_key(Key.TARGET_STATE, name), target_state(target))]
         if target is TargetState.STOPPED:
             entries.append((config_key(Key.COMMIT, name), dump({"tasks": 0})))
         await self.log.append(entries)
 
     async def put_tasks(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """All task configs of a connector; they count from the commit record on."""
+        """Write all task configs of a connector. They take effect with the commit record."""
         entries: list[Entry] = [
             (config_key(Key.TASK, name, number), properties(config))
             for number, config in enumerate(configs)
@@ -63,29 +63,29 @@ class ConfigStore:
         await self.log.append(entries)
 
     async def put_restart(self, request: RestartRequest) -> None:
-        """Every worker restarts what it runs of it."""
+        """Request that every worker restarts what it runs of a connector."""
         value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
         await self.log.append([(config_key(Key.RESTART, request.connector), dump(value))])
 
     async def put_level(self, namespace: str, level: str) -> None:
-        """Every worker logs so."""
+        """Set a log level on every worker."""
         await self.log.append([(config_key(Key.LOGGER, namespace), dump({"level": level}))])
 
     async def put_session_key(self, key: str, algorithm: str, created_ms: int) -> None:
-        """By which workers sign their requests to each other from now on."""
+        """Write the key with which workers sign their requests from now on."""
         value = {"key": key, "algorithm": algorithm, "creation-timestamp": created_ms}
         await self.log.append([(config_key(Key.SESSION_KEY), dump(value))])
 
 
 class StatusStore:
-    """Each worker writes about what it runs."""
+    """The store of statuses. Each worker writes those of what it runs."""
 
     def __init__(self, log: KeyedLog) -> None:
         self.log = log
         self.image = StatusImage()
 
     async def put(self, statuses: Mapping[str | TaskId, Status | None]) -> None:
-        """None forgets one. What another worker wrote in a later generation stays."""
+        """Write statuses; None deletes one. A status of a later generation is not overwritten."""
         entries: list[Entry] = []
         for what, status in statuses.items():
             if isinstance(what, TaskId):
@@ -98,14 +98,14 @@ class StatusStore:
             await self.log.append(entries)
 
     async def add_topics(self, task: TaskId, topics: Iterable[str], now_ms: int) -> None:
-        """The connector uses these."""
+        """Note that the connector uses these topics."""
         known = self.image.topics.get(task.connector, set())
         new = [topic for topic in topics if topic not in known]
         if new:
             await self.log.append([_topic_entry(task, topic, now_ms) for topic in new])
 
     async def reset_topics(self, connector: str) -> None:
-        """Forget what it has used."""
+        """Forget the topics that a connector has used."""
         topics = sorted(self.image.topics.get(connector, ()))
         await self.log.append([(topic_status_key(topic, connector), None) for topic in topics])
 
@@ -123,7 +123,7 @@ def _topic_entry(task: TaskId, topic: str, now_ms: int) -> Entry:
 
 
 class OffsetStore:
-    """Of sources."""
+    """The store of the offsets of sources."""
 
     def __init__(self, log: KeyedLog) -> None:
         self.log = log
@@ -132,12 +132,12 @@ class OffsetStore:
     async def read(
         self, connector: str, partitions: Iterable[Partition]
     ) -> list[dict[str, Json] | None]:
-        """The newest offset of each, in their order."""
+        """Return the newest offset of each partition, in the given order."""
         await self.log.read_to_end()
         return [self.image.of(connector, partition) for partition in partitions]
 
     async def write(
         self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]
     ) -> None:
-        """Stored when this returns."""
+        """Store offsets; None deletes one. They are durable on return."""
         await self.log.append(self.image.entries(connector, offsets))

@@ -1,6 +1,6 @@
 """A task in a process of its own: `python -m moldau.connect.task`, started by a worker.
 
-The first message on standard input is the task's spec; the process ends when the task does, and at
+The first message on standard input is the task's spec. The process ends when the task ends, and at
 once when the worker is gone.
 """
 
@@ -10,7 +10,7 @@ from moldau.runtime.children import open_parent_pipe
 
 
 def main() -> None:
-    """Take over the pipe before anything is imported that could print."""
+    """Run the task. Open the pipe to the worker first: a later import could print to it."""
     pipe = open_parent_pipe()
     from moldau.connect.task.life import live_in_process
 

@@ -1,7 +1,7 @@
 """The converters and transforms of one task, in the order of its config.
 
-Transforms are called in a plain loop: the usual record costs a call each, and only one that fails
-goes the long way through `Tolerance`.
+Transforms are called in a plain loop: a normal record costs one call for each, and only a record
+that fails takes the slow path through `Tolerance`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Converters:
-    """Those of one task."""
+    """The converters of one task."""
 
     key: Converter
     value: Converter
@@ -42,14 +42,14 @@ class Converters:
 
 
 def name_of(plugin: object) -> str:
-    """The name that errors show: the Java name where there is one."""
+    """Return the name that errors show: the Java name if there is one."""
     kind = type(plugin)
     names: tuple[str, ...] = getattr(kind, "java_names", ())
     return names[0] if names else f"{kind.__module__}.{kind.__qualname__}"
 
 
 class Chain:
-    """From a source record to bytes, and from a consumed record to a sink record."""
+    """Converts a source record to bytes, and a consumed record to a sink record."""
 
     def __init__(
         self, converters: Converters, steps: list[TransformationStage], tolerance: Tolerance
@@ -59,7 +59,7 @@ class Chain:
         self._tolerance = tolerance
 
     def transformed(self, record: R, origin: object) -> R | None:
-        """None when a transform drops it; Skipped when one fails and that is tolerated."""
+        """Apply the transforms. None: one drops it. Raise Skipped if a failure is tolerated."""
         at: R | None = record
         for step in self._steps:
             assert at is not None
@@ -88,7 +88,7 @@ class Chain:
     def sink_record(
         self, topic: str, partition: int, raw: Any, kind: TimestampType
     ) -> SinkRecord | None:
-        """The record for the sink's `put`, after the transforms."""
+        """Return the record for the sink's `put`, after the transforms; None if one drops it."""
         origin = _Origin(topic, partition, raw)
         converters = self._converters
         headers = self._read_headers(origin) if raw.headers else Headers()
@@ -117,13 +117,14 @@ class Chain:
         return self.transformed(record, origin.record())
 
     def values_of(self, part: PartitionColumns) -> list[Any] | None:
-        """The values alone. None if the records have to be converted one by one, because they have
-        headers or one of them is bad. Transforms are not called: see `is_plain`."""
+        """Return only the values. Return None if the records have to be converted one by one,
+        because they have headers or one of them is bad. Transforms are not called: see `is_plain`.
+        """
         if part.headers is not None:
             return None
         converters, keys = self._converters, part.keys.tolist()
         try:
-            # Keys are converted too, for a bad one is an error whether the sink needs it or not.
+            # Keys are converted too: a bad key is an error even if the sink does not use it.
             converters.key.to_connect_values(part.topic, keys if any(keys) else list(set(keys)))
             return converters.value.to_connect_values(part.topic, part.values.tolist())
         except Exception:
@@ -146,7 +147,7 @@ class Chain:
     def source_bytes(
         self, record: SourceRecord
     ) -> tuple[bytes | None, bytes | None, RawHeaders | list[tuple[str, bytes | None]]]:
-        """Key, value and headers as the topic gets them."""
+        """Return key, value and headers as they are written to the topic."""
         converters, topic = self._converters, record.topic
         if not topic:
             raise ConnectError("a source record has no topic", connector_gave=repr(topic))
@@ -173,14 +174,14 @@ class Chain:
 
     @property
     def is_plain(self) -> bool:
-        """Whether records are converted without transforms."""
+        """Whether there are no transforms, so that records are only converted."""
         return not self._steps
 
     def batch_bytes(
         self, batch: SourceBatch | SourceValues
     ) -> tuple[list[bytes | None] | None, list[bytes | None]] | None:
-        """The keys and values of a batch; None if its records have to be converted one by one,
-        which says which of them is bad."""
+        """Return the keys and values of a batch. Return None if its records have to be converted
+        one by one, which shows which of them is bad."""
         keys: list[bytes | None] | None = None
         converters, topic = self._converters, batch.topic
         try:
@@ -199,7 +200,7 @@ class Chain:
     def records_bytes(
         self, topic: str, records: Sequence[SourceRecord]
     ) -> tuple[list[bytes | None] | None, list[bytes | None]] | None:
-        """The same for records without headers."""
+        """Convert records without headers, like `batch_bytes`."""
         to_key = self._converters.key.from_connect_data
         to_value = self._converters.value.from_connect_data
         try:
@@ -227,7 +228,7 @@ class Chain:
         return found
 
     def close(self) -> None:
-        """Let converters and transforms release what they opened."""
+        """Close all transforms and converters."""
         for step in self._steps:
             step.close()
         self._converters.key.close()
@@ -237,7 +238,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """A consumed record, made whole only when an error is about it."""
+    """A consumed record. The full record is created only if an error needs it."""
 
     topic: str
     partition: int

@@ -1,12 +1,12 @@
 """The settings of the clients that a worker opens for a connector. No IO.
 
-A client gets what all clients of the worker share, then what the worker has for its kind
-(`producer.`, `consumer.`, `admin.`), then what the connector has for it (`producer.override.` and
-so on). `connector.client.config.override.policy` says what a connector may set: All, None,
-Principal (its identity to the cluster, and nothing else), or Allowlist (KIP-1188: the names in
+A client gets the settings that all clients of the worker share, then the worker's for its kind
+(`producer.`, `consumer.`, `admin.`), then the connector's overrides (`producer.override.` and so
+on). `connector.client.config.override.policy` says what a connector may set: All, None, Principal
+(only its identity to the cluster), or Allowlist (KIP-1188: the names in
 `connector.client.config.override.allowlist`).
 
-Invariant: what the policy forbids is refused with its key, never dropped in silence.
+Invariant: a setting that the policy forbids is rejected with its key, never silently dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _POLICIES: Final = ("all", "none", "principal", "allowlist")
 
 
 def policy_of(worker: Config) -> str:
-    """The policy in lower case, from its name or from that of Kafka's class; ConfigError."""
+    """Return the policy in lower case. The setting is its name, or Kafka's class name. Raise
+    ConfigError if it is unknown."""
     text = worker.get(POLICY, "").strip()
     name = text.rpartition(".")[2].lower().removesuffix(_SUFFIX) or "all"
     if name not in _POLICIES:
@@ -36,7 +37,7 @@ def policy_of(worker: Config) -> str:
 
 
 def refused_overrides(config: Config, worker: Config) -> dict[str, str]:
-    """The keys of the connector's config that the policy forbids, each with the reason."""
+    """Return the keys of the connector's config that the policy forbids, each with the reason."""
     policy = policy_of(worker)
     if policy == "all":
         return {}
@@ -57,8 +58,8 @@ def refused_overrides(config: Config, worker: Config) -> dict[str, str]:
 
 
 def wrong_overrides(config: Config) -> dict[str, str]:
-    """The keys of the connector's config that its clients do not know or whose values they cannot
-    use, each with the reason. A client is made for that, and never started."""
+    """Return the keys of the connector's config that its clients do not know or whose values are
+    invalid, each with the reason. A client is created for this check and never started."""
     clients: dict[str, Any] = {"producer": Producer, "consumer": Consumer, "admin": Admin}
     found: dict[str, str] = {}
     for kind, client in clients.items():
@@ -73,7 +74,7 @@ def wrong_overrides(config: Config) -> dict[str, str]:
         except BadSettings as error:
             for problem in error.problems:
                 name = f"{kind}.override.{problem.name}"
-                if problem.name not in own:  # of several settings together
+                if problem.name not in own:  # a problem of several settings together
                     name = f"{kind}.override.{next(iter(own))}"
                 parts = [problem.shown, problem.reason]
                 reason = " ".join(part for part in parts if part)
@@ -84,7 +85,7 @@ def wrong_overrides(config: Config) -> dict[str, str]:
 
 
 def overrides(config: Config, worker: Config, kind: str) -> dict[str, str]:
-    """What the connector sets for its clients of this kind; ConfigError if it may not."""
+    """Return the connector's overrides for this kind. Raise ConfigError if one is forbidden."""
     prefix = f"{kind}.override."
     for name, reason in refused_overrides(config, worker).items():
         if name.startswith(prefix):
@@ -93,5 +94,5 @@ def overrides(config: Config, worker: Config, kind: str) -> dict[str, str]:
 
 
 def settings_for(config: Config, worker: Config, kind: str) -> dict[str, str]:
-    """The settings of a client of this kind."""
+    """Return all settings of a client of this kind."""
     return {**client_settings(worker, f"{kind}."), **overrides(config, worker, kind)}

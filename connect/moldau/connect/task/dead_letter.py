@@ -2,7 +2,8 @@
 
 Invariant: offsets are committed only after `settle`, which waits until every reported record is in
 the queue and fails the task if one is not: a record is in the target, in the queue, or read again.
-A record that is known to be in the queue is not sent again; the runner commits these places.
+A record that is already in the queue is not sent again: the runner commits the offsets of these
+records (`Places`).
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ Header = tuple[str, bytes | None]
 
 
 class DeadLetters:
-    """One task's way into the queue."""
+    """Sends the bad records of one task to the queue."""
 
     def __init__(
         self, producer: Producer, topic: str, owner: tuple[str, int], *, has_context: bool
     ) -> None:
-        """`owner`: the connector's name and the task's number."""
+        """`owner` is the connector's name and the task's number."""
         self._producer = producer
         self._topic = topic
         self._owner = owner
@@ -40,7 +41,7 @@ class DeadLetters:
         self.counts: ErrorCounts = ErrorCounts()
 
     def report(self, failure: Failure) -> None:
-        """Send it. Returns before it is acknowledged: see `settle`."""
+        """Send the failed record. Return before it is acknowledged: see `settle`."""
         record = failure.record
         if not isinstance(record, ConsumerRecord):
             return
@@ -64,7 +65,7 @@ class DeadLetters:
         )
 
     def settle(self) -> None:
-        """Wait until all that was reported is in the queue."""
+        """Wait until all reported records are in the queue. Raise ConnectError if one is not."""
         under_way, self._under_way = self._under_way, []
         try:
             for each in under_way:
@@ -76,12 +77,12 @@ class DeadLetters:
             ) from error
 
     def know(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """What the group has committed: these records are in the queue already."""
+        """Load the offsets of records that are in the queue already from the group's commits."""
         for where, offset in committed.items():
             self._places[where] = Places.parse("" if offset is None else offset.metadata)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They are another task's now, or their logs begin anew."""
+        """Forget these partitions: another task has them now, or their logs begin anew."""
         for where in partitions:
             self._places.pop(where, None)
 
@@ -90,8 +91,9 @@ class DeadLetters:
         allowed: Mapping[TopicPartition, OffsetAndMetadata],
         else_at: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit: what the sink allows, with the places behind it as a note. A sink that
-        allows nothing of a partition has them noted at the offset that `else_at` has."""
+        """Return what to commit: the offsets that the sink allows, with the offsets of dead letters
+        above them as metadata. If the sink allows none of a partition, `else_at` gives the offset.
+        """
         found = dict(allowed)
         for where, places in self._places.items():
             at = found.get(where)
@@ -109,7 +111,7 @@ class DeadLetters:
 def context_headers(
     failure: Failure, record: ConsumerRecord, owner: tuple[str, int]
 ) -> list[Header]:
-    """Kafka Connect's names; values are texts."""
+    """Return the headers with Kafka Connect's names. All values are texts."""
     error = failure.error
     kind = type(error)
     facts = {

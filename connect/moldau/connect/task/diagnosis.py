@@ -1,6 +1,6 @@
-"""Why something failed, for people: one line `cause -> hint`, then the traceback. No IO.
+"""The reason of a failure, for people: one line `cause -> hint`, then the traceback. No IO.
 
-Invariant: the values of secrets are in neither.
+Invariant: neither contains the value of a secret.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HINTS_BY_TYPE: Final[tuple[tuple[type[BaseException], str], ...]] = (
 
 
 def hint_of(error: BaseException) -> str:
-    """What a person can do about it."""
+    """Return what a person can do about the error."""
     for each in chain(error):
         own = each.context.get("hint") if isinstance(each, ConnectError) else None
         if own:
@@ -57,7 +57,7 @@ def hint_of(error: BaseException) -> str:
 
 
 def chain(error: BaseException) -> Iterable[BaseException]:
-    """The error and what caused it."""
+    """Yield the error, then its causes."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:
@@ -67,7 +67,7 @@ def chain(error: BaseException) -> Iterable[BaseException]:
 
 
 def trace_of(error: BaseException, secrets: Collection[str] = ()) -> str:
-    """The text of a FAILED status."""
+    """Return the trace of a FAILED status: a line `cause -> hint`, then the traceback."""
     cause = " ".join(told(error).split())
     if " -> " not in cause:  # else it says itself what to do
         cause = f"{cause} -> {hint_of(error)}"
@@ -75,7 +75,7 @@ def trace_of(error: BaseException, secrets: Collection[str] = ()) -> str:
 
 
 def without(text: str, secrets: Collection[str]) -> str:
-    """The text with each secret hidden, the longest first."""
+    """Return the text with each secret hidden, the longest first."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, HIDDEN)

@@ -1,4 +1,4 @@
-"""`errors.log.enable`: a line for each record that is given up; its content only if asked for."""
+"""`errors.log.enable`: one line for each skipped record; its content only if it is configured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from moldau.logging import Logger
 
 
 class FailureLog:
-    """One task's."""
+    """Logs the skipped records of one task."""
 
     def __init__(self, log: Logger, owner: tuple[str, int], *, has_messages: bool) -> None:
         self._log = log
@@ -16,7 +16,7 @@ class FailureLog:
         self._has_messages = has_messages
 
     def report(self, failure: Failure) -> None:
-        """One line."""
+        """Log one line about a skipped record."""
         record = failure.record
         facts: dict[str, object] = {
             "connector": self._owner[0],

@@ -1,6 +1,6 @@
-"""Looks up the installed plugins when it is imported, so that the forks of a process have them.
+"""Finds the installed plugins when it is imported, so that forked task processes inherit them.
 
-The metadata of all packages are read for that, which costs every task a tenth of a second of CPU.
+This reads the metadata of all packages, which would cost every task a tenth of a second of CPU.
 """
 
 from __future__ import annotations

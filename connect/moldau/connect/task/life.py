@@ -1,4 +1,4 @@
-"""From a spec to a running task, in a process or in a thread."""
+"""Runs a task from its spec, in a process or in a thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLLECT_AFTER: Final = 20_000
 
 
 def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
-    """The loop for the kind of the task's connector."""
+    """Return the runner for the kind of the task: sink, source, self-reading or self-writing."""
     from moldau.connect.task.self_reading import SelfReadingRunner
     from moldau.connect.task.self_writing import SelfWritingRunner
     from moldau.connect.task.sink import SinkRunner
@@ -45,7 +45,7 @@ def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
 
 
 def live(spec: TaskSpec, link: Link, loggers: Loggers) -> None:
-    """Until the task is stopped or has failed; tells the worker of either."""
+    """Run the task until it is stopped or has failed, and report the end to the worker."""
     try:
         runner = runner_for(spec, link, loggers)
     except Exception as error:
@@ -56,8 +56,8 @@ def live(spec: TaskSpec, link: Link, loggers: Loggers) -> None:
 
 
 def live_in_process(pipe: ParentPipe) -> None:
-    """The whole of a task's process."""
-    # Records come and go in batches of thousands, which the default of 700 objects looks at often.
+    """Run a task's process from start to end."""
+    # Records come in batches of thousands: the default threshold of 700 objects collects too often.
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
     loggers = Loggers(RealClock(), sys.stderr.write)
     root = logging.getLogger()

@@ -1,7 +1,7 @@
-"""A task's line to its worker, used from the task's thread and from threads of the connector.
+"""A task's connection to its worker, used from the task's thread and from threads of the connector.
 
-Invariant: an `ask` ends with the answer, with the error that the worker tells, or with ConnectError
-when the worker stays silent; commands that come meanwhile wait for `take`.
+Invariant: an `ask` ends with the answer, with the error that the worker sends, or with ConnectError
+if the worker does not answer; commands that arrive meanwhile wait for `take`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ANSWER_S = 60.0
 
 
 class Link:
-    """`send` carries a message to the worker; `deliver` is called with each that comes back."""
+    """`send` sends a message to the worker; `deliver` is called with each message from it."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
@@ -27,15 +27,15 @@ class Link:
         self._answers: dict[int, Mailbox[Message]] = {}
         self._numbers = count(1)
         self.stop_for: StopFor | None = None
-        """Why the worker stops the task; None while it does not."""
+        """Why the worker stops the task; None before it does."""
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the worker wants the task to end."""
+        """Whether the worker has sent a stop command."""
         return self.stop_for is not None
 
     def deliver(self, message: Message) -> None:
-        """From the thread that reads what the worker sends."""
+        """Handle a message from the worker. Called by the thread that reads the pipe."""
         if message["type"] == "answer":
             waiting = self._answers.get(message["id"])
             if waiting is not None:
@@ -46,15 +46,16 @@ class Link:
         self._commands.put(message)
 
     def take(self, timeout_s: float | None) -> Message | None:
-        """The next command; None when none comes in time."""
+        """Return the next command; None if none arrives in time."""
         return self._commands.take(timeout_s)
 
     def tell(self, kind: str, **facts: Any) -> None:
-        """A message that needs no answer."""
+        """Send a message that needs no answer."""
         self._send({"type": kind, **facts})
 
     def ask(self, what: str, *, timeout_s: float = ANSWER_S, **facts: Any) -> Any:
-        """A question, and the answer's value."""
+        """Send a question and return the value of the answer. Raise ConnectError if it is an error,
+        and RetriableError if it does not arrive in time."""
         number = next(self._numbers)
         mailbox: Mailbox[Message] = Mailbox()
         self._answers[number] = mailbox

@@ -4,17 +4,18 @@ Each sink task is a static member (KIP-345): its `group.instance.id` is made of 
 the connector and the task's number. When its process or its worker was killed, the next process
 joins under the same id and has the same partitions without a rebalance; a member without such an id
 would keep them until its session ends (45 s). A task that ends in order leaves its group, unless
-the same worker starts it again at once; for one that had to be killed the worker does that.
+the same worker starts it again at once. For a task that had to be killed the worker removes the
+member.
 
-Why not have the worker send LeaveGroup for a child that died: a killed worker sends nothing, and
-that is the case where waiting hurts most. And an instance id fences: of two processes of one task
-the group obeys the one that joined last, which is the one of the worker that was assigned the task
-last. The other one is told FENCED_INSTANCE_ID, ends with `Fenced`, and is not restarted before its
-worker has joined its own group again and still has the task.
+Why the worker does not always send LeaveGroup for a child that died: a killed worker sends nothing,
+and then waiting costs the most. An instance id also fences: of two processes of one task the
+coordinator accepts only the one that joined last, which belongs to the worker that was assigned the
+task last. The other one gets FENCED_INSTANCE_ID, ends with `Fenced`, and is not restarted before
+its worker has joined its own group again and still has the task.
 
-A `group.instance.id` that the user sets is kept: as it is for task 0, with `-N` for task N, because
-tasks with the same id would throw each other out. Such a member leaves only when its task is gone
-for good, as users of static members expect. An empty one makes dynamic members.
+A `group.instance.id` that the user sets is kept: unchanged for task 0, with `-N` for task N,
+because tasks with the same id would fence each other. Such a member leaves only when its task is
+removed for good, as users of static members expect. An empty id makes dynamic members.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ _DIGEST_CHARS: Final = 16
 
 
 class StopFor(StrEnum):
-    """Why a task is stopped."""
+    """The reason why a task is stopped."""
 
     RESTART = "restart"
     """The same worker starts it again at once."""
     MOVE = "move"
     """Another worker may run it, now or later."""
     END = "end"
-    """It no longer exists."""
+    """The task no longer exists."""
 
 
 class Fenced(ConnectError):
@@ -57,18 +58,18 @@ class Fenced(ConnectError):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Of one sink task."""
+    """The place of one sink task in its consumer group."""
 
     group_id: str
     instance_id: str | None
     is_users: bool
     """Whether the user has set the instance id."""
     is_by_coordinator: bool
-    """Whether the group has the consumer protocol (KIP-848)."""
+    """Whether the group uses the consumer protocol (KIP-848)."""
 
     @classmethod
     def of(cls, task: TaskId, cluster: str, given: Config) -> Membership:
-        """`given` are the consumer's settings, `cluster` is the worker group."""
+        """Return a task's membership. `cluster` is the worker group, `given` consumer settings."""
         own = given.get(INSTANCE_ID)
         group_id = given.get("group.id", f"connect-{task.connector}")
         is_new = given.get("group.protocol", "classic").strip().lower() == "consumer"
@@ -79,11 +80,11 @@ class Membership:
         return cls(group_id, theirs or None, True, is_new)
 
     def settings(self) -> dict[str, str]:
-        """For the consumer."""
+        """Return the consumer settings that set the instance id."""
         return {} if self.instance_id is None else {INSTANCE_ID: self.instance_id}
 
     def leaves(self, why: StopFor) -> bool | None:
-        """Whether the member leaves at its end; None where the client's own rule is right."""
+        """Whether the member leaves the group at its end; None for the client's own rule."""
         if self.instance_id is None:
             return None
         if self.is_users:
@@ -92,7 +93,7 @@ class Membership:
 
 
 def instance_id(cluster: str, task: TaskId) -> str:
-    """Kafka takes the letters of topic names only, and so many of them."""
+    """Return the generated instance id. It has only characters of topic names, at most 249."""
     text = f"connect-{cluster}-{task.connector}-{task.task}"
     fitting = _FOREIGN.sub("_", text)
     if fitting == text and len(text) <= _NAME_MAX:
@@ -102,12 +103,12 @@ def instance_id(cluster: str, task: TaskId) -> str:
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Whether another process has the instance id."""
+    """Whether the error says that another process has the instance id."""
     return error.code in _OF_ANOTHER
 
 
 def fenced(task: TaskId, membership: Membership) -> Fenced:
-    """What the task fails with."""
+    """Return the error of a task whose place another process has taken."""
     return Fenced(
         "another process runs this task and has taken its place in the group",
         task=str(task),
@@ -119,14 +120,14 @@ def fenced(task: TaskId, membership: Membership) -> Fenced:
 
 
 def settings_with(given: Mapping[str, object], membership: Membership) -> dict[str, object]:
-    """The consumer's settings with the member's id."""
+    """Return the consumer's settings with the member's instance id."""
     found = {name: value for name, value in given.items() if name != INSTANCE_ID}
     return {**found, **membership.settings()}
 
 
 def release(admin_settings: Mapping[str, str], membership: Membership) -> None:
-    """Take the member of a killed process out of its group: a group with the consumer protocol
-    lets no other member take its place before. Nothing happens if there is no such member."""
+    """Remove the member of a killed process from its group, if it exists. In a group with the
+    consumer protocol no other member can take its place before."""
     assert membership.instance_id is not None
     with Admin(dict(admin_settings)) as admin, suppress(KafkaError):
         admin.remove_members(

@@ -1,7 +1,8 @@
-"""What a worker and its tasks tell each other: one JSON object a message. No IO.
+"""The messages between a worker and its tasks: one JSON object each. No IO.
 
 Worker to task: `start` (a `TaskSpec`), `pause`, `resume`, `stop` (with `why`, a `StopFor`),
 `answer` (to a question).
+
 Task to worker: `state`, `ask` (the store of offsets), `topics` in use, `metrics`, `waiting` (what
 is tried again, and why), `stopped`.
 """
@@ -20,7 +21,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """All that a task needs to run. Values are as stored: references to secrets are unresolved."""
+    """All that a task needs to run. Values are as stored: `${...}` references are not resolved."""
 
     connector: str
     task: int
@@ -30,7 +31,7 @@ class TaskSpec:
     is_paused: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     cluster: str = "standalone"
-    """The worker group, or the standalone worker."""
+    """The worker group, or the id of a standalone worker."""
 
     @property
     def id(self) -> TaskId:
@@ -38,20 +39,20 @@ class TaskSpec:
 
     @classmethod
     def parse(cls, message: Message) -> Self:
-        """From a `start` message."""
+        """Return the spec in a `start` message."""
         return cls(**message["spec"])
 
     def message(self) -> Message:
-        """The `start` message."""
+        """Return the `start` message."""
         return {"type": "start", "spec": asdict(self)}
 
 
 def dump(message: Message) -> bytes:
-    """One line."""
+    """Return a message as one line of JSON."""
     return orjson.dumps(message, default=str)
 
 
 def parse(line: bytes) -> Message:
-    """What `dump` made."""
+    """Return the message in a line that `dump` made."""
     found: Message = orjson.loads(line)
     return found

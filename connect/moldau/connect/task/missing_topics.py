@@ -1,8 +1,8 @@
-"""The topics that a sink waits for because they do not exist, as its status names them. No IO.
+"""The topics that a sink waits for because they do not exist, for its status. No IO.
 
-A task without them runs: a consumer reads a topic as soon as it exists, and Kafka Connect's own
-tasks stay RUNNING as well. Failing would not help, for a task that begins again finds the same.
-But RUNNING alone looks as if all went well, so the status says what the task waits for.
+A task without its topics runs: a consumer reads a topic as soon as it exists, and Kafka Connect's
+own tasks stay RUNNING as well. Failing would not help, because a restarted task finds the same. But
+RUNNING alone looks as if all were well, so the status says what the task waits for.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from moldau.errors.codes import ErrorCode
 def missing_topics(
     troubles: Mapping[TopicPartition, KafkaError], pattern: str | None, matching: Collection[str]
 ) -> ConnectError | None:
-    """What is missing and what to do, or None.
+    """Return an error that names the missing topics and a remedy; None if none is missing.
 
     `troubles` are the consumer's; `pattern` is `topics.regex` and `matching` the topics that it
-    matches, where the sink has one.
+    matches, if the sink has one.
     """
     if pattern is not None:
         if matching:

@@ -1,4 +1,4 @@
-"""The stored offsets of a source, as its tasks and its connector read them."""
+"""The stored offsets of a source, for its tasks and its connector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ask = Callable[[list[dict[str, Any]]], list[dict[str, Any] | None]]
 
 
 class AskedOffsets(OffsetStorageReader):
-    """Asks the worker, which follows the store."""
+    """Reads stored offsets through the worker, which keeps a copy of the store."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

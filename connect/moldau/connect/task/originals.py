@@ -1,6 +1,6 @@
-"""The bytes that sink records were made of, for a sink that reports single records. No IO.
+"""The consumed bytes of sink records, for a sink that reports single records. No IO.
 
-Kept only until the next commit, and only where the connector has somewhere to report to.
+They are kept until the next commit, and only if the connector has a place to report to.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from moldau.connect.api import SinkRecord
 
 
 class Originals:
-    """By topic, partition and offset of the consumed record."""
+    """Consumed records by topic, partition and offset."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
 
     def keep(self, record: SinkRecord, raw: Any) -> None:
-        """The record was made of `raw`."""
+        """Keep `raw`, the consumed record that the sink record was made of."""
         topic, partition = record.original_topic, record.original_partition
         self._kept[topic, partition, raw.offset] = ConsumerRecord(
             topic, partition, raw.offset, raw.timestamp, raw.key, raw.value, raw.headers
         )
 
     def of(self, record: SinkRecord) -> ConsumerRecord | SinkRecord:
-        """The consumed record, or the sink's where its bytes are not known any more."""
+        """Return the consumed record; the sink record itself if its bytes are no longer kept."""
         where = (record.original_topic, record.original_partition, record.original_offset)
         return self._kept.get(where, record)
 
     def clear_if(self, is_settled: bool) -> None:
-        """Forget them when nothing of them can be reported any more."""
+        """Drop all kept records if none of them can be reported any more."""
         if is_settled:
             self._kept.clear()

@@ -1,4 +1,4 @@
-"""What a task is made of: its resolved config, converters, transforms, and the connector's task."""
+"""The parts of a task: its resolved config, converters, transforms, and the connector's task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Owner(Waits, Protocol):
 
 @dataclass(slots=True)
 class Parts:
-    """Of one task."""
+    """The parts of one task."""
 
     connector: Connector
     config: dict[str, str]
@@ -47,19 +47,19 @@ class Parts:
 
     @property
     def connector_name(self) -> str:
-        """As errors show it."""
+        """The connector's name as errors show it."""
         return name_of(self.connector)
 
     def new_task(self) -> Task:
-        """The connector's task, not started."""
+        """Return a new task of the connector, not started."""
         return self.connector.task_class()()
 
     def client(self, kind: str) -> dict[str, str]:
-        """The settings of a client: `producer`, `consumer` or `admin`."""
+        """Return the settings of a client of this kind: `producer`, `consumer` or `admin`."""
         return settings_for(self.config, self.worker, kind)
 
     def error_metrics(self) -> dict[str, float]:
-        """By Kafka Connect's names."""
+        """Return the error metrics by Kafka Connect's names."""
         counts = self.tolerance.counts
         return {
             "total-record-failures": float(counts.failures),
@@ -73,12 +73,12 @@ class Parts:
         }
 
     def close(self) -> None:
-        """Release converters and transforms."""
+        """Close converters and transforms."""
         self.chain.close()
 
 
 def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
-    """ConfigError, or what a plugin raises, when the config cannot be used."""
+    """Make the parts of a task. Raise ConfigError, or a plugin's error, for an invalid config."""
     spec = owner.spec
     config, secrets = resolved(spec.connector_config, spec.worker)
     task_config, more = resolved(spec.task_config, spec.worker)
@@ -97,7 +97,7 @@ def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
 def converters(
     plugins: Catalogue, config: Mapping[str, str], worker: Mapping[str, str]
 ) -> Converters:
-    """The connector's own, each with its own settings; where it names none, the worker's."""
+    """Return the connector's converters with their settings; the worker's where it names none."""
 
     def chosen(name: str, default: str) -> tuple[str, dict[str, str]]:
         source = config if config.get(name, "").strip() else worker

@@ -1,7 +1,7 @@
 """What a sink task has polled and not put yet: records, or columns with their converted values.
 
-Invariant: it holds one of both, never a mix. Columns whose values cannot be converted as a whole
-become records, and with them all columns before, so that the order within a partition stays.
+Invariant: it holds only records or only columns. Columns whose values cannot be converted as a
+whole become records, and so do all columns before them, to keep the order within a partition.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.connect.api import SinkRecord
 
 
 class Pending:
-    """Of one task."""
+    """The polled records or columns of one task."""
 
     def __init__(self) -> None:
         self.records: list[SinkRecord] = []
@@ -25,24 +25,24 @@ class Pending:
         return len(self.records) + sum(len(part) for part, _ in self.columns)
 
     def values(self) -> list[Any]:
-        """Those of all columns, in their order."""
+        """Return the values of all columns, in order."""
         if len(self.columns) == 1:
             return self.columns[0][1]
         return [value for _, values in self.columns for value in values]
 
     def take_columns(self) -> list[PartitionColumns]:
-        """Take the columns out, to be converted record by record."""
+        """Remove the columns and return them, so that they are converted record by record."""
         parts = [part for part, _ in self.columns]
         self.columns = []
         return parts
 
     def drop(self, gone: Collection[TopicPartition]) -> None:
-        """Forget what is of these partitions."""
+        """Drop the records and columns of these partitions."""
         self.records = [each for each in self.records if _origin_of(each) not in gone]
         self.columns = [each for each in self.columns if _place_of(each[0]) not in gone]
 
     def clear(self) -> None:
-        """All of it was put."""
+        """Drop everything, after all of it was put."""
         self.records = []
         self.columns = []
 

@@ -1,10 +1,11 @@
-"""Which records of a partition are in the dead letter queue, as offsets. No IO.
+"""The offsets of a partition's records that are in the dead letter queue. No IO.
 
-A sink that keeps offsets of its own goes back to them after a restart. They can be older than
-records that a converter rejected since, which would go to the queue again. So the offsets of these
-are committed as a note beside the offset of the group, and read again with the partition.
+A sink that stores offsets itself goes back to them after a restart. They can be lower than the
+offsets of records that a converter has rejected since, which would go to the queue again. So the
+offsets of these records are committed as metadata of the group's offset, and read again when the
+partition is assigned.
 
-Why each offset and not the highest: with another converter a record above it may be bad that was
+Why each offset and not the highest: with another converter a record below it may be bad that was
 good before. It has to go to the queue.
 """
 
@@ -16,12 +17,12 @@ from typing import Final, Self
 
 PREFIX: Final = "dead-letters:"
 NOTE_CHARS_MAX: Final = 4_000
-"""A broker refuses more than `offset.metadata.max.bytes`, 4096 by default."""
+"""The most characters of a note. Brokers limit it: `offset.metadata.max.bytes`, 4096 by default."""
 _RANGE: Final = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?")
 
 
 class Places:
-    """Those of one partition: ranges of offsets, both ends inclusive, in their order."""
+    """The dead letters of one partition: ranges of offsets, both ends inclusive, in order."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -29,7 +30,7 @@ class Places:
 
     @classmethod
     def parse(cls, note: str) -> Self:
-        """What `note` made. Any other text gives none, for others commit notes as well."""
+        """Return the places in a note that `note` made. Other commit metadata gives none."""
         found = cls()
         if note.startswith(PREFIX):
             for each in note.removeprefix(PREFIX).split(","):
@@ -58,12 +59,12 @@ class Places:
             self._ends.insert(at, offset)
 
     def forget_below(self, offset: int) -> None:
-        """These records are not read again."""
+        """Forget the offsets below `offset`: these records are not read again."""
         first = bisect_right(self._ends, offset - 1)
         del self._starts[:first], self._ends[:first]
 
     def note(self) -> str:
-        """As text; of too many the lowest, which are read again first. "" for none."""
+        """Return the offsets as text, or "". If they are too many, keep the lowest ones."""
         parts: list[str] = []
         size = len(PREFIX)
         for start, end in zip(self._starts, self._ends, strict=True):

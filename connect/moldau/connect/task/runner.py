@@ -1,8 +1,8 @@
-"""What sources and sinks share: commands of the worker, states, failure, and the end.
+"""What the runners of sources and sinks share: the worker's commands, states, failure, and the end.
 
 Invariants: `run` never raises and always ends with `stopped`; the connector's `stop` is called
-once, also when its start failed; a failure is told as FAILED with one line `cause -> hint`, without
-secrets, before the end.
+once, also when its start failed; a failure is reported as FAILED with one line `cause -> hint`,
+without secrets, before the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ METRICS_EVERY_MS: Final = 1_000
 
 
 class TaskRunner(ABC):
-    """One task, from its start to its end, on one thread."""
+    """Runs one task, from its start to its end, on one thread."""
 
     def __init__(self, spec: TaskSpec, link: Link, clock: Clock, log: Logger) -> None:
         self.spec = spec
@@ -38,10 +38,10 @@ class TaskRunner(ABC):
         self._told: dict[str, float] = {}
         self._waits_for: str | None = None
 
-    # The life of a task
+    # From start to end
 
     def run(self) -> None:
-        """Until it is stopped or fails."""
+        """Run the task until it is stopped or fails."""
         try:
             self._live()
         finally:
@@ -78,28 +78,28 @@ class TaskRunner(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Make clients and converters, start the connector's task."""
+        """Make clients and converters, then start the connector's task."""
 
     @abstractmethod
     def work(self) -> None:
-        """One round. Returns at least about once a second."""
+        """Do one round of work. Return at least about once a second."""
 
     @abstractmethod
     def close(self, *, is_clean: bool) -> None:
-        """Settle what is under way if it `is_clean`, then release everything."""
+        """If `is_clean`, complete all pending work. Then release everything."""
 
     def on_paused(self) -> None:
-        """`is_paused` has changed."""
+        """Called after `is_paused` has changed."""
         return
 
     @abstractmethod
     def metrics(self) -> dict[str, float]:
-        """What changed counters and measures stand at."""
+        """Return the current values of the task's metrics."""
 
     # Commands
 
     def _obey(self, timeout_s: float) -> bool:
-        """Do what the worker says; whether it said anything in time."""
+        """Carry out the worker's next command. Return False if none arrives in time."""
         message = self.link.take(timeout_s)
         if message is None:
             return False
@@ -110,22 +110,22 @@ class TaskRunner(ABC):
         return True
 
     def rest(self, timeout_s: float) -> None:
-        """Nothing to do for so long, unless the worker wants something."""
+        """Wait for `timeout_s`, or until the worker sends a command. Carry the command out."""
         if not self.link.is_stopping:
             self._obey(timeout_s)
 
     def now_ms(self) -> int:
-        """A clock that only goes forward."""
+        """Return the time of the monotonic clock in milliseconds."""
         return self.clock.monotonic_ns() // 1_000_000
 
     def wait_ms(self, ms: int) -> bool:
-        """Whether the time went by without a stop being asked for."""
+        """Wait, and carry out commands. Return False if a stop command ends the wait early."""
         until_ms = self.now_ms() + ms
         while not self.link.is_stopping and (left_ms := until_ms - self.now_ms()) > 0:
             self._obey(left_ms / 1000)
         return not self.link.is_stopping
 
-    # What it tells
+    # Messages to the worker
 
     def _tell_state(self) -> None:
         state = State.PAUSED if self.is_paused else State.RUNNING
@@ -142,7 +142,7 @@ class TaskRunner(ABC):
             self.link.tell("metrics", values=metrics)
 
     def tell_waiting(self, error: Exception | None) -> None:
-        """Something is tried again because of this; None: it has worked."""
+        """Report the error behind a retry. None: the last attempt worked."""
         cause = None if error is None else self._shown(error)
         if cause != self._waits_for:
             self._waits_for = cause
@@ -152,7 +152,7 @@ class TaskRunner(ABC):
         return trace_of(error, self.secrets).split("\n", 1)[0]
 
     def guarded(self, what: str, call: Callable[[], object]) -> None:
-        """Call the connector's code at the end, where its failure must not hide another."""
+        """Call the connector's code at the end. Log its error, to keep an earlier one visible."""
         try:
             call()
         except Exception as error:
@@ -160,7 +160,7 @@ class TaskRunner(ABC):
 
 
 def in_order(call: Callable[[], None], what: str) -> None:
-    """Call the connector's code; an error that tells little gets to say where it happened."""
+    """Call the connector's code. Raise ConnectError, with the step's name if the error has none."""
     try:
         call()
     except ConnectError:

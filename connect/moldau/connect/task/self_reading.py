@@ -1,7 +1,7 @@
-"""A sink task that reads its topics itself: start it, ask how it goes, stop it.
+"""Runs a sink task that reads its topics itself: start it, poll its status, stop it.
 
-Invariants: the worker opens no client for it; it commits for the group that any sink of this name
-has, so offsets and lag show as usual.
+Invariants: the worker opens no client for it; it commits to the group that any sink of this name
+has, so offsets and lag are shown as usual.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.connect.worker.secrets import secret_values
 
 
 class SelfReadingRunner(TaskRunner):
-    """One such task."""
+    """Runs one task that reads its topics itself."""
 
     _task: SelfReadingSinkTask
 

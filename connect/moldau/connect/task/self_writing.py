@@ -1,7 +1,7 @@
-"""A source task that writes its topics itself: start it, ask how it goes, store what it reached.
+"""Runs a source task that writes its topics itself: start it, poll its status, store its offset.
 
-Invariants: the worker opens no producer for it; an offset is stored after the task has told it, and
-one that cannot be stored is kept for the next time, unless a later one replaces it.
+Invariants: the worker opens no producer for it; an offset is stored only after the task has
+reported it; an offset that cannot be stored is tried again later, unless a newer one replaces it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Reached = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 class SelfWritingRunner(TaskRunner):
-    """One such task."""
+    """Runs one task that writes its topics itself."""
 
     _task: SelfWritingSourceTask
 

@@ -1,7 +1,7 @@
-"""What a task reads from its configs: the settings that all connectors share, and its clients'.
+"""Reads a task's configs: the settings that all connectors share, and those of its clients.
 
-Texts were checked when the config was posted; a value that is wrong all the same (a reference that
-resolved to nonsense) is a ConfigError that names the key.
+Configs were checked when they were posted. A value that is still wrong (a reference that resolved
+to an invalid one) is a ConfigError that names the key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHARED_PREFIXES = ("sasl.", "ssl.")
 
 
 def whole(config: Config, name: str, default: int) -> int:
-    """The whole number of a key."""
+    """Return the whole number of a setting."""
     text = config.get(name)
     if text is None or not text.strip():
         return default
@@ -40,7 +40,7 @@ def whole(config: Config, name: str, default: int) -> int:
 
 
 def truth(config: Config, name: str, default: bool) -> bool:
-    """The true or false of a key."""
+    """Return the boolean of a setting."""
     text = config.get(name, "").strip().lower()
     if text in ("true", "false"):
         return text == "true"
@@ -50,12 +50,12 @@ def truth(config: Config, name: str, default: bool) -> bool:
 
 
 def listed(config: Config, name: str) -> list[str]:
-    """The items of a key, separated by commas."""
+    """Return the items of a setting, separated by commas."""
     return [item.strip() for item in config.get(name, "").split(",") if item.strip()]
 
 
 def beneath(config: Config, prefix: str) -> dict[str, str]:
-    """The keys that begin with `prefix`, without it."""
+    """Return the settings that begin with `prefix`, without it."""
     return {
         name.removeprefix(prefix): value
         for name, value in config.items()
@@ -64,7 +64,7 @@ def beneath(config: Config, prefix: str) -> dict[str, str]:
 
 
 def client_settings(worker: Config, *prefixes: str) -> dict[str, str]:
-    """What a client of the worker is given: what all share, then what stands under each prefix."""
+    """Return the settings of a client of the worker: the shared ones, then those of each prefix."""
     found = {
         name: value
         for name, value in worker.items()
@@ -72,14 +72,14 @@ def client_settings(worker: Config, *prefixes: str) -> dict[str, str]:
     }
     for prefix in prefixes:
         found.update(beneath(worker, prefix))
-    if "admin." in prefixes:  # of the REST API, though they begin alike
+    if "admin." in prefixes:  # admin.listeners.* are settings of the REST API
         found = {name: value for name, value in found.items() if not name.startswith("listeners")}
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorSettings:
-    """`errors.*` of a connector."""
+    """The settings `errors.*` of a connector."""
 
     retry_timeout_ms: int = 0
     retry_delay_max_ms: int = 60_000

@@ -1,9 +1,9 @@
 """A sink task: consume, convert, transform, put; commit offsets of what the sink has made durable.
 
-Invariants: an offset is committed only when the sink's `pre_commit` gave it and every record before
-it was put, dropped by a transform, or is in the dead letter queue; after RetriableError the same
-records come again while the consumer is paused, so that the task stays in its group; partitions
-that go are committed before, if they are not lost already.
+Invariants: an offset is committed only if the sink's `pre_commit` returned it and every record
+before it was put, dropped by a transform, or is in the dead letter queue; after RetriableError the
+same records are put again while the consumer is paused, so that the task stays in its group;
+offsets of revoked partitions are committed before they go, except for lost ones.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ POLL_S: Final = 0.5
 RETRY_MS: Final = 1_000
 LOOK_EVERY_MS: Final = 1_000
 VALUES_MAX: Final = 20_000
-"""How many values a poll gives at most, unless the config says how many records."""
+"""The most values that a poll returns, unless the config sets max.poll.records."""
 _SEES_RECORDS: Final = frozenset({"interceptor.classes", "key.deserializer", "value.deserializer"})
-"""Settings of a consumer that make it look at records one by one."""
+"""Settings of a consumer that make it handle records one by one."""
 _START: Final = -1
 
 
@@ -109,7 +109,7 @@ class _Listener(RebalanceListener):
 
 
 class SinkRunner(TaskRunner):
-    """One sink task."""
+    """Runs one sink task."""
 
     consumer: Consumer
     _parts: Parts
@@ -128,12 +128,12 @@ class SinkRunner(TaskRunner):
         self.assigned: set[TopicPartition] = set()
         self._pending = Pending()
         self._reached: dict[TopicPartition, int] = {}
-        """Behind the last record that was polled, not all of them put yet."""
+        """The offsets after the last polled records, which may not be put yet."""
         self._done: dict[TopicPartition, int] = {}
-        """Behind the last record that was put."""
+        """The offsets after the last records that were put."""
         self._committed: dict[TopicPartition, int] = {}
         self._notes: dict[TopicPartition, str] = {}
-        """What is committed beside the offsets."""
+        """The metadata that is committed with the offsets."""
         self._began: dict[TopicPartition, int] = {}
         self._expected: dict[TopicPartition, int] = {}
         """The lowest offset that the next record can have, unless the log begins anew."""
@@ -223,7 +223,7 @@ class SinkRunner(TaskRunner):
         self._opened.append(("consumer", close))
 
     def _ending(self) -> StopFor:
-        """A failed task leaves, so that others have its partitions until it begins again."""
+        """Return why the task ends. A failed task leaves the group, so that others read on."""
         return self.link.stop_for or StopFor.MOVE
 
     # Records
@@ -256,7 +256,7 @@ class SinkRunner(TaskRunner):
         self._commit_if_due()
 
     def _look_for_topics(self) -> None:
-        """Tell of topics that do not exist."""
+        """Report topics that do not exist, in the status."""
         now_ms = self.now_ms()
         if now_ms < self._look_ms:
             return
@@ -271,18 +271,18 @@ class SinkRunner(TaskRunner):
             self._tell_well()
 
     def _tell_well(self) -> None:
-        """Unless something fails, the task waits for nothing but topics."""
+        """Report that the task waits for nothing but missing topics, unless something fails."""
         if not self.is_held and not self._is_flush_failing:
             self.tell_waiting(self._missing)
 
     def _take(self, part: PartitionRecords) -> None:
-        """Convert what a poll gave of one partition."""
+        """Convert the polled records of one partition."""
         if self._begins(part, part.records[0].offset):
             self._convert(part, part.records)
             self._reach(part, len(part.records))
 
     def _take_columns(self, part: PartitionColumns) -> None:
-        """The same as values; where that cannot be, as records."""
+        """Convert the polled columns of one partition to values; if that fails, to records."""
         if not self._begins(part, part.first_offset):
             return
         values = None if self._pending.records else self._parts.chain.values_of(part)
@@ -294,7 +294,7 @@ class SinkRunner(TaskRunner):
         self._reach(part, len(part))
 
     def _begins(self, part: PartitionRecords | PartitionColumns, offset: int) -> bool:
-        """Whether the task has the partition. The next records of it begin at this offset."""
+        """Whether the task has the partition. If so, check and note where its records begin."""
         where = TopicPartition(part.topic, part.partition)
         if where not in self.assigned:
             return False
@@ -322,14 +322,14 @@ class SinkRunner(TaskRunner):
                     self._originals.keep(record, raw)
 
     def _reach(self, part: PartitionRecords | PartitionColumns, count: int) -> None:
-        """The records of this part were taken."""
+        """Note the position after these polled records."""
         where = TopicPartition(part.topic, part.partition)
         self._counts["read"] += count
         self._reached[where] = self._expected[where] = part.next_offset
 
     def _check_goes_on(self, where: TopicPartition, offset: int) -> None:
-        """Offsets only grow, unless this runner seeks. Else the consumer was reset, because the log
-        of the partition is another one."""
+        """Tell the task if an offset is lower than expected. Offsets only grow, unless this runner
+        seeks; else the consumer was reset, because the partition has another log."""
         expected = self._expected.get(where, 0)
         if offset < expected:
             self.log.warn(
@@ -340,7 +340,7 @@ class SinkRunner(TaskRunner):
             self._task.on_log_began_anew(where, offset, expected)
 
     def _put(self) -> None:
-        """Hand the records over. After RetriableError they stay, and no others are read."""
+        """Put the pending records. After RetriableError they stay, and no others are read."""
         if self._pending and self.now_ms() < self._again_ms:
             return
         self._context.timeout_ms = _START
@@ -404,7 +404,7 @@ class SinkRunner(TaskRunner):
         return settings.tolerates or bool(settings.dead_letter_topic)
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """A sink gives one record up."""
+        """Report a record that the sink rejects (`ErrantRecordReporter.report`)."""
         origin = self._originals.of(record)
         failure = Failure(Stage.TASK_PUT, self._parts.connector_name, error, origin)
         if not self._parts.tolerance.settings.tolerates:
@@ -412,7 +412,7 @@ class SinkRunner(TaskRunner):
         counts = self._parts.tolerance.counts
         counts.errors += 1
         self._parts.tolerance.report(failure)
-        if self._dead_letters is not None:  # the sink may store an offset behind it next
+        if self._dead_letters is not None:  # the sink may store an offset after it next
             self._dead_letters.settle()
 
     # Offsets
@@ -488,7 +488,7 @@ class SinkRunner(TaskRunner):
         self._committed.update({where: offset.offset for where, offset in wanted.items()})
         self._notes.update({where: offset.metadata for where, offset in wanted.items()})
 
-    # Partitions come and go: inside `poll`, on the task's thread
+    # Partitions are assigned and revoked: inside `poll`, on the task's thread
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self._has_joined = True
@@ -501,7 +501,7 @@ class SinkRunner(TaskRunner):
             self.consumer.pause(list(partitions))
 
     def _know_dead_letters(self, partitions: Sequence[TopicPartition]) -> None:
-        """Of these partitions, as another task or an earlier one has committed them."""
+        """Load the committed dead letters of newly assigned partitions."""
         if self._dead_letters is None:
             return
         try:

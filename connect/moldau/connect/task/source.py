@@ -1,9 +1,9 @@
-"""A source task: poll, transform, convert, produce; store offsets of what is safe.
+"""A source task: poll, transform, convert, produce; store offsets of what is durable.
 
 Invariants: an offset is stored only when its record and all before it of its source partition are
-acknowledged, skipped on purpose or dropped by a transform; a record that the cluster refuses fails
-the task (or is skipped, if errors are tolerated), so nothing is lost in silence. After a crash the
-source goes on from the last stored offset: at least once.
+acknowledged, skipped on purpose or dropped by a transform; a record that the cluster rejects fails
+the task (or is skipped, if errors are tolerated), so nothing is lost silently. After a crash the
+source continues from the last stored offset: at least once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 IDLE_S: Final = 0.1
 RETRY_MS: Final = 1_000
 FLUSH_PART: Final = 0.5
-"""How much of the time for a graceful stop the last flush may take."""
+"""The part of the time for a graceful stop that the last flush may take."""
 
 
 class _Context(SourceTaskContext):
@@ -55,7 +55,7 @@ class _Context(SourceTaskContext):
 
 
 class SourceRunner(TaskRunner):
-    """One source task."""
+    """Runs one source task."""
 
     _parts: Parts
     _task: SourceTask
@@ -111,7 +111,7 @@ class SourceRunner(TaskRunner):
         if not self._send_batch(records):
             for record in records or ():
                 if self.link.is_stopping:
-                    return  # what was not sent is polled again after a restart
+                    return  # unsent records are polled again after a restart
                 self._send(record)
         self._commit_if_due()
         if not records:
@@ -131,7 +131,7 @@ class SourceRunner(TaskRunner):
         return records
 
     def _send_batch(self, records: Sequence[SourceRecord] | None) -> bool:
-        """Whether the records are a batch that could be sent as a whole."""
+        """Send the records as one batch. Return False if they have to be sent one by one."""
         converted = self._batches.convert(records)
         if converted is None:
             return False
@@ -182,7 +182,7 @@ class SourceRunner(TaskRunner):
     def _on_delivery(
         self, record: SourceRecord, entry: Submitted, sent: Sent | None, error: KafkaError | None
     ) -> None:
-        """On the client's thread: only notes."""
+        """Note the result of a delivery. Called on the client's thread, so it does nothing else."""
         if error is None:
             entry.acknowledge()
             self._delivered.append((record, sent))
@@ -200,7 +200,7 @@ class SourceRunner(TaskRunner):
             self._drop(record, entry)
 
     def _check_delivered(self) -> None:
-        """Tell the connector what is safe; fail for what never will be."""
+        """Tell the connector which records are durable. Raise ConnectError for a rejected one."""
         self._note_delivered()
         if self._failed is not None:
             error, record = self._failed
@@ -222,7 +222,7 @@ class SourceRunner(TaskRunner):
             self._commit_offsets()
 
     def _commit_offsets(self) -> bool:
-        """Store what is safe; what cannot be stored now is kept for the next time."""
+        """Store the offsets of durable records. If that fails, keep them for the next time."""
         self._commit_ms = self.now_ms() + self._interval_ms
         self._unstored = merged(self._unstored, self._submitted.committable())
         if not self._unstored:
@@ -252,7 +252,7 @@ class SourceRunner(TaskRunner):
             self.guarded("close converters", self._parts.close)
 
     def _flush(self) -> None:
-        """Wait for what was sent, then store offsets: a stop repeats nothing if it can."""
+        """Wait for sent records, then store offsets, so that a restart repeats little."""
         try:
             self._producer.flush(timeout_s=self._grace_ms * FLUSH_PART / 1000)
         except (KafkaError, TimeoutError) as error:
@@ -261,7 +261,7 @@ class SourceRunner(TaskRunner):
         self._commit_offsets()
 
     def _active(self) -> int:
-        """Records that are not safe yet."""
+        """Return the number of records that are not durable yet."""
         return self._submitted.count + (self._batches.waiting if self._is_started else 0)
 
     def metrics(self) -> dict[str, float]:

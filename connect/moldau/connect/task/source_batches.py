@@ -1,10 +1,10 @@
-"""Records of a source that go to the producer many at a time.
+"""Sends source records to the producer many at a time.
 
-What a poll gave is sent at once where nothing has to see its records one by one: no transforms,
-errors are not tolerated, and the connector does not ask about single records. It is either a
+The records of a poll are sent at once where nothing has to handle them one by one: no transforms,
+errors are not tolerated, and the connector does not override `commit_record`. They are either a
 `SourceBatch` or `SourceValues`, which are converted as a whole, or a list whose records have one
-topic and one source partition. What cannot be converted as a whole is left to the way of single
-records, which tells which of them is bad.
+topic and one source partition. Records that cannot be converted as a whole are sent one by one,
+which shows which of them is bad.
 
 Invariant: a batch has one entry among the submitted offsets, safe when all its records are.
 """
@@ -27,13 +27,13 @@ from moldau.errors.codes import KafkaError
 if TYPE_CHECKING:
     from moldau.client.sync import Deliveries
 
-# For fewer records a call to the producer's thread costs more than it saves.
+# For fewer records the call to the producer's thread costs more than a batch saves.
 _RECORDS_MIN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """Records of one topic and source partition as the topic gets them."""
+    """Records of one topic and one source partition, as they are written to the topic."""
 
     topic: str
     source_partition: Mapping[str, Any] | None
@@ -46,7 +46,7 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A batch on its way."""
+    """A batch that is sent and not acknowledged yet."""
 
     topic: str
     count: int
@@ -55,7 +55,7 @@ class _Sent:
 
 
 class SourceBatches:
-    """Those of one task."""
+    """The batches of one task."""
 
     def __init__(self, parts: Parts, task: SourceTask, producer: Producer) -> None:
         self._chain = parts.chain
@@ -68,7 +68,7 @@ class SourceBatches:
         self._sent: deque[_Sent] = deque()
 
     def convert(self, records: Sequence[SourceRecord] | None) -> Converted | None:
-        """The bytes of what a poll gave; None for what has to go record by record."""
+        """Return the bytes of the polled records; None if they have to be sent one by one."""
         if not self._is_possible or not records or len(records) < _RECORDS_MIN:
             return None
         if isinstance(records, SourceBatch | SourceValues):
@@ -104,7 +104,7 @@ class SourceBatches:
         )
 
     def send(self, converted: Converted, submit: Callable[[], Submitted]) -> None:
-        """Hand a batch to the producer. What it refuses fails the task."""
+        """Pass a batch to the producer. Raise ConnectError if the producer rejects it."""
         entry, topic = submit(), converted.topic
         try:
             deliveries = self._producer.send_many(
@@ -119,7 +119,7 @@ class SourceBatches:
         self._sent.append(_Sent(topic, len(converted.values), entry, deliveries))
 
     def settle(self) -> int:
-        """How many records have arrived since; their offsets may be stored."""
+        """Count the newly acknowledged records. Their offsets may be stored now."""
         arrived = 0
         while self._sent and self._sent[0].deliveries.is_done:
             sent = self._sent.popleft()
@@ -133,7 +133,7 @@ class SourceBatches:
 
     @property
     def waiting(self) -> int:
-        """Records on their way, beside the one entry that each batch has."""
+        """The number of unacknowledged records, without the one entry that each batch has."""
         return sum(sent.count - 1 for sent in self._sent)
 
 

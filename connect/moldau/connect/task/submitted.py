@@ -1,8 +1,8 @@
-"""Which source offsets may be stored: those of records that are safe, in order. No IO.
+"""Decides which source offsets may be stored: those of durable records, in order. No IO.
 
-A source's records of one source partition may go to many topics and be acknowledged in any order.
-The offset of a record may be stored when it and all before it of its source partition are safe:
-what is restarted from there loses nothing.
+Records of one source partition may go to many topics and be acknowledged in any order. The offset
+of a record may be stored when the record and all before it of its source partition are safe
+(durable, or dropped on purpose): a restart from there loses nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Offsets = list[tuple[dict[str, Any], dict[str, Any]]]
 
 
 class Submitted:
-    """One record on its way. `is_safe` is set from the client's thread: setting it is atomic."""
+    """A submitted record. `is_safe` is set from the client's thread: setting it is atomic."""
 
     __slots__ = ("is_safe", "offset")
 
@@ -26,18 +26,18 @@ class Submitted:
         self.is_safe = False
 
     def acknowledge(self) -> None:
-        """The cluster has it, or it was dropped on purpose."""
+        """Mark the record as safe: the cluster has it, or it was dropped on purpose."""
         self.is_safe = True
 
 
 class SubmittedRecords:
-    """The records of one task that were sent and whose offsets are not stored yet."""
+    """The records of one task that were submitted and whose offsets are not stored yet."""
 
     def __init__(self) -> None:
         self._queues: dict[bytes, tuple[dict[str, Any], deque[Submitted]]] = {}
 
     def submit(self, partition: dict[str, Any] | None, offset: dict[str, Any] | None) -> Submitted:
-        """Enter a record before it is sent. A source may give records without an offset."""
+        """Add a record before it is sent. A source record may have no offset."""
         entry = Submitted(offset)
         if partition is not None:
             key = canonical(partition)
@@ -47,12 +47,12 @@ class SubmittedRecords:
         return entry
 
     def take_back(self, partition: dict[str, Any] | None) -> None:
-        """The record that was entered last was not sent after all."""
+        """Remove the record that was added last, because it was not sent."""
         if partition is not None:
             self._queues[canonical(partition)][1].pop()
 
     def committable(self) -> Offsets:
-        """The last offset of each partition up to which all is safe; each is given once."""
+        """Return, once, the last offset of each partition up to which all records are safe."""
         found: Offsets = []
         for key, (partition, queue) in list(self._queues.items()):
             offset = None
@@ -67,12 +67,12 @@ class SubmittedRecords:
 
     @property
     def count(self) -> int:
-        """Records that are not safe, or behind one that is not."""
+        """The number of records that are not safe, or that follow an unsafe one."""
         return sum(len(queue) for _, queue in self._queues.values())
 
 
 def merged(old: Offsets, new: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Offsets:
-    """Offsets that could not be stored before, and those that came since: these win."""
+    """Return the old offsets that could not be stored, overwritten by newer ones."""
     found = {canonical(partition): (partition, offset) for partition, offset in old}
     found.update({canonical(partition): (partition, offset) for partition, offset in new})
     return list(found.values())

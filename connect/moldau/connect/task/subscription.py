@@ -1,4 +1,4 @@
-"""Which topics a sink reads: `topics` or `topics.regex`, exactly one of them."""
+"""The topics that a sink reads: `topics` or `topics.regex`, exactly one of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.errors import ConfigError
 
 
 def subscription_of(config: Config) -> tuple[list[str] | None, re.Pattern[str] | None]:
-    """The names, or the pattern."""
+    """Return the names or the pattern. Raise ConfigError if both or none are set."""
     topics = listed(config, "topics")
     regex = config.get("topics.regex", "").strip()
     if bool(topics) == bool(regex):

@@ -1,8 +1,8 @@
-"""What becomes of a record that cannot be converted, transformed or written.
+"""Handles a record that cannot be converted, transformed or written.
 
-The first attempt is the caller's own and costs nothing here. When it fails, `Tolerance.settle`
-repeats what can pass by itself within `errors.retry.timeout`; then the record is skipped, logged
-and sent to the dead letter queue if the connector tolerates errors, and the task fails if not.
+The caller makes the first attempt itself, which costs nothing here. If it fails, `Tolerance.settle`
+repeats what can pass by itself within `errors.retry.timeout`. Then the record is skipped, logged
+and sent to the dead letter queue if the connector tolerates errors; if not, the task fails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOREVER: Final = -1
 
 
 class Stage(Enum):
-    """Where an error happened, by Kafka Connect's names."""
+    """The step in which an error happened, by Kafka Connect's names."""
 
     TASK_POLL = "TASK_POLL"
     TASK_PUT = "TASK_PUT"
@@ -47,12 +47,12 @@ TOLERABLE: Final = frozenset(
 
 
 class Skipped(Exception):
-    """The record is settled: it was reported as the config says, and work goes on behind it."""
+    """The record was reported as the config says; the task continues after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error with the record that it is about: the consumed one of a sink, else a source's."""
+    """An error and its record: the consumed record for a sink, the source record for a source."""
 
     stage: Stage
     plugin: str
@@ -61,20 +61,20 @@ class Failure:
 
 
 class Reporter(Protocol):
-    """Where tolerated failures go."""
+    """A log or queue for tolerated failures."""
 
     def report(self, failure: Failure) -> None:
-        """Log it, or send it to the dead letter queue."""
+        """Log the failure, or send its record to the dead letter queue."""
         ...
 
 
 class Waits(Protocol):
-    """How the task waits between attempts."""
+    """Lets the task wait between attempts."""
 
     def now_ms(self) -> int: ...
 
     def wait_ms(self, ms: int) -> bool:
-        """Whether the time went by without a stop being asked for."""
+        """Wait. Return False if a stop command ends the wait early."""
         ...
 
 
@@ -93,7 +93,7 @@ class ErrorCounts:
 
 
 class Tolerance:
-    """One task's."""
+    """Retries, skips and reports the failures of one task."""
 
     def __init__(self, settings: ErrorSettings, waits: Waits, reporters: list[Reporter]) -> None:
         self.settings = settings
@@ -104,7 +104,7 @@ class Tolerance:
     def settle(
         self, failure: Failure, again: Callable[[], T], *, is_tolerable: bool | None = None
     ) -> T:
-        """What `again` gives once it works; else Skipped, or the error that fails the task."""
+        """Return what `again` returns once it works; else raise Skipped or the task's failure."""
         last: Exception | None = failure.error
         self.counts.failures += 1
         if isinstance(last, RetriableError):
@@ -123,7 +123,7 @@ class Tolerance:
         raise Skipped
 
     def report(self, failure: Failure) -> None:
-        """A record is given up."""
+        """Count a record as skipped and report it."""
         self.counts.skipped += 1
         for each in self._reporters:
             each.report(failure)
@@ -131,7 +131,7 @@ class Tolerance:
     def _retried(
         self, first: Exception, again: Callable[[], T]
     ) -> tuple[T | None, Exception | None]:
-        """What `again` gave and None, or the last error."""
+        """Return the result of `again` and None, or None and the last error."""
         settings, waits = self.settings, self._waits
         error, begun_ms, delay_ms = first, waits.now_ms(), FIRST_DELAY_MS
         while isinstance(error, RetriableError):
@@ -152,7 +152,7 @@ class Tolerance:
 
 
 def as_task_failure(failure: Failure) -> ConnectError:
-    """What fails the task: the error itself where it tells enough, with its stage and place."""
+    """Return the error that fails the task: the original message, with stage and place."""
     record = failure.record
     facts: dict[str, object] = {"stage": failure.stage.value, "plugin": failure.plugin}
     topic = getattr(record, "topic", None)
@@ -164,7 +164,7 @@ def as_task_failure(failure: Failure) -> ConnectError:
 
 
 def told(error: BaseException) -> str:
-    """An error in one line: our own by what they say, others with their type."""
+    """Return an error in one line: the message of a ConnectError, type and message of any other."""
     if isinstance(error, ConnectError):
         return str(error)
     text = str(error).strip().splitlines()

@@ -1,7 +1,8 @@
-"""Topics of a source are made before the first record, as the connector wants them (KIP-158).
+"""Creates the topics of a source before the first record, with the connector's settings (KIP-158).
 
 `topic.creation.default.*` is for all topics, `topic.creation.GROUP.*` for those that GROUP's
-`include` matches and its `exclude` does not. Without them the broker makes topics as it likes.
+`include` matches and its `exclude` does not. Without them the broker creates topics by its own
+settings.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """How topics that match are made."""
+    """A group of topics, by name patterns, and the settings of its new topics."""
 
     include: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...]
@@ -41,7 +42,7 @@ class TopicGroup:
 
 
 def topic_groups(config: Config) -> list[TopicGroup]:
-    """In the order of `topic.creation.groups`, the default last; empty when there is no default."""
+    """Return the groups in order, the default group last; [] if there is no default group."""
     settings = beneath(config, _PREFIX)
     if not any(name.startswith(f"{DEFAULT}.") for name in settings):
         return []
@@ -83,7 +84,7 @@ def _patterns(name: str, settings: Mapping[str, str], key: str) -> tuple[re.Patt
 
 
 class TopicCreation:
-    """One task's. Asks the cluster once a topic."""
+    """Creates the topics of one task. It calls the cluster once for each topic."""
 
     def __init__(self, config: Config, worker: Config, admin_settings: Mapping[str, str]) -> None:
         is_on = truth(worker, "topic.creation.enable", True)
@@ -93,7 +94,7 @@ class TopicCreation:
         self._known: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """The topic exists, or is the broker's to make, when this returns."""
+        """Create the topic if it does not exist, unless that is left to the broker."""
         if topic in self._known or not self._groups:
             return
         group = next(each for each in self._groups if each.matches(topic))
@@ -115,7 +116,7 @@ class TopicCreation:
 
 
 def ensure_dead_letter_topic(settings: Mapping[str, str], topic: str, replicas: int) -> None:
-    """Make the topic if it does not exist. `replicas` -1: as the cluster does by default."""
+    """Create the topic if it does not exist. `replicas` -1: the cluster's default."""
     with Admin(dict(settings)) as admin:
         try:
             admin.create_topic(NewTopic(topic, 1, replicas))

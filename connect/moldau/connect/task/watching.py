@@ -1,4 +1,4 @@
-"""A connector's converters and transforms for a command that only watches."""
+"""Makes a connector's converters and transforms for a command that only shows records."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class _NoWaiting:
 
 
 def watching_chain(config: Mapping[str, str], worker: Mapping[str, str]) -> Chain:
-    """Errors come out at once. `worker`: its converters, for a connector without its own, and its
-    config providers."""
+    """Return a chain that raises each error at once. `worker` has the config providers, and the
+    converters for a connector without its own."""
     props, _ = resolved(config, worker)
     worker, _ = resolved(worker, worker)
     plugins = catalogue()
@@ -39,7 +39,7 @@ def watching_chain(config: Mapping[str, str], worker: Mapping[str, str]) -> Chai
 
 
 def line_of(chain: Chain, topic: str, partition: int, raw: Any) -> str:
-    """A record as JSON; one that cannot be converted tells why."""
+    """Return a record as JSON, or the error if it cannot be converted."""
     where = {"topic": topic, "partition": partition, "offset": raw.offset}
     try:
         record = chain.sink_record(topic, partition, raw, TimestampType.NO_TIMESTAMP_TYPE)
@@ -61,7 +61,7 @@ def _content(record: SinkRecord) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold."""
+    """Return a value that JSON can represent."""
     if isinstance(value, Struct):
         return {field.name: plain(value.get(field.name)) for field in value.schema.fields}
     if isinstance(value, dict):

@@ -1,5 +1,5 @@
-"""Single message transforms: all of Kafka's, and `Python` and `Expr` beside them.
+"""Single message transforms: all of Kafka's, and also `Python` and `Expr`.
 
-Most exist for keys and for values (`Cast$Key`, `Cast$Value`). They behave as Kafka's do, also where
-that is surprising: a schema that gets other fields loses that it was optional.
+Most exist for keys and for values (`Cast$Key`, `Cast$Value`). They behave like Kafka's, even where
+that is surprising: a schema whose fields change is no longer optional.
 """

@@ -1,4 +1,4 @@
-"""Cast: fields, or the whole key or value, to other types."""
+"""Cast: converts fields, or the whole key or value, to other types."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CastConfig(NullReplacing):
 
 
 class Cast(Sided):
-    """Casts with Java's rules."""
+    """Converts fields, or the whole key or value, to other types with Java's rules."""
 
     config_model = CastConfig
 
@@ -90,7 +90,7 @@ class Cast(Sided):
         return SchemaAndValue(target, Struct.of_row(target, row))
 
     def _plan(self, schema: Schema) -> tuple[Schema, list[tuple[int, Schema, Type]]]:
-        """The new schema, and which positions are cast from what to what."""
+        """Return the new schema, and position, old schema and new type of each converted field."""
         if self._whole is not None:
             default = cast(schema, schema.default, self._whole)
             return (
@@ -119,13 +119,13 @@ class Cast(Sided):
 
 
 class CastKey(Cast):
-    """Casts keys."""
+    """Converts keys, or fields of them."""
 
     java_names = (JAVA_PACKAGE + "Cast$Key",)
     on_key = True
 
 
 class CastValue(Cast):
-    """Casts values."""
+    """Converts values, or fields of them."""
 
     java_names = (JAVA_PACKAGE + "Cast$Value",)

@@ -1,4 +1,4 @@
-"""Values cast from type to type with Java's rules: numbers wrap around, floats are cut off."""
+"""Converts values to other types with Java's rules: integers wrap around, floats are cut off."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 def cast(schema: Schema | None, value: Any, target: Type) -> Any:
-    """The value as another type; DataError where Java would refuse."""
+    """Return the value as another type. Raise DataError where Java would reject it."""
     if value is None:
         return None
     if schema is not None and schema.type not in _SOURCES:
@@ -55,7 +55,7 @@ def cast(schema: Schema | None, value: Any, target: Type) -> Any:
 
 
 def as_single(value: float) -> float:
-    """A float32, as the number with the fewest digits that names it."""
+    """Return a float32 as the number with the fewest digits that identifies it."""
     single = to_single(value)
     return float(shortest_single(single)) if math.isfinite(single) else single
 
@@ -106,13 +106,13 @@ def _to_integer(value: Any, target: Type) -> int:
 
 
 def _wrapped(number: int, bits: int) -> int:
-    """The lowest bits of a number, as two's complement."""
+    """Return the lowest bits of a number, as two's complement."""
     half = 1 << (bits - 1)
     return (number + half) % (1 << bits) - half
 
 
 def _saturated(value: float, bits: int) -> int:
-    """A float as an integer: cut off, and at the end of the range where it is too large."""
+    """Return a float as an integer: cut off, and limited to the range of the type."""
     if math.isnan(value):
         return 0
     high = (1 << (bits - 1)) - 1

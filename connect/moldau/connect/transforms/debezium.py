@@ -1,7 +1,7 @@
-"""Debezium's change events: a row before and after, the operation, and where it comes from.
+"""Debezium's change events: a row before and after, the operation, and its source.
 
-`ExtractNewRecordState` answers to Debezium's class name, so that configs with `unwrap` run as they
-are. `Envelopes` is what it shares with sinks that take change events directly.
+`ExtractNewRecordState` has Debezium's class name, so that configs with `unwrap` work without
+changes. Sinks that take change events directly use `change_of` and `is_envelope`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCHEMAS_MAX = 64
 
 
 class Operation(StrEnum):
-    """What happened to a row, as `op` says it."""
+    """The operation on a row: the values of `op`."""
 
     CREATE = "c"
     READ = "r"
@@ -37,17 +37,17 @@ class Operation(StrEnum):
 
 
 class Change(NamedTuple):
-    """A change event taken apart."""
+    """The parts of a change event."""
 
     operation: Operation
     before: Any
     after: Any
     schema: Schema | None
-    """Of the row; None where there are no schemas."""
+    """The schema of the row; None for data without schemas."""
 
 
 def is_envelope(schema: Schema | None, value: Any) -> bool:
-    """Whether a value is a change event of Debezium's."""
+    """Whether a value is a change event of Debezium."""
     if schema is None:
         return isinstance(value, dict) and "op" in value and "before" in value and "after" in value
     if schema.type is not Type.STRUCT or not (schema.name or "").endswith("Envelope"):
@@ -56,7 +56,7 @@ def is_envelope(schema: Schema | None, value: Any) -> bool:
 
 
 def change_of(schema: Schema | None, value: Any) -> Change:
-    """A change event's parts; DataError for an unknown operation."""
+    """Return the parts of a change event. Raise DataError for an unknown operation."""
     op = value.get("op")
     try:
         operation = Operation(op)
@@ -68,7 +68,7 @@ def change_of(schema: Schema | None, value: Any) -> Change:
 
 
 class Handling(StrEnum):
-    """What becomes of deletes and of the tombstones behind them."""
+    """How to handle deletes and the tombstones after them."""
 
     DROP = "drop"
     TOMBSTONE = "tombstone"
@@ -86,7 +86,7 @@ class Handling(StrEnum):
 
 
 class OldHandling(StrEnum):
-    """The same in the words of Debezium before 2.5."""
+    """How to handle deletes, in the settings of Debezium before 2.5."""
 
     DROP = "drop"
     REWRITE = "rewrite"
@@ -132,7 +132,7 @@ class ExtractNewRecordStateConfig(ConfigModel):
 
 
 class _Added(NamedTuple):
-    """A part of the event, and the name that it gets."""
+    """A part of the event to add, and its name in the result."""
 
     path: tuple[str, ...]
     name: str
@@ -143,7 +143,7 @@ class _Added(NamedTuple):
         return cls(tuple(path.split(".")), prefix + (name or path.replace(".", "_")))
 
     def field(self, schema: Schema) -> Schema | None:
-        """Its schema in that of the event. A part that is not at the top may be in `source`."""
+        """Return the schema of the part. A part that is not at the top level may be in `source`."""
         for path in (self.path, ("source", *self.path)):
             found: Schema | None = schema
             for step in path:
@@ -164,7 +164,7 @@ class _Added(NamedTuple):
 
 
 class ExtractNewRecordState(Transformation):
-    """Makes change events rows; other records stay as they are."""
+    """Replaces a change event of Debezium by its row. Other records are not changed."""
 
     java_names = ("io.debezium.transforms.ExtractNewRecordState",)
     config_model = ExtractNewRecordStateConfig
@@ -219,7 +219,7 @@ class ExtractNewRecordState(Transformation):
         return record.replace(value_schema=schema, value=value, headers=headers)
 
     def _schema(self, event: Schema, row: Schema) -> Schema:
-        """The schema of rows with what is added to them."""
+        """Return the schema of rows with the added fields."""
         known = self._schemas.get(id(event))
         if known is not None and known[1] is row:
             return known[2]

@@ -1,4 +1,4 @@
-"""The Expr transform: new fields and filters by expressions, without code of one's own.
+"""The Expr transform: new fields and filters by expressions, without custom code.
 
 transforms.x.type=Expr$Value
 transforms.x.where=amount > 0 and not _topic.startswith("test")
@@ -86,7 +86,7 @@ class ExprConfig(ConfigModel):
 
 
 class Expr(Sided):
-    """Computes fields and drops records."""
+    """Computes fields by expressions, and drops records by a condition."""
 
     config_model = ExprConfig
 
@@ -124,7 +124,7 @@ class Expr(Sided):
         return SchemaAndValue(target, Struct.of_row(target, row))
 
     def _schema(self, schema: Schema, found: Mapping[str, Any]) -> Schema:
-        """The schema with the new fields; computed once for each set of types."""
+        """Return the schema with the new fields, computed once for each set of types."""
         words = tuple(_word(value) for value in found.values())
         known = self._schemas.get((id(schema), words))
         if known is not None and known[0] is schema:
@@ -159,7 +159,7 @@ def _schema_of(word: str, value: Any) -> Schema:
 
 
 def _scope(record: ConnectRecord, value: Any) -> Scope:
-    """Names in expressions: fields of the value, or facts of the record."""
+    """Return a lookup for names in expressions: fields of the value, or facts of the record."""
 
     def look_up(name: str) -> Any:
         match name:
@@ -187,10 +187,10 @@ def _scope(record: ConnectRecord, value: Any) -> Scope:
 
 
 class ExprKey(Expr):
-    """Expressions over the key."""
+    """Computes fields of the key by expressions, and drops records by a condition on it."""
 
     on_key = True
 
 
 class ExprValue(Expr):
-    """Expressions over the value."""
+    """Computes fields of the value by expressions, and drops records by a condition on it."""

@@ -1,11 +1,11 @@
-"""Expressions over the fields of a record: a small part of Python's, compiled to functions.
+"""Expressions over the fields of a record: a small subset of Python, compiled to functions.
 
     amount * 1.19                        name.lower() if name else "unnamed"
     home.street + " " + str(home.number)     _topic == "orders" and amount > 10
 
 Names are fields; those that begin with `_` are facts of the record. There are no loops, no
 comprehensions, no powers, no products of texts, and only the functions and methods listed here, so
-an expression costs little and reaches nothing but the record.
+an expression costs little and can access nothing but the record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TEXT_MAX = 1_000_000
 
 
 class ExpressionError(ValueError):
-    """A text that is no expression, or uses what expressions do not have."""
+    """A text is no expression, or uses what expressions do not have."""
 
 
 def _coalesce(*values: Any) -> Any:
@@ -95,7 +95,7 @@ class Expression:
         self._evaluate = _compiled(tree.body, 0)
 
     def value(self, scope: Scope) -> Any:
-        """What it gives; DataError names the expression."""
+        """Return the result. Raise DataError, with the expression, if it fails."""
         try:
             return self._evaluate(scope)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
@@ -204,7 +204,7 @@ def _comparison(node: ast.Compare, depth: int) -> Evaluate:
 
 
 def _member(owner: Any, name: str) -> Any:
-    """A field of a struct or map; None of None, so that a missing part is no failure."""
+    """Return a field of a struct or map. A field of None is None: a missing part is no error."""
     if owner is None:
         return None
     if isinstance(owner, Struct):

@@ -1,5 +1,5 @@
-"""Transforms that take a field out, wrap a value, or make a key: ExtractField, HoistField,
-ValueToKey, Flatten."""
+"""Transforms that extract a field, wrap a value, make a key, or flatten nested values:
+ExtractField, HoistField, ValueToKey, Flatten."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ExtractFieldConfig(NullReplacing, WithPaths):
 
 
 class ExtractField(Sided):
-    """The key or value becomes one of its fields."""
+    """Replaces the key or value by one of its fields."""
 
     config_model = ExtractFieldConfig
 
@@ -70,14 +70,14 @@ class ExtractField(Sided):
 
 
 class ExtractFieldKey(ExtractField):
-    """A field of the key."""
+    """Replaces the key by one of its fields."""
 
     java_names = (JAVA_PACKAGE + "ExtractField$Key",)
     on_key = True
 
 
 class ExtractFieldValue(ExtractField):
-    """A field of the value."""
+    """Replaces the value by one of its fields."""
 
     java_names = (JAVA_PACKAGE + "ExtractField$Value",)
 
@@ -89,7 +89,7 @@ class HoistFieldConfig(ConfigModel):
 
 
 class HoistField(Sided):
-    """The key or value becomes the only field of a struct or map."""
+    """Wraps the key or value as the only field of a struct or map."""
 
     config_model = HoistFieldConfig
 
@@ -132,7 +132,7 @@ class ValueToKeyConfig(NullReplacing):
 
 
 class ValueToKey(Transformation):
-    """The key becomes a struct or map of fields of the value."""
+    """Replaces the key by a struct or map of fields of the value."""
 
     java_names = (JAVA_PACKAGE + "ValueToKey",)
     config_model = ValueToKeyConfig
@@ -174,7 +174,7 @@ class FlattenConfig(ConfigModel):
 
 
 class Flatten(Sided):
-    """Nested structs or maps become one level; arrays stay as they are."""
+    """Makes nested structs or maps one level deep; arrays are not changed."""
 
     config_model = FlattenConfig
 
@@ -242,7 +242,7 @@ class Flatten(Sided):
 
 
 def _flatten_struct(schema: Schema, struct: Struct | None, row: list[Any]) -> None:
-    """Append the values of all fields; None for each field of a struct that is not there."""
+    """Append the values of all fields; None for each field of a missing struct."""
     for field in schema.fields:
         if field.schema.type is Type.STRUCT:
             part = None if struct is None else struct.stored(field.name)

@@ -99,7 +99,7 @@ class HeaderFromConfig(NullReplacing):
 
 
 class HeaderFrom(Sided):
-    """Copies or moves fields into headers."""
+    """Copies or moves fields of the key or value into headers."""
 
     config_model = HeaderFromConfig
 
@@ -160,13 +160,13 @@ class HeaderFrom(Sided):
 
 
 class HeaderFromKey(HeaderFrom):
-    """Fields of the key."""
+    """Copies or moves fields of the key into headers."""
 
     java_names = (JAVA_PACKAGE + "HeaderFrom$Key",)
     on_key = True
 
 
 class HeaderFromValue(HeaderFrom):
-    """Fields of the value."""
+    """Copies or moves fields of the value into headers."""
 
     java_names = (JAVA_PACKAGE + "HeaderFrom$Value",)

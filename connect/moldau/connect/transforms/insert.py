@@ -1,4 +1,4 @@
-"""InsertField: facts of the record, or a constant, as new fields."""
+"""InsertField: adds facts of the record, or a constant, as new fields."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class InsertFieldConfig(NullReplacing):
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """One new field: its name, its schema, and where its value comes from."""
+    """A new field: its name, its schema, and the function that computes its value."""
 
     name: str
     schema: Schema
@@ -75,7 +75,7 @@ class _Insertion:
 
 
 class InsertField(Sided):
-    """Adds fields to the end of a struct, or to a map."""
+    """Adds facts of the record, or a constant, as new fields to the end of a struct or to a map."""
 
     config_model = InsertFieldConfig
 
@@ -138,13 +138,13 @@ def _offset(record: ConnectRecord) -> int:
 
 
 class InsertFieldKey(InsertField):
-    """New fields of the key."""
+    """Adds fields to the key."""
 
     java_names = (JAVA_PACKAGE + "InsertField$Key",)
     on_key = True
 
 
 class InsertFieldValue(InsertField):
-    """New fields of the value."""
+    """Adds fields to the value."""
 
     java_names = (JAVA_PACKAGE + "InsertField$Value",)

@@ -1,4 +1,4 @@
-"""MaskField: fields lose their values but keep their types."""
+"""MaskField: replaces the values of fields and keeps their types."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MaskFieldConfig(NullReplacing, WithPaths):
 
 
 class MaskField(Sided):
-    """Puts an empty or a given value into fields that are not null."""
+    """Replaces the values of fields by an empty or a given value. A null is not replaced."""
 
     config_model = MaskFieldConfig
 

@@ -1,6 +1,7 @@
-"""Paths to fields (KIP-821): in V1 the name of a field at the top, in V2 dotted, as `a.b`.
+"""Paths to fields (KIP-821): in V1 the name of a top-level field, in V2 a dotted path such as
+`a.b`.
 
-A step that holds dots itself stands in backticks; a backtick inside one is escaped.
+A step that contains dots itself is put in backticks; a backtick inside one is escaped.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ConvertValue = Callable[[Schema | None, Any], Any]
 
 
 class WithPaths(ConfigModel):
-    """For transforms that name fields."""
+    """The setting that transforms with field names share."""
 
     field_syntax_version: Syntax = key(
         "field.syntax.version",
@@ -32,7 +33,7 @@ class WithPaths(ConfigModel):
 
 
 def parse_path(text: str, syntax: str) -> tuple[str, ...]:
-    """The steps of a path; ValueError if a backtick is not closed."""
+    """Return the steps of a path. Raise ValueError if a backtick is not closed."""
     if syntax == "V1":
         return (text,)
     steps: list[str] = []
@@ -73,7 +74,7 @@ def _quoted(text: str, opening: int) -> tuple[str, int]:
 
 
 def schema_at(schema: Schema, path: tuple[str, ...]) -> Schema | None:
-    """The schema of a nested field."""
+    """Return the schema of a nested field; None if there is none."""
     current = schema
     for step in path:
         field = current.field(step)
@@ -84,7 +85,7 @@ def schema_at(schema: Schema, path: tuple[str, ...]) -> Schema | None:
 
 
 def value_in_struct(struct: Struct | None, path: tuple[str, ...], with_default: bool) -> Any:
-    """A nested value; None where the path ends early."""
+    """Return a nested value; None if a part of the path is missing."""
     current: Any = struct
     for at, step in enumerate(path):
         if current is None:
@@ -102,7 +103,7 @@ def value_in_struct(struct: Struct | None, path: tuple[str, ...], with_default: 
 
 
 def value_in_map(value: Any, path: tuple[str, ...]) -> Any:
-    """A nested value of a map; None where the path ends early."""
+    """Return a nested value of a map; None if a part of the path is missing."""
     current = value
     for step in path:
         if current is None:
@@ -117,7 +118,7 @@ def value_in_map(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def schema_with(schema: Schema, path: tuple[str, ...], convert: ConvertSchema) -> Schema:
-    """A schema with the field at the path converted; the same if there is no such field."""
+    """Return the schema with the field at the path converted; unchanged if there is none."""
     field = schema.field(path[0])
     if field is None:
         return schema
@@ -133,7 +134,7 @@ def schema_with(schema: Schema, path: tuple[str, ...], convert: ConvertSchema) -
 def struct_with(
     struct: Struct, schema: Schema, path: tuple[str, ...], convert: ConvertValue
 ) -> Struct:
-    """A struct of the changed schema with the value at the path converted."""
+    """Return a struct of the changed schema with the value at the path converted."""
     position = struct.schema.positions.get(path[0])
     row = struct.row.copy()
     if position is not None:
@@ -147,7 +148,7 @@ def struct_with(
 
 
 def map_with(value: dict[str, Any], path: tuple[str, ...], convert: ConvertValue) -> dict[str, Any]:
-    """A map with the value at the path converted; maps on the way that are missing stay so."""
+    """Return a map with the value at the path converted. A missing nested map is not created."""
     changed = dict(value)
     if len(path) == 1:
         changed[path[0]] = convert(None, value.get(path[0]))

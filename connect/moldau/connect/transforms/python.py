@@ -1,8 +1,8 @@
-"""The Python transform: a function of the user's, `module:function`, called with each record.
+"""The Python transform: calls a user's function, `module:function`, with each record.
 
-A connector config comes over the network, so it may not choose code. The worker names the modules
-that transforms may use (`transforms.python.modules`); without that, each config with this
-transform is refused.
+A connector config comes over the network, so it must not choose code. The worker names the modules
+that transforms may use (`transforms.python.modules`); without it, each config with this transform
+is rejected.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _allowed: list[str] = []
 
 
 def allow_modules(modules: Iterable[str]) -> None:
-    """Set which modules transforms may use: names, each with all modules below it. The worker and
-    its task processes call this with the worker's setting before they read a connector config."""
+    """Set which modules transforms may use: names, each with all modules below it. A process has
+    to call this with the worker's setting before it reads a connector config."""
     _allowed[:] = [module.strip() for module in modules if module.strip()]
 
 
@@ -57,7 +57,7 @@ class PythonConfig(ConfigModel):
 
 
 class Python(Transformation):
-    """Calls a function with each record."""
+    """Calls a Python function with each record."""
 
     config_model = PythonConfig
 

@@ -1,4 +1,4 @@
-"""ReplaceField drops and renames fields, SetSchemaMetadata names and numbers a schema."""
+"""ReplaceField drops and renames fields, SetSchemaMetadata sets a schema's name and version."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReplaceFieldConfig(NullReplacing):
 
 
 class ReplaceField(Sided):
-    """Drops and renames fields; their order stays."""
+    """Drops and renames fields. Their order does not change."""
 
     config_model = ReplaceFieldConfig
 
@@ -74,7 +74,7 @@ class ReplaceField(Sided):
         return SchemaAndValue(target, Struct.of_row(target, [row[at] for at in positions]))
 
     def _new_name(self, name: str) -> str | None:
-        """None for a field that is dropped."""
+        """Return the new name of a field; None if it is dropped."""
         if name in self._exclude or (self._include and name not in self._include):
             return None
         return self._renames.get(name, name)
@@ -87,7 +87,7 @@ class ReplaceField(Sided):
 
 
 class _Names(dict[str, str | None]):
-    """New names by old ones, worked out once for each name."""
+    """New names by old ones, each computed once."""
 
     def __init__(self, new_name: Callable[[str], str | None]) -> None:
         super().__init__()
@@ -101,14 +101,14 @@ class _Names(dict[str, str | None]):
 
 
 class ReplaceFieldKey(ReplaceField):
-    """Fields of the key."""
+    """Drops and renames fields of the key."""
 
     java_names = (JAVA_PACKAGE + "ReplaceField$Key",)
     on_key = True
 
 
 class ReplaceFieldValue(ReplaceField):
-    """Fields of the value."""
+    """Drops and renames fields of the value."""
 
     java_names = (JAVA_PACKAGE + "ReplaceField$Value",)
 
@@ -133,7 +133,7 @@ class SetSchemaMetadataConfig(NullReplacing):
 
 
 class SetSchemaMetadata(Sided):
-    """Gives a schema a name, a version, or both."""
+    """Sets the name or the version of a schema, or both."""
 
     config_model = SetSchemaMetadataConfig
 
@@ -168,13 +168,13 @@ class SetSchemaMetadata(Sided):
 
 
 class SetSchemaMetadataKey(SetSchemaMetadata):
-    """The schema of the key."""
+    """Sets name and version of the key's schema."""
 
     java_names = (JAVA_PACKAGE + "SetSchemaMetadata$Key",)
     on_key = True
 
 
 class SetSchemaMetadataValue(SetSchemaMetadata):
-    """The schema of the value."""
+    """Sets name and version of the value's schema."""
 
     java_names = (JAVA_PACKAGE + "SetSchemaMetadata$Value",)

@@ -1,4 +1,4 @@
-"""Transforms of the topic, and the one that drops records: RegexRouter, TimestampRouter, Filter."""
+"""Transforms that change the topic or drop records: RegexRouter, TimestampRouter, Filter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RegexRouterConfig(ConfigModel):
 
 
 class RegexRouter(Transformation):
-    """Renames the topics that an expression matches as a whole."""
+    """Replaces the topic of a record if a regular expression matches its whole name."""
 
     java_names = (JAVA_PACKAGE + "RegexRouter",)
     config_model = RegexRouterConfig
@@ -77,7 +77,7 @@ class TimestampRouterConfig(ConfigModel):
 
 
 class TimestampRouter(Transformation):
-    """Puts the time of a record into its topic."""
+    """Adds the timestamp of a record to the name of its topic."""
 
     java_names = (JAVA_PACKAGE + "TimestampRouter",)
     config_model = TimestampRouterConfig
@@ -98,7 +98,7 @@ class TimestampRouter(Transformation):
 
 
 class Filter(Transformation):
-    """Drops every record that its predicate lets through to it."""
+    """Drops every record that its predicate chooses; without a predicate, all records."""
 
     java_names = (JAVA_PACKAGE + "Filter",)
 

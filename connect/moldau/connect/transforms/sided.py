@@ -19,7 +19,7 @@ JAVA_PACKAGE = "org.apache.kafka.connect.transforms."
 
 
 class Sided(Transformation):
-    """Works on the key or on the value of a record, as its subclass says."""
+    """The base of transforms that change the key (if the subclass sets `on_key`) or the value."""
 
     on_key: ClassVar[bool] = False
 
@@ -42,11 +42,11 @@ class Sided(Transformation):
     def change(
         self, record: ConnectRecord, schema: Schema | None, value: Any
     ) -> SchemaAndValue | None:
-        """The new key or value; None leaves the record as it is."""
+        """Return the new key or value; None leaves the record unchanged."""
 
 
 class NullReplacing(ConfigModel):
-    """For transforms that copy fields."""
+    """The setting that transforms which copy fields share."""
 
     offers_choices: ClassVar[bool] = False
 
@@ -59,8 +59,8 @@ class NullReplacing(ConfigModel):
 
 
 class BySchema(Generic[T]):
-    """What was worked out for a schema. Looked up by identity: comparing schemas costs more than
-    most transforms, and converters hand out the same object again and again."""
+    """A cache of results by schema. It compares identities: comparing schemas costs more than most
+    transforms, and converters return the same schema object again and again."""
 
     def __init__(self, make: Callable[[Schema], T]) -> None:
         self._make = make
@@ -76,14 +76,14 @@ class BySchema(Generic[T]):
 
 
 class Rows:
-    """The values of a struct, with or without the defaults of its fields."""
+    """Reads the values of structs, with or without the defaults of their fields."""
 
     def __init__(self, replace_nulls: bool) -> None:
         self._replace = replace_nulls
         self._defaults = BySchema(_defaults_of)
 
     def of(self, struct: Struct) -> list[Any]:
-        """A new list, one value a field."""
+        """Return a new list with one value for each field."""
         defaults = self._defaults(struct.schema) if self._replace else None
         if defaults is None:
             return struct.row.copy()
@@ -99,7 +99,7 @@ def _defaults_of(schema: Schema) -> list[Any] | None:
 
 
 def basics(schema: Schema, fields: Iterable[tuple[str, Schema]]) -> Schema:
-    """A struct with the name, version, doc and parameters of another; required, without default."""
+    """Return a required struct schema with name, version, doc and parameters of `schema`."""
     members = tuple(Field(name, at, part) for at, (name, part) in enumerate(fields))
     return Schema(
         Type.STRUCT,
@@ -112,7 +112,7 @@ def basics(schema: Schema, fields: Iterable[tuple[str, Schema]]) -> Schema:
 
 
 def require_map(value: Any, purpose: str) -> dict[str, Any]:
-    """A value without schema must be a map."""
+    """Return the value. Raise DataError if it is no map: one without a schema must be a map."""
     if not isinstance(value, dict):
         raise DataError(
             f"Only Map objects supported in absence of schema for [{purpose}], "
@@ -122,7 +122,7 @@ def require_map(value: Any, purpose: str) -> dict[str, Any]:
 
 
 def require_struct(value: Any, purpose: str) -> Struct:
-    """A value with a schema must be a struct."""
+    """Return the value. Raise DataError if it is no struct: one with a schema must be a struct."""
     if not isinstance(value, Struct):
         raise DataError(
             f"Only Struct objects supported for [{purpose}], found: {type(value).__name__}"
@@ -131,8 +131,7 @@ def require_struct(value: Any, purpose: str) -> Struct:
 
 
 def names_of(name: str, values: list[str], *, may_be_empty: bool = False) -> Iterable[Problem]:
-    """Problems of a list of names: none at all, or an empty one. A name that stands there twice
-    counts once."""
+    """Yield a problem for an empty list of names, and for an empty name. Duplicates are allowed."""
     shown = f"[{', '.join(values)}]"
     prefix = f"Invalid value {shown} for configuration {name}: "
     if not values and not may_be_empty:

@@ -1,4 +1,4 @@
-"""TimestampConverter: between texts, Unix time, Date, Time and Timestamp."""
+"""TimestampConverter: converts between texts, Unix time, Date, Time and Timestamp."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class TimestampConverterConfig(NullReplacing, WithPaths):
 
 
 class TimestampConverter(Sided):
-    """Converts one field, or the whole key or value."""
+    """Converts a field, or the whole key or value, from and to texts, Unix time, Date, Time and
+    Timestamp. The type of the input is detected."""
 
     config_model = TimestampConverterConfig
 
@@ -180,18 +181,18 @@ def _check_is_timestamp(schema: Schema | None) -> None:
 
 
 def _cut(number: int, divisor: int) -> int:
-    """Division towards zero, as Java divides."""
+    """Divide and round towards zero, as Java does."""
     return number // divisor if number >= 0 else -(-number // divisor)
 
 
 class TimestampConverterKey(TimestampConverter):
-    """The key or a field of it."""
+    """Converts the key or a field of it."""
 
     java_names = (JAVA_PACKAGE + "TimestampConverter$Key",)
     on_key = True
 
 
 class TimestampConverterValue(TimestampConverter):
-    """The value or a field of it."""
+    """Converts the value or a field of it."""
 
     java_names = (JAVA_PACKAGE + "TimestampConverter$Value",)

@@ -1,4 +1,4 @@
-"""What runs connectors and tasks on this machine: threads for connectors, processes for tasks.
+"""Runs connectors and tasks on this machine: threads for connectors, processes for tasks.
 
-It does what the herder decides and tells it what became of that; it decides nothing itself.
+It carries out the decisions of the herder and reports the results; it decides nothing itself.
 """

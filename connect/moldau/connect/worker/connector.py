@@ -1,7 +1,7 @@
 """One connector instance on a thread of its own, so that its code never runs on the event loop.
 
-Calls are made one after the other by that thread. A call that takes too long fails here; the thread
-goes on with it, and calls behind it wait or are never made.
+The thread makes the calls one after the other. A call that takes too long fails for the caller; the
+thread continues with it, and later calls wait or are never made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Call = Callable[[], None]
 
 
 class Context(ConnectorContext):
-    """Called by the connector from any of its threads."""
+    """The connector's context. The connector may call it from any of its threads."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Context(ConnectorContext):
 
 
 class ConnectorThread:
-    """The thread, and the instance that it makes."""
+    """A connector's thread, and the instance that it creates."""
 
     def __init__(self, name: str, timeout_s: float) -> None:
         self._name = name
@@ -72,7 +72,7 @@ class ConnectorThread:
             call()
 
     async def run(self, what: str, function: Callable[[], T]) -> T:
-        """What `function` gives on the thread."""
+        """Run `function` on the thread; return its result. Raise ConnectError after a timeout."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -101,5 +101,5 @@ class ConnectorThread:
             ) from None
 
     def end(self) -> None:
-        """The thread ends when it is done with what it does."""
+        """End the thread after the calls that are already queued."""
         self._calls.put(None)

@@ -1,10 +1,10 @@
-"""Take a task that did not leave its consumer group itself out of it.
+"""Removes a task from its consumer group if it did not leave the group itself.
 
-A task that ends in order leaves its group. Two cannot: one that was killed because it did not stop,
-and one that was stopped before it joined, while its place of an earlier run is still kept for it.
-Their partitions would be kept until the session ends. The member is named by its instance id:
-should another process have taken its place meanwhile, that one is told that it is out and joins
-again.
+A task that ends in order leaves its group. Two kinds cannot: a task that was killed because it did
+not stop, and a task that was stopped before it joined, while the group still keeps its place from
+an earlier run. Their partitions would be kept until the session ends. The member is named by its
+instance id: if another process has taken its place meanwhile, that process learns that it was
+removed, and joins again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HAS_LEFT: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 async def evict(
     spec: TaskSpec, why: StopFor, worker_settings: Mapping[str, str], runtime: Runtime
 ) -> None:
-    """Returns when the group knows; MoldauError or OSError when that cannot be done."""
+    """Remove the task's member from its group. Raise MoldauError or OSError if that fails."""
     if not issubclass(connector_class(spec.connector_config), SinkConnector):
         return
 

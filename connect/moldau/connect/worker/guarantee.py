@@ -1,4 +1,4 @@
-"""What a connector promises about its records, as `status` and `plan` show it."""
+"""The delivery guarantee of a connector, as `status` and `plan` show it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXACTLY_ONCE: Final = "exactly-once"
 
 
 def guarantee_of(config: Mapping[str, str]) -> str:
-    """A connector class with a method `guarantee(props)` says it itself."""
+    """Return the guarantee of a connector. Its class may define it by `guarantee(props)`."""
     try:
         kind = connector_class(config)
     except MoldauError:
@@ -23,7 +23,7 @@ def guarantee_of(config: Mapping[str, str]) -> str:
         try:
             return str(asked(dict(config)))
         except (MoldauError, LookupError, ValueError):
-            return "unknown"  # the config is wrong, or a reference stands for what decides
+            return "unknown"  # the config is wrong, or the deciding value is a reference
     if config.get("exactly.once", "").strip().lower() == "true":
         return EXACTLY_ONCE
     if config.get("errors.tolerance") == "all" and not config.get(

@@ -1,7 +1,8 @@
-"""Where a task runs: a process of its own, or a thread of the worker (`task.isolation`).
+"""The host of a task: a process of its own, or a thread of the worker (`task.isolation`).
 
-Invariants: `on_message` gets the task's messages in their order, `on_end` is called once, after the
-last message, with what ended it or None for an end in order. Both run on the worker's event loop.
+Invariants: `on_message` gets the task's messages in order. `on_end` is called once, after the last
+message, with the cause of the end, or None for an end in order. Both run on the worker's event
+loop.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ OnEnd = Callable[[str | None], None]
 
 
 class Host(ABC):
-    """One task's place."""
+    """The process or thread of one task."""
 
     pid: int | None = None
 
@@ -55,19 +56,19 @@ class Host(ABC):
 
     @abstractmethod
     async def start(self, spec: TaskSpec) -> None:
-        """Begin; OSError when there is no process to be had."""
+        """Start the task. Raise OSError if no process can be created."""
 
     @abstractmethod
     def send(self, message: Message) -> None:
-        """A message to the task; lost if it has ended."""
+        """Send a message to the task. It is lost if the task has ended."""
 
     @abstractmethod
     def kill(self) -> bool:
-        """End it at once; False where that cannot be done."""
+        """End the task at once. Return False if that is not possible."""
 
 
 class ProcessHost(Host):
-    """A process of its own, a fork of one that has imported what tasks need."""
+    """A process of its own, forked from one that has imported what tasks need."""
 
     def __init__(
         self, runtime: Runtime, server: ForkServer, on_message: OnMessage, on_end: OnEnd
@@ -107,11 +108,11 @@ def _imports(spec: TaskSpec) -> Sequence[str]:
     try:
         return connector_class(spec.connector_config).task_modules
     except MoldauError:
-        return ()  # the task will say what is wrong
+        return ()  # the task will report the error
 
 
 class ThreadHost(Host):
-    """A thread. What hangs in it stays until the worker ends."""
+    """A thread of the worker. A task that hangs stays until the worker ends."""
 
     def __init__(self, loggers: Loggers, on_message: OnMessage, on_end: OnEnd) -> None:
         super().__init__(on_message, on_end)
@@ -122,7 +123,7 @@ class ThreadHost(Host):
         loop = asyncio.get_running_loop()
 
         def send(message: Message) -> None:
-            # Through text, as a process would have it: nothing is shared by accident.
+            # Convert to text and back, as between processes: nothing is shared by accident.
             loop.call_soon_threadsafe(self.on_message, parse(dump(message)))
 
         link = self._link = Link(send)
@@ -144,7 +145,7 @@ class ThreadHost(Host):
 
 
 def ended_by(code: int) -> str:
-    """What an exit code of a task's process means."""
+    """Return what an exit code of a task's process means, with a hint."""
     if code < 0:
         hint = (
             "out of memory, perhaps: look at the system's log"

@@ -19,12 +19,12 @@ Resolved = tuple[dict[str, str], set[str]]
 
 @cache
 def catalogue() -> Catalogue:
-    """What this Python has installed, looked up once."""
+    """Return the installed plugins of this Python, which are looked up once."""
     return Catalogue.installed()
 
 
 def connector_class(config: Mapping[str, str]) -> type[Connector]:
-    """The class that `connector.class` names."""
+    """Return the class that `connector.class` names. Raise ConfigError if there is none."""
     name = config.get("connector.class", "").strip()
     if not name:
         raise ConfigError('the config has no "connector.class": name the connector')
@@ -34,9 +34,9 @@ def connector_class(config: Mapping[str, str]) -> type[Connector]:
 
 
 def resolved(config: Mapping[str, str], worker: Mapping[str, str]) -> Resolved:
-    """A config with values in the place of references, and those values: they are secrets.
+    """Return the config with its references resolved, and the resolved values: they are secrets.
 
-    ConfigError names the settings whose references cannot be resolved, and no value.
+    Raise ConfigError if a reference cannot be resolved. It names the settings and no value.
     """
     props, secrets, _ = resolved_for_a_time(config, worker)
     return props, secrets
@@ -45,7 +45,8 @@ def resolved(config: Mapping[str, str], worker: Mapping[str, str]) -> Resolved:
 def resolved_for_a_time(
     config: Mapping[str, str], worker: Mapping[str, str]
 ) -> tuple[dict[str, str], set[str], int | None]:
-    """The same, and after how many milliseconds a value may be outdated; None: never."""
+    """Do the same as `resolved`, and return also the milliseconds after which a value may be
+    outdated; None for never."""
     if not any("${" in value for value in config.values()):
         return dict(config), set(), None
     resolver = Resolver.of(catalogue(), worker)

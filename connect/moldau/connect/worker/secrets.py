@@ -1,12 +1,12 @@
-"""Which parts of a config are secret, and a config without them. No IO.
+"""Finds the secret parts of a config, hides them, and puts them back. No IO.
 
-Secret are the values of PASSWORD settings, values under a name such as `sasl.jaas.config` or
+Secrets are the values of PASSWORD settings, values under a name such as `sasl.jaas.config` or
 `...password`, and the password inside an address: `jdbc:postgresql://user:PASSWORD@host/db`,
 `?password=PASSWORD`. Of an address only the password is hidden, so the rest can still be read. A
-reference such as `${env:DB_PASSWORD}` is no secret, because it shows nothing.
+reference such as `${env:DB_PASSWORD}` is no secret, because it contains no value.
 
-Invariant: `unmasked(masked(config), config)` gives `config`. A hidden value that stands for nothing
-known is an error of its key, never stored as if it were the secret.
+Invariant: `unmasked(masked(config), config)` gives `config`. A hidden value without a known secret
+is an error of its key; it is never stored as if it were the secret.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CONVERTERS: Final = (
 
 
 def secret_values(config: Mapping[str, str]) -> set[str]:
-    """All secrets of a connector's config, as they stand in it and as its plugins read them."""
+    """Return all secrets of a connector's config, as written and as its plugins decode them."""
     names = secret_names(config)
     found: set[str] = set()
     for name, value in config.items():
@@ -57,7 +57,7 @@ def secret_values(config: Mapping[str, str]) -> set[str]:
 
 
 def secret_names(config: Mapping[str, str]) -> set[str]:
-    """The keys of a config whose whole value is a secret."""
+    """Return the keys of a config whose whole value is a secret."""
     names = {name for name in config if _NAME.search(name)}
     for prefix, model in _models(config):
         names |= {prefix + each.name for each in model.settings() if each.kind is Kind.PASSWORD}
@@ -65,7 +65,7 @@ def secret_names(config: Mapping[str, str]) -> set[str]:
 
 
 def _models(config: Mapping[str, str]) -> Iterator[tuple[str, type[ConfigModel]]]:
-    """The settings of every plugin that the config names; those that are not known are left out."""
+    """Yield prefix and model of every plugin that the config names, except unknown ones."""
     try:
         kind: type[Connector] = connector_class(config)
         yield "", kind.config_model
@@ -89,7 +89,7 @@ def _models(config: Mapping[str, str]) -> Iterator[tuple[str, type[ConfigModel]]
 
 
 def _places(value: str) -> list[tuple[int, int]]:
-    """Where passwords stand inside a value, from left to right, none inside another."""
+    """Return the positions of passwords inside a value, in order and without overlap."""
     found: list[tuple[int, int]] = []
     for pattern in _IN_ADDRESS:
         for match in pattern.finditer(value):
@@ -101,14 +101,14 @@ def _places(value: str) -> list[tuple[int, int]]:
 
 
 def hidden(value: str) -> str:
-    """A value without the passwords inside it."""
+    """Return a value with the passwords inside it hidden."""
     for start, end in reversed(_places(value)):
         value = value[:start] + HIDDEN + value[end:]
     return value
 
 
 def masked(config: Mapping[str, str], owner: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Without the values of secrets. `owner` is the connector's config, if `config` is a task's."""
+    """Return the config with hidden secrets. For a task's config `owner` is the connector's."""
     whole = owner if owner is not None else config
     values = {whole[name] for name in secret_names(whole) if "${" not in whole[name]}
     values |= {config[name] for name in secret_names(config) if "${" not in config[name]}
@@ -121,10 +121,10 @@ def masked(config: Mapping[str, str], owner: Mapping[str, str] | None = None) ->
 def unmasked(
     config: Mapping[str, str | None], known: Mapping[str, str]
 ) -> tuple[dict[str, str | None], list[Problem]]:
-    """A config with the secrets of the `known` one where it was read masked and is put back.
+    """Return a config with each hidden secret replaced by the one in the `known` config.
 
-    The problems name what hides a secret that is not known: a new connector, or an address of which
-    more was changed than its password.
+    The problems name the keys whose hidden secret is not known: those of a new connector, or an
+    address in which more than the password was changed.
     """
     shown = masked(known)
     found: dict[str, str | None] = {}

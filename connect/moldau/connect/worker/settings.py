@@ -1,7 +1,8 @@
 """A worker's settings, by Kafka Connect's names. No IO.
 
-`workers.properties` of Kafka Connect works as it is. Names of other parts (`producer.`, converters)
-are kept for these parts; a name that nothing reads is a warning with the nearest known one.
+The `workers.properties` of Kafka Connect works without changes. Names of other parts (`producer.`,
+converters) are kept for these parts; a name that nothing reads is a warning with the nearest known
+one.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ OTHERS: Final = frozenset(
         "worker.unsync.backoff.ms",
     }
 )
-"""More names of Kafka Connect's workers; those without a meaning here are accepted."""
+"""More names of Kafka Connect's workers; those without an effect here are accepted too."""
 _OF_PARTS: Final = (
     "producer.",
     "consumer.",
@@ -120,7 +121,7 @@ _RESERVED: Final = frozenset({"cleanup.policy", "partitions", "replication.facto
 
 
 def complete(given: Config, *, is_distributed: bool) -> dict[str, str]:
-    """With defaults; ConfigError for a value that no worker can use."""
+    """Return the settings with defaults. Raise ConfigError for an invalid value."""
     found = {**DEFAULTS, **(DISTRIBUTED if is_distributed else {}), **given}
     if found["task.isolation"] not in ISOLATIONS:
         raise ConfigError(
@@ -143,12 +144,12 @@ def _is_count(number: int) -> bool:
 
 
 def unknown_settings(given: Config) -> Iterator[Problem]:
-    """A warning for each name that nothing reads."""
+    """Yield a warning for each name that nothing reads."""
     return unknown_keys(given, {*DEFAULTS, *DISTRIBUTED, *OTHERS}, _OF_PARTS)
 
 
 def restart_policy(worker: Config, connector: Config) -> RestartPolicy:
-    """`errors.restart.*` of the connector, else of the worker."""
+    """Return the connector's `errors.restart.*`, with the worker's as defaults."""
     both = {**worker, **connector}
     return RestartPolicy(
         whole(both, "errors.restart.max", -1),
@@ -159,7 +160,7 @@ def restart_policy(worker: Config, connector: Config) -> RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopics:
-    """Of a distributed worker."""
+    """The internal topics of a distributed worker."""
 
     config: TopicSpec
     offset: TopicSpec
@@ -167,7 +168,7 @@ class InternalTopics:
 
 
 def internal_topics(worker: Config) -> InternalTopics:
-    """As the settings have them; the config topic has one partition, for its order matters."""
+    """Return the topics of these settings. The config topic has one partition, to keep order."""
     return InternalTopics(
         _topic(worker, "config", 1),
         _topic(worker, "offset", whole(worker, "offset.storage.partitions", 25)),

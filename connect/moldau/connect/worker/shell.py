@@ -1,8 +1,8 @@
-"""The worker: connectors and tasks that run on this machine.
+"""The worker: the connectors and tasks that run on this machine.
 
-Invariants: there is at most one run of a task at a time, the old one has ended before the new one
-begins; a task that does not stop within `task.shutdown.graceful.timeout.ms` is killed; each end
-that was not asked for is told as FAILED with its cause.
+Invariants: a task runs at most once at a time: the old run has ended before the new one begins; a
+task that does not stop within `task.shutdown.graceful.timeout.ms` is killed; each unexpected end is
+reported as FAILED with its cause.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOVED: Final = ("source-record-write-total", "sink-record-send-total")
 
 
 class Listener(Protocol):
-    """The herder."""
+    """The interface to the herder, which handles the reports of tasks and connectors."""
 
     def on_task_state(self, task: TaskId, state: State, trace: str | None) -> None: ...
 
@@ -66,16 +66,16 @@ class _Task:
     state: State = State.UNASSIGNED
     is_stopping: bool = False
     has_left: bool = False
-    """Whether it told that it has left its consumer group."""
+    """Whether the task reported that it has left its consumer group."""
     metrics: dict[str, float] = field(default_factory=dict)
     told_at: float = 0.0
     rate: float | None = None
     waits_for: str | None = None
-    """Why the task tries something again, in one line; None while it does not."""
+    """Why the task retries something, in one line; None if it does not."""
 
 
 class Worker:
-    """Belongs to one event loop."""
+    """Starts and stops connectors and tasks. It belongs to one event loop."""
 
     def __init__(
         self, runtime: Runtime, settings: Mapping[str, str], loggers: Loggers, listener: Listener
@@ -91,12 +91,12 @@ class Worker:
         self._forks = ForkServer(PRELOADED, self._on_no_fork)
 
     async def start(self) -> None:
-        """Returns when tasks can begin at once."""
+        """Prepare the fork server. On return tasks can start without delay."""
         if self._settings.get("task.isolation") == "process":
             await self._forks.prepare()
 
     async def expect(self, config: Mapping[str, str | None]) -> None:
-        """Have what the tasks of a connector need imported by the time that they are wanted."""
+        """Import what a connector's tasks need before they are started."""
         props = {name: value for name, value in config.items() if value is not None}
         if self._isolation(props) != "process":
             return
@@ -119,7 +119,7 @@ class Worker:
     # Connectors
 
     async def start_connector(self, name: str, config: Mapping[str, str]) -> str | None:
-        """Start an instance; its version. What it raises comes out here."""
+        """Start an instance and return its version. Its errors are raised here."""
         thread = ConnectorThread(name, CALL_S)
         self._connectors[name] = thread
         loop = asyncio.get_running_loop()
@@ -149,11 +149,11 @@ class Worker:
         return await thread.run("start", start)
 
     def has_connector(self, name: str) -> bool:
-        """Whether there is an instance."""
+        """Whether there is an instance of this connector."""
         return name in self._connectors
 
     async def stop_connector(self, name: str) -> None:
-        """Nothing happens if there is none. It has stopped, or is left alone, after this."""
+        """Stop the instance, if there is one. If it does not stop in time, it is abandoned."""
         thread = self._connectors.pop(name, None)
         if thread is None:
             return
@@ -167,7 +167,7 @@ class Worker:
             thread.end()
 
     async def task_configs(self, name: str, config: Mapping[str, str]) -> list[dict[str, str]]:
-        """What the connector wants its tasks to do, as it lies in the config topic."""
+        """Return the task configs of the running connector, ready for the config topic."""
         thread = self._connectors.get(name)
         connector = None if thread is None else thread.connector
         if thread is None or connector is None:
@@ -193,7 +193,7 @@ class Worker:
         self, task: TaskId, connector_config: Mapping[str, str], config: Mapping[str, str],
         *, is_paused: bool,
     ) -> TaskSpec:  # fmt: skip
-        """What a run of this task is told."""
+        """Return the TaskSpec for a run of this task."""
         return TaskSpec(
             task.connector,
             task.task,
@@ -205,7 +205,7 @@ class Worker:
         )
 
     async def start_task(self, spec: TaskSpec) -> None:
-        """Begin; its states are told to the listener."""
+        """Start the task. Its states are reported to the listener."""
         task = spec.id
         assert task not in self._tasks, "a task runs once at a time"
         on_message: Callable[[Message], None] = lambda message: self._on_message(task, message)  # noqa: E731
@@ -279,13 +279,13 @@ class Worker:
             self._listener.on_task_state(task, State.FAILED, told)
 
     def change_task(self, task: TaskId, *, is_paused: bool) -> None:
-        """Pause or resume; the task tells when it has."""
+        """Pause or resume the task. It reports its new state afterwards."""
         run = self._tasks.get(task)
         if run is not None:
             run.host.send({"type": "pause" if is_paused else "resume"})
 
     async def stop_task(self, task: TaskId, why: StopFor) -> None:
-        """It has ended after this, in order or by force. Nothing happens if it does not run."""
+        """Stop the task, if it runs. On return it has ended, in order or by force."""
         run = self._tasks.get(task)
         if run is None:
             return
@@ -316,16 +316,16 @@ class Worker:
             )
 
     def is_running(self, task: TaskId) -> bool:
-        """Whether it has a process or thread."""
+        """Whether the task has a process or thread."""
         return task in self._tasks
 
     def metrics(self, task: TaskId) -> dict[str, float]:
-        """What the task told last."""
+        """Return the task's last reported metrics."""
         run = self._tasks.get(task)
         return {} if run is None else run.metrics
 
     def rate(self, task: TaskId) -> float | None:
-        """Records a second, lately; None before the task told twice."""
+        """Return the recent records a second; None before the task has reported twice."""
         run = self._tasks.get(task)
         if run is None or run.rate is None:
             return None
@@ -333,18 +333,17 @@ class Worker:
         return 0.0 if is_old else run.rate
 
     def waits_for(self, what: str | TaskId) -> str | None:
-        """What a connector waits for, or why a task tries something again, in one line; None if it
-        does not."""
+        """Return what a connector waits for, or why a task retries, in one line; else None."""
         run = self._tasks.get(what) if isinstance(what, TaskId) else self._connectors.get(what)
         return None if run is None else run.waits_for
 
     def pid(self, task: TaskId) -> int | None:
-        """The process of the task, if it has one of its own."""
+        """Return the process id of the task; None if it runs in a thread."""
         run = self._tasks.get(task)
         return None if run is None else run.host.pid
 
     async def aclose(self) -> None:
-        """Stop everything."""
+        """Stop all tasks, then all connectors."""
         await asyncio.gather(*(self.stop_task(task, StopFor.MOVE) for task in list(self._tasks)))
         await asyncio.gather(*(self.stop_connector(name) for name in list(self._connectors)))
         await self._forks.aclose()
@@ -353,8 +352,7 @@ class Worker:
 def with_references(
     task: Mapping[str, str], config: Mapping[str, str], props: Mapping[str, str]
 ) -> dict[str, str]:
-    """A task config as it may be stored: where it has a resolved value of the connector's config,
-    the reference stands again."""
+    """Put the connector's references back in place of resolved values in a task config."""
     return {
         name: config[name] if name in config and value == props.get(name) else value
         for name, value in task.items()
@@ -364,7 +362,7 @@ def with_references(
 def _with_task_keys(
     config: Mapping[str, str], connector: Connector, connector_config: Mapping[str, str]
 ) -> dict[str, str]:
-    """With what Kafka Connect adds to the connector's own keys."""
+    """Return the task config with the keys that Kafka Connect adds."""
     kind = connector.task_class()
     found = {**config, "task.class": kind.java_name or f"{kind.__module__}.{kind.__qualname__}"}
     if isinstance(connector, SinkConnector):

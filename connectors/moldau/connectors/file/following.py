@@ -1,11 +1,11 @@
-"""Reading one file on and on: what is new in it, through rotation and truncation.
+"""Follows one file: reads what is added to it, through rotation and truncation.
 
-A `Follower` keeps the file open, so that a file that was renamed away is read to its end before the
-new one begins. Which of these happened is seen by comparing identities (inodes) and sizes:
+A `Follower` keeps the file open, so that a file that was renamed is read to its end before the new
+one begins. It detects these cases by comparing identities (inodes) and sizes:
 
-identity changed            the file was rotated: the old one ends, the new one begins at 0
-identity the same, smaller  the file was truncated: it begins at 0 again
-after a restart             the rotated file is looked for beside the path, by its identity
+    identity changed            the file was rotated: the old one ends, the new one begins at 0
+    identity the same, smaller  the file was truncated: it begins at 0 again
+    after a restart             the rotated file is searched beside the path, by its identity
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHUNK = 1024 * 1024
 
 
 class Follower:
-    """The lines of one path, in blocks."""
+    """Reads the lines of one path, in blocks."""
 
     def __init__(
         self, storage: Storage, path: str, compression: Compression, stored: dict[str, Any] | None
@@ -40,13 +40,14 @@ class Follower:
 
     @property
     def is_growing(self) -> bool:
-        """A compressed file is complete when it is there; only a plain one grows."""
+        """Whether the file may grow. A compressed file is complete as soon as it exists."""
         return self._compression is Compression.NONE
 
     def blocks(self) -> Iterator[Block]:
-        """The lines that are there now, until the end. Call it again later for what came after.
+        """Yield the existing lines, up to the end. Call it again later for new ones.
 
-        After an error, `reopen` goes on behind the last block whose user has asked for the next.
+        After an error, `reopen` continues after the last block whose consumer has requested the
+        next.
         """
         while self._open():
             assert self._file is not None
@@ -73,18 +74,18 @@ class Follower:
             self._file = None
 
     def reopen(self) -> None:
-        """After an error: go on behind the last line that was given."""
+        """Continue, after an error, after the last line that was yielded."""
         if self._file is not None:
             self._stored = self._stored_next
             self.close()
 
     def header(self) -> bytes:
-        """The first line of the file that is open, whatever was read of it already."""
+        """Return the first line of the open file, however far it was read."""
         with decompressed(self._storage.read(self._opened), self._compression) as file:
             return file.readline().rstrip(b"\r\n")
 
     def _open(self) -> bool:
-        """Whether there is a file to read from."""
+        """Open the file if necessary. Return False if there is none to read."""
         if self._file is not None:
             return True
         if self._is_done:
@@ -125,7 +126,7 @@ class Follower:
         return None
 
     def _has_moved(self) -> bool:
-        """At the end of the open file: whether the path leads to another file by now."""
+        """Whether the path leads to another file now. Called at the end of the open file."""
         state = self._storage.state(self.path)
         if state is None:
             return False

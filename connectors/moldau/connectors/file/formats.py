@@ -1,6 +1,6 @@
-"""What is in a file: lines of text, JSON lines or CSV, in both directions; compression.
+"""The formats of files: lines of text, JSON lines or CSV, in both directions; compression.
 
-Parquet has a module of its own (`parquet`), since it is not made of lines.
+Parquet has its own module (`parquet`), because it is not made of lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Decode = Callable[[bytes], tuple[Schema | None, Any]]
 
 
 class Format(Enum):
-    """What a file holds."""
+    """The format of a file."""
 
     LINES = "lines"
     JSONL = "jsonl"
@@ -32,7 +32,7 @@ class Format(Enum):
 
 
 class Compression(Enum):
-    """How it is compressed; `auto` goes by the end of the name."""
+    """The compression of a file; `auto` depends on the end of its name."""
 
     AUTO = "auto"
     NONE = "none"
@@ -49,7 +49,7 @@ EXTENSIONS: Mapping[Format, str] = {
 
 
 def compression_of(path: str, setting: Compression) -> Compression:
-    """The compression of a file: as set, or by the end of its name."""
+    """Return the compression of a file: the setting, or by the end of its name."""
     if setting is not Compression.AUTO:
         return setting
     endings = {"gz": Compression.GZ, "zst": Compression.ZST, "zstd": Compression.ZST}
@@ -57,7 +57,7 @@ def compression_of(path: str, setting: Compression) -> Compression:
 
 
 class _Gzip(gzip.GzipFile):
-    """Closes the file that it reads, too."""
+    """A gzip reader that also closes the underlying file."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(fileobj=file, mode="rb")
@@ -69,7 +69,7 @@ class _Gzip(gzip.GzipFile):
 
 
 def decompressed(file: BinaryIO, compression: Compression) -> BinaryIO:
-    """A file to read, without its compression."""
+    """Return a reader of the decompressed file."""
     if compression is Compression.GZ:
         return _Gzip(file)  # type: ignore[return-value]
     if compression is Compression.ZST:
@@ -78,7 +78,7 @@ def decompressed(file: BinaryIO, compression: Compression) -> BinaryIO:
 
 
 def compressed(data: bytes, compression: Compression) -> bytes:
-    """The bytes of a compressed file; the same bytes for the same data."""
+    """Return the compressed bytes; always the same for the same data."""
     if compression is Compression.GZ:
         return gzip.compress(data, mtime=0)
     if compression is Compression.ZST:
@@ -103,7 +103,7 @@ def decode_text(line: bytes) -> tuple[Schema | None, Any]:
 
 
 def decode_texts(lines: Sequence[bytes]) -> list[str]:
-    """The texts of lines, none of which has a newline in it."""
+    """Return the texts of lines. No line may contain a newline."""
     return b"\n".join(lines).decode().split("\n")
 
 
@@ -112,7 +112,7 @@ def decode_json(line: bytes) -> tuple[Schema | None, Any]:
 
 
 def csv_decoder(header: Sequence[str], delimiter: str) -> Decode:
-    """Records as objects of texts; a record with more or fewer fields than the header is bad."""
+    """Return a decoder to objects of texts. It raises ValueError if a record's length is wrong."""
 
     def decode(line: bytes) -> tuple[Schema | None, Any]:
         fields = csv_fields(line, delimiter)
@@ -131,7 +131,7 @@ def csv_fields(line: bytes, delimiter: str) -> list[str]:
 
 
 def java_text(value: Any) -> str:
-    """A value as Java's toString shows it, which is what Kafka's file sink writes."""
+    """Return a value as Java's toString shows it, as Kafka's file sink writes it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -149,12 +149,12 @@ def java_text(value: Any) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """Structs as dicts, and what JSON does not know as text."""
+    """Return a struct as a dict, and any other value unchanged."""
     return value.to_dict() if isinstance(value, Struct) else value
 
 
 def json_line(value: Any) -> bytes:
-    """One line of JSON; raises DataError for what JSON cannot hold."""
+    """Return one line of JSON. Raise DataError if JSON cannot represent the value."""
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE
     try:
         return orjson.dumps(value, default=_jsonable, option=options)
@@ -173,7 +173,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]], delimiter: str) -> str:
-    """A header with all the fields that occur, and a line a row."""
+    """Return a header with all fields that occur, then one line for each row."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Splitting bytes into lines, with the position after each, and whole CSV records out of lines."""
+"""Splits bytes into lines, with the position after each, and joins lines to whole CSV records."""
 
 from __future__ import annotations
 
@@ -10,31 +10,29 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines that follow one another. Nothing is done here for a single line before it is asked for:
-    most are only handed on.
-    """
+    """Consecutive lines. They are only split into single lines on request: most are passed on."""
 
     raw: Sequence[bytes]
-    """Without the newlines that end them, but with a `\\r` before."""
+    """The lines without the newlines that end them, but with a `\\r` before the newline."""
     start: int
-    """Where the first of them begins, in bytes."""
+    """The position of the first line, in bytes."""
     inode: int | None = None
     is_ended: bool = True
-    """Whether the last one has a newline."""
+    """Whether the last line has a newline."""
 
     def lines(self) -> list[bytes]:
-        """`\\r\\n` ends a line as `\\n` does."""
+        """Return the lines without a final `\\r`: `\\r\\n` ends a line as `\\n` does."""
         return [line.removesuffix(b"\r") for line in self.raw]
 
     def offsets(self) -> list[dict[str, Any]]:
-        """A source offset for each line: where the next one begins, and in which file."""
+        """Return a source offset for each line: the position of the next line, and the file."""
         ends = list(accumulate((len(line) + 1 for line in self.raw), initial=self.start))[1:]
         if not self.is_ended:
             ends[-1] -= 1
         return [self._offset(end) for end in ends]
 
     def last_offset(self) -> dict[str, Any]:
-        """That of the last line."""
+        """Return the source offset of the last line."""
         return self._offset(self.end)
 
     def _offset(self, position: int) -> dict[str, Any]:
@@ -44,12 +42,12 @@ class Block:
 
     @property
     def end(self) -> int:
-        """Behind the last line."""
+        """The position after the last line."""
         newlines = len(self.raw) if self.is_ended else len(self.raw) - 1
         return self.start + sum(map(len, self.raw)) + newlines
 
     def pieces(self, count: int) -> Iterator[Block]:
-        """The same lines in blocks of so many at most."""
+        """Yield the same lines in blocks of at most `count`."""
         start = self.start
         for first in range(0, len(self.raw), count):
             raw = self.raw[first : first + count]
@@ -60,10 +58,10 @@ class Block:
 
 
 class LineSplitter:
-    """Bytes in, lines out. `position` is the end of the last line given out, in bytes.
+    """Splits bytes into lines. `position` is the end of the last returned line, in bytes.
 
-    A line without its newline waits: it may still be growing. `rest` gives it at the end of a file
-    that cannot grow.
+    A line without a newline is kept back, because it may still grow. `rest` returns it at the end
+    of a file that cannot grow.
     """
 
     def __init__(self, position: int = 0, inode: int | None = None) -> None:
@@ -72,12 +70,12 @@ class LineSplitter:
         self._tail = b""
 
     def feed(self, data: bytes) -> Block:
-        """The complete lines."""
+        """Return the complete lines."""
         *raw, self._tail = (self._tail + data).split(b"\n")
         return self._given(Block(raw, self.position, self._inode))
 
     def rest(self) -> Block:
-        """The last line of a complete file, if it has no newline."""
+        """Return the last line of a complete file, if it has no newline."""
         tail, self._tail = self._tail, b""
         return self._given(Block([tail] if tail else [], self.position, self._inode, not tail))
 
@@ -87,14 +85,14 @@ class LineSplitter:
 
 
 class QuoteJoiner:
-    """Joins lines of CSV whose quotes are open, because a field has a newline in it."""
+    """Joins lines of CSV while a quote is open, because a field contains a newline."""
 
     def __init__(self, quote: bytes = b'"') -> None:
         self._quote = quote
         self._open: list[bytes] = []
 
     def feed(self, line: bytes) -> bytes | None:
-        """A whole record, or None while a quote is open."""
+        """Return a whole record, or None while a quote is open."""
         self._open.append(line)
         if sum(part.count(self._quote) for part in self._open) % 2:
             return None

@@ -1,7 +1,7 @@
-"""Names of the sink's files: where a record belongs, and which offsets a file holds.
+"""Names of the sink's files: the folder of a record, and the offsets that a file contains.
 
 `<directory>/<path>/<topic>-<partition>-<start>-<end>.<extension>`: the offsets, both inclusive, are
-those of the whole roll, so that a file's name says up to where everything was written.
+those of the whole roll, so that a file's name shows up to which offset everything was written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.connect.api import DataError, SinkRecord, Struct
 
 DRAFTS = ".moldau-drafts"
 DRAFT_SUFFIX = ".draft"
-"""So that a reader that looks for files by their extension, in all folders, finds no draft."""
+"""The suffix hides drafts from a reader that searches all folders for files by extension."""
 _PLACEHOLDER = re.compile(r"\$\{(topic|partition|field:[^}]+|timestamp:[^}]+)\}")
 _UNSAFE = re.compile(r"[^\w.=+@-]")
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<start>\d+)-(?P<end>\d+)\.[\w.]+")
@@ -35,7 +35,7 @@ class Range:
 
 
 def range_of(path: str) -> Range | None:
-    """The range in a file's name; None for a file that is not of this sink."""
+    """Return the range in a file's name; None for a file that is not of this sink."""
     found = _NAME.fullmatch(path.rpartition("/")[2])
     if found is None:
         return None
@@ -43,7 +43,7 @@ def range_of(path: str) -> Range | None:
 
 
 def check_template(template: str) -> str | None:
-    """What is wrong with a path template; None if nothing is."""
+    """Return what is wrong with a path template; None if it is valid."""
     rest = _PLACEHOLDER.sub("", template)
     if "${" in rest:
         return "knows ${topic}, ${partition}, ${field:name} and ${timestamp:%Y-%m-%d}"
@@ -53,7 +53,7 @@ def check_template(template: str) -> str | None:
 
 
 def folder_of(template: str, record: SinkRecord) -> str:
-    """The folder of a record below the directory; raises DataError if it has no such field."""
+    """Return the folder of a record below the directory. Raise DataError for a missing field."""
 
     def replaced(found: re.Match[str]) -> str:
         word, _, argument = found[1].partition(":")
@@ -76,6 +76,6 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _safe(text: str) -> str:
-    """Text as one piece of a path; an empty one and the dots are no names."""
+    """Return text as one part of a path. Empty text and dots become names as well."""
     safe = _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", text)
     return safe if safe not in ("", ".", "..") else f"_{safe}"

@@ -1,4 +1,4 @@
-"""Parquet in both directions, through pyarrow, which is imported when it is first needed."""
+"""Reads and writes Parquet with pyarrow, which is imported at the first use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _arrow() -> Any:
 
 
 def read_rows(file: BinaryIO, skip: int, batch: int) -> Iterator[list[Struct]]:
-    """A file's rows as structs, in batches, without the first `skip`."""
+    """Yield a file's rows as structs, in batches, without the first `skip`."""
     opened = _arrow().parquet.ParquetFile(file)
     schema = _struct_schema(opened.schema_arrow)
     for part in opened.iter_batches(batch_size=batch):
@@ -66,7 +66,7 @@ def read_rows(file: BinaryIO, skip: int, batch: int) -> Iterator[list[Struct]]:
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """A file of rows with the columns that occur in them."""
+    """Return a file of rows with the columns that occur in them."""
     arrow = _arrow()
     names = list(dict.fromkeys(name for row in rows for name in row))
     try:

@@ -1,8 +1,7 @@
 """One roll of a partition: the records since the last one, by folder, until a limit is reached.
 
-Invariant: a roll is one run of offsets, and all its files appear together or not at all as far as a
-restart can see. So the files of one partition roll at the same offset, whatever folder reached the
-limit.
+Invariant: a roll is one range of offsets, and after a restart either all its files exist or none.
+So all files of one partition roll at the same offset, whichever folder reached the limit.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a roll ends; 0 is no limit."""
+    """The limits at which a roll ends; 0 is no limit."""
 
     records: int
     size_bytes: int
@@ -22,7 +21,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Roll:
-    """What was put since the last roll of one partition."""
+    """The records that were put since the last roll of one partition."""
 
     began_ms: int
     start: int | None = None
@@ -38,7 +37,7 @@ class Roll:
         self.size_bytes += size
 
     def skip(self, offset: int) -> None:
-        """A record that is in no file, because it was bad, still belongs to the range."""
+        """Extend the range by a record that is in no file, because it was bad."""
         if self.start is None:
             self.start = offset
         self.end = offset

@@ -1,4 +1,4 @@
-"""The settings of the file connectors: Kafka's FileStream keys, and ours for more than one file."""
+"""The settings of the file connectors: Kafka's FileStream keys, and moldau's for several files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from moldau.connectors.file.rolling import Limits
 
 
 class OnBadLine(Enum):
-    """What is done about a line that the format cannot read."""
+    """What to do with a line that the format cannot read."""
 
     FAIL = "fail"
     SKIP = "skip"
 
 
 class FileSourceConfig(ConfigModel):
-    """Keys of the file source."""
+    """The settings of the file source."""
 
     topic: str = key("topic", doc="Where the records go.", importance="high")
     file: str | None = key("file", None, doc="The file to follow.", importance="high", width="long")
@@ -52,7 +52,7 @@ class FileSourceConfig(ConfigModel):
 
 
 class FileSinkConfig(ConfigModel):
-    """Keys of the file sink."""
+    """The settings of the file sink."""
 
     file: str | None = key(
         "file", None, doc="The one file to append to.", importance="high", width="long"

@@ -1,9 +1,10 @@
 """The file sink: appends to one file as Kafka's does, or writes rolled files exactly once.
 
 Rolled files: the records of a partition are kept until the roll is full. Then all its files are
-written as drafts, durable, and renamed. A roll that has one renamed file is complete, so a task
-that opens the partition renames the drafts that are left, removes all others, and goes on behind
-the highest offset that a name holds. Kafka's own offsets follow and are never ahead of the files.
+written as drafts, durable, and renamed. A roll with one renamed file is complete, so a task that
+opens the partition renames the remaining drafts of such rolls, removes all other drafts, and
+continues after the highest offset in a file name. The offsets committed to Kafka follow and are
+never ahead of the files.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class FileStreamSinkConnector(SinkConnector):
 
     @classmethod
     def guarantee(cls, props: Mapping[str, str]) -> str:
-        """What the config promises, and why."""
+        """Return the delivery guarantee of the config, with the reason."""
         if FileSinkConfig.read(props).file:
             return promised(AT_LEAST_ONCE, "lines may come twice after a crash", props)
         return promised(EXACTLY_ONCE, "offsets are in the names of the files", props)
@@ -71,7 +72,7 @@ class FileStreamSinkConnector(SinkConnector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Rolled files hold the offsets in their names, and no file is renamed or deleted here."""
+        """Reject new offsets for rolled files: the offsets are in the names of the files."""
         config = FileSinkConfig.of(props)
         if config.directory:
             raise ConnectError(
@@ -83,7 +84,7 @@ class FileStreamSinkConnector(SinkConnector):
 
 
 class FileStreamSinkTask(ValueSinkTask):
-    """Appends a line a record to one file. At least once: after a crash lines may come twice."""
+    """Appends a line for each record to a file. After a crash lines may come twice."""
 
     java_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
 
@@ -99,7 +100,7 @@ class FileStreamSinkTask(ValueSinkTask):
             raise RetriableError(f"cannot open {self._path}: {error}") from error
 
     def stop(self) -> None:
-        """What a full disk did not take was not committed and comes again."""
+        """Close the file. Records that a full disk rejected were not committed and come again."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
@@ -144,7 +145,7 @@ class RolledFileSinkTask(SinkTask):
         self._pace.stop()
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish or forget what another task left, and go on behind the last file."""
+        """Complete or remove the rolls that another task left, and continue after the last file."""
         wanted = set(partitions)
         drafts = f"{self._directory}/{DRAFTS}/"
         finished: set[Range] = set()
@@ -174,7 +175,7 @@ class RolledFileSinkTask(SinkTask):
             self.context.offset(seeks)
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        """What is in no file yet comes again, here or elsewhere: its offsets were not committed."""
+        """Drop records that are in no file. They come again: their offsets were not committed."""
         for partition in partitions:
             self._rolls.pop(partition, None)
             self._written.pop(partition, None)
@@ -189,7 +190,7 @@ class RolledFileSinkTask(SinkTask):
 
     def put(self, records: list[SinkRecord]) -> None:
         now_ms = int(self._pace.monotonic() * 1000)
-        # First of all: a roll that could not be written must not grow, or its name would change.
+        # Do this first: a roll that could not be written must not grow, or its name would change.
         self._finish_old(now_ms)
         for record in records:
             partition = TopicPartition(record.original_topic, record.original_partition)
@@ -207,7 +208,7 @@ class RolledFileSinkTask(SinkTask):
     def pre_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Only what is in files."""
+        """Return only the offsets of records that are in files."""
         self._finish_old(int(self._pace.monotonic() * 1000))
         return {
             partition: OffsetAndMetadata(min(self._written[partition], offset.offset))
@@ -244,7 +245,7 @@ class RolledFileSinkTask(SinkTask):
                 self._finish(partition, roll)
 
     def _finish(self, partition: TopicPartition, roll: Roll) -> None:
-        """Write a roll: drafts first, then their names."""
+        """Write a roll: all drafts first, then rename them."""
         assert roll.start is not None
         name = Range(partition.topic, partition.partition, roll.start, roll.end)
         places = [f"{folder}/{name.file_name(self._extension)}" for folder in roll.contents]

@@ -1,4 +1,4 @@
-"""The file source: follows files and gives their lines, JSON lines, CSV or Parquet rows."""
+"""The file source: follows files and reads their lines, JSON lines, CSV or Parquet rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _IDLE_S = 0.5
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """One task that reads the file or the files of a pattern."""
+    """Reads one file, or all files of a pattern, in a single task."""
 
     task_modules = ("moldau.connectors.file.source",)
     config_model = FileSourceConfig
@@ -58,11 +58,11 @@ class FileStreamSourceConnector(SourceConnector):
 
     @classmethod
     def guarantee(cls, props: Mapping[str, str]) -> str:
-        """What the config promises, and why."""
+        """Return the delivery guarantee of the config, with the reason."""
         return promised(AT_LEAST_ONCE, "lines may come twice after a crash", props)
 
     def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
-        """Files that are not there: the task waits for them."""
+        """Return missing files as problems. A running task would wait for them."""
         config = FileSourceConfig.read(props)
         try:
             if config.file and storage_of(config.file).state(config.file) is None:
@@ -89,7 +89,7 @@ class FileStreamSourceConnector(SourceConnector):
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads the files in the order of their names, and again what was added to them."""
+    """Reads the files in the order of their names, then again what was added to them."""
 
     java_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
 
@@ -114,7 +114,7 @@ class FileStreamSourceTask(SourceTask):
             follower.close()
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        """The next records; at the end of all files None, after a wait."""
+        """Return the next records. At the end of all files wait, then return None."""
         wait = self._due - self._pace.monotonic()
         if wait > 0:
             self._pace.wait(min(wait, _IDLE_S))
@@ -135,8 +135,8 @@ class FileStreamSourceTask(SourceTask):
         return batch
 
     def _all(self) -> Iterator[Sequence[SourceRecord]]:
-        """In batches, none of them empty. Each is of one block of a file, so that an error of the
-        next one loses nothing of it."""
+        """Yield batches, none of them empty. Each is of one block of a file, so that an error in
+        the next block loses nothing."""
         for path in self._paths():
             if self._config.format is Format.PARQUET:
                 yield from self._parquet(path)
@@ -169,7 +169,7 @@ class FileStreamSourceTask(SourceTask):
                     yield batch
 
     def _texts(self, path: str, block: Block) -> SourceValues | None:
-        """Plain lines at once. None if they are not plain, or one of them is bad."""
+        """Return the lines of a block as values. None for another format, or if a line is bad."""
         if self._config.format is not Format.LINES:
             return None
         try:
@@ -182,7 +182,7 @@ class FileStreamSourceTask(SourceTask):
         )  # fmt: skip
 
     def _decoded(self, path: str, decode: Decode, block: Block) -> list[SourceRecord]:
-        """The records of lines that are read one by one."""
+        """Return the records of a block, decoded line by line."""
         partition = {"filename": path}
         is_csv, joiner = self._config.format is Format.CSV, self._joiners[path]
         has_names = block.start == 0 and is_csv and not self._config.header
@@ -223,7 +223,7 @@ class FileStreamSourceTask(SourceTask):
         return SourceRecord(partition, offset, self._config.topic, value_schema=schema, value=value)
 
     def _parquet(self, path: str) -> Iterator[Sequence[SourceRecord]]:
-        """A Parquet file is complete when it is there; its position counts rows."""
+        """Yield a Parquet file's rows. It is complete when it exists; its position counts rows."""
         if path in self._finished or self._storage.state(path) is None:
             return
         stored = self._stored(path)

@@ -1,7 +1,7 @@
-"""Where files are: this machine, or anything that fsspec reaches. The only module with effects.
+"""Access to files: of this machine, or of any file system of fsspec. The only module with effects.
 
-A path with `://` goes to fsspec, everything else to the local file system. `identity` is the inode:
-it follows a file that is renamed, which is how rotation is seen; elsewhere there is none.
+A path with `://` goes to fsspec, any other to the local file system. `identity` is the inode: a
+renamed file keeps it, which shows a rotation. Remote files have none.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from moldau.connect.api import ConnectError
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What a path leads to now."""
+    """The current size and identity of the file at a path."""
 
     size: int
     identity: int | None
 
 
 class Storage(ABC):
-    """Reading, listing and atomic writing."""
+    """Reads, lists, writes and renames files. For an atomic write, write a draft and rename it."""
 
     @abstractmethod
     def state(self, path: str) -> FileState | None:
-        """None if there is no such file."""
+        """Return the state of a file; None if it does not exist."""
 
     @abstractmethod
     def read(self, path: str) -> BinaryIO: ...
@@ -38,26 +38,26 @@ class Storage(ABC):
 
     @abstractmethod
     def find(self, pattern: str) -> list[str]:
-        """The files that a pattern with `*`, `?` and `**` matches, sorted."""
+        """Return the files that a pattern with `*`, `?` and `**` matches, sorted."""
 
     @abstractmethod
     def below(self, folder: str) -> list[str]:
-        """All files in a folder and its folders, sorted; [] if it does not exist."""
+        """Return all files in a folder and its subfolders, sorted; [] if it does not exist."""
 
     @abstractmethod
     def write(self, path: str, data: bytes) -> None:
-        """A whole file, durable on return; its folders are made."""
+        """Write a whole file. It is durable on return. Missing folders are created."""
 
     @abstractmethod
     def rename(self, source: str, target: str) -> None:
-        """Move a file, over another one if need be; the folders of the target are made."""
+        """Move a file, and replace an existing target. Missing folders are created."""
 
     @abstractmethod
     def remove(self, path: str) -> None: ...
 
 
 class LocalStorage(Storage):
-    """This machine's file system."""
+    """The file system of this machine."""
 
     def state(self, path: str) -> FileState | None:
         try:
@@ -148,7 +148,7 @@ class RemoteStorage(Storage):
 
 
 def storage_of(path: str) -> Storage:
-    """The storage that a path names; ConnectError where its package is not installed."""
+    """Return the storage for a path. Raise ConnectError if its package is not installed."""
     if "://" not in path:
         return LocalStorage()
     try:

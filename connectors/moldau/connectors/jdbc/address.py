@@ -1,10 +1,9 @@
-"""Where a database is: `jdbc:` addresses as Java drivers read them, and SQLAlchemy's own URLs.
+"""Database addresses: `jdbc:` addresses as Java drivers read them, and SQLAlchemy's own URLs.
 
 A connector config written for Java names its database as `jdbc:postgresql://host/db?ssl=true`.
-`parse_address` turns it into what SQLAlchemy and the Python driver need. Parameters of the Java
-driver are looked up in one table a database: they become a connection argument, or they are dropped
-with a note, because they tune the Java driver only. A parameter that no table knows is an error
-when it could change what is read or written, and a note otherwise.
+`parse_address` converts it for SQLAlchemy and the Python driver. There is one table for each
+database with the parameters of the Java driver: a parameter becomes a connection argument, or it is
+dropped with a note. One that loads code or local files is an error.
 
 An `Address` hides its password: `str(address)` and `repr(address)` are safe to log.
 """
@@ -24,7 +23,7 @@ _WITHOUT_USERS = ("sqlite", "duckdb")
 
 
 class AddressError(ValueError):
-    """A connection.url that cannot be read: one line that says what to write instead."""
+    """A connection.url that cannot be read. The text is one line and says what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Address:
     """A database's address: SQLAlchemy's URL, the driver's arguments, and notes for the user.
 
     `on_connect` are statements that each new connection runs first. `reads` means that nothing is
-    written, so a file has to exist and is opened for reading where the database has such a mode.
+    written, so a file has to exist. It is opened read-only if the database has such a mode.
     """
 
     url: URL
@@ -52,17 +51,17 @@ class Address:
 
     @property
     def is_locked_whole(self) -> bool:
-        """Whether an open connection keeps the writers of other processes out, even when idle."""
+        """Whether an open connection locks out writers of other processes, even when it is idle."""
         return self.dialect == "duckdb" and self.url.database != ":memory:"
 
     def for_reading(self) -> Address:
-        """The same address, to read only. Processes that only read share a DuckDB file."""
+        """Return the address for reading only. Processes that only read can share a DuckDB file."""
         if not self.is_locked_whole:
             return replace(self, reads=True)
         return replace(self, reads=True, arguments={**self.arguments, "read_only": True})
 
     def for_writing(self) -> Address:
-        """The same address, opened as writers of this process have opened it."""
+        """Return the address in the mode in which writers of this process open the file."""
         arguments = {name: self.arguments[name] for name in self.arguments if name != "read_only"}
         return replace(self, arguments=arguments)
 
@@ -72,7 +71,7 @@ class Address:
         return self.url.get_backend_name()
 
     def with_login(self, user: str | None, password: str | None) -> Address:
-        """The same address with connection.user and connection.password, which win."""
+        """Return the address with connection.user and connection.password, which have priority."""
         url = self.url
         if self.dialect in _WITHOUT_USERS and (user is not None or password is not None):
             note = (
@@ -86,7 +85,7 @@ class Address:
         return replace(self, url=url)
 
     def with_parameters(self, parameters: Mapping[str, str]) -> Address:
-        """The same address with `connection.<name>` settings, read as parameters of the URL."""
+        """Return the address with `connection.<name>` settings, read as parameters of the URL."""
         if not parameters:
             return self
         refused = next((name for name in parameters if _REFUSED.search(name)), None)
@@ -113,7 +112,7 @@ DRIVERS = {
     "sqlite": "sqlite",
     "duckdb": "duckdb",
 }
-"""The Python driver for a URL that names none."""
+"""The Python driver for a URL without a driver."""
 
 Argument = tuple[str, Any]
 Mapped = Callable[[str], Argument]
@@ -191,7 +190,7 @@ _MSSQL: Mapping[str, Mapped] = {
     "encrypt": _when_true("encryption", "require", "off"),
 }
 
-# Parameters that tune Java's driver only.
+# Parameters that tune only Java's driver.
 _JAVA_ONLY: Mapping[str, re.Pattern[str]] = {
     "postgresql": re.compile(
         "reWriteBatchedInserts|prepareThreshold|preparedStatementCache.*|socketTimeout|stringtype|"
@@ -218,7 +217,7 @@ _REFUSED = re.compile(r"load_?extension|allowLoadLocalInfile|autoDeserialize|soc
 
 
 def parse_address(text: str) -> Address:
-    """Read connection.url: `jdbc:...` as Java's drivers do, anything else as a SQLAlchemy URL."""
+    """Parse connection.url: `jdbc:...` as Java's drivers do, anything else as a SQLAlchemy URL."""
     text = text.strip()
     if not text:
         raise AddressError("connection.url is empty: write e.g. jdbc:postgresql://host:5432/db")
@@ -406,7 +405,7 @@ _SUBPROTOCOLS: Mapping[str, Callable[[str], Address]] = {
 def _translate(
     database: str, table: Mapping[str, Mapped], parameters: Mapping[str, str]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The driver's arguments for a Java driver's parameters, and a note for each dropped one."""
+    """Return the Python driver's arguments for Java's parameters, and notes for dropped ones."""
     arguments: dict[str, Any] = {}
     notes: list[str] = []
     for name, value in parameters.items():

@@ -1,7 +1,7 @@
-"""What a database says about its tables: their names, columns, types and keys.
+"""Reads a database's tables: their names, columns, types and keys.
 
-SQLAlchemy reads the catalogs, with two exceptions: duckdb-engine asks for parts of PostgreSQL's
-catalog that DuckDB does not have, and for SQLite the declared type is wanted as it was written.
+SQLAlchemy reads the catalogs, with two exceptions: duckdb-engine queries parts of PostgreSQL's
+catalog that DuckDB does not have, and for SQLite the exact declared type is needed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DUCKDB_KINDS: Mapping[str, Kind] = {
     "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP_TZ,
     "JSON": Kind.JSON,
 }
-# The first class that fits, so a subclass stands before its base.
+# The first class that fits is used, so a subclass is listed before its base.
 _SQLALCHEMY_KINDS: tuple[tuple[type[Any], Kind], ...] = (
     (sqltypes.Boolean, Kind.BOOLEAN),
     (sqltypes.SmallInteger, Kind.INT16),
@@ -81,7 +81,7 @@ _BY_NAME: Mapping[str, Kind] = {
 def list_tables(
     connection: Connection, schema_pattern: str | None, table_types: Iterable[str]
 ) -> list[TableId]:
-    """The tables that a connector may read, system tables left out; sorted."""
+    """Return the tables that a connector may read, without system tables, sorted."""
     kinds = {each.strip().upper() for each in table_types}
     if connection.dialect.name == "duckdb":
         return _duckdb_tables(connection, schema_pattern, kinds)
@@ -103,7 +103,7 @@ def list_tables(
 
 
 def read_table(connection: Connection, table: TableId) -> Table | None:
-    """A table's columns and key, read anew; None if it does not exist."""
+    """Read a table's columns and key from the database. Return None if it does not exist."""
     if connection.dialect.name == "duckdb":
         return _duckdb_table(connection, table)
     if connection.dialect.name == "sqlite":
@@ -121,19 +121,19 @@ def read_table(connection: Connection, table: TableId) -> Table | None:
 
 
 def catalog_of(connection: Connection) -> str | None:
-    """The database's name where Java's driver gives it as the catalog."""
+    """Return the catalog as Java's driver names it: the database's name, or None."""
     return None if connection.dialect.name == "sqlite" else connection.engine.url.database
 
 
 def _schemas(connection: Connection, inspector: sa.Inspector) -> list[str | None]:
-    """What holds tables: schemas, but for MySQL and SQLite, which have none inside a database."""
+    """Return the schemas with tables; [None] for MySQL and SQLite, which have none."""
     if connection.dialect.name in {"sqlite", "mysql", "mariadb"}:
         return [None]
     return [name for name in inspector.get_schema_names() if not _SYSTEM_SCHEMAS.fullmatch(name)]
 
 
 def _is_like(name: str, pattern: str | None) -> bool:
-    """JDBC's pattern: `%` is any text, `_` any letter; without a pattern everything fits."""
+    """Whether a name fits JDBC's pattern: `%` is any text, `_` any character; None fits all."""
     if not pattern:
         return True
     regex = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern)
@@ -152,7 +152,7 @@ def _column(described: Mapping[str, Any]) -> Column:
 
 
 def column_type(declared: Any) -> ColumnType:
-    """A type of SQLAlchemy as ours; what nothing fits is read as text."""
+    """Return the column type for a SQLAlchemy type. An unknown type is read as text."""
     if isinstance(declared, sqltypes.ARRAY):
         return ColumnType(Kind.ARRAY, element=column_type(declared.item_type))
     name = type(declared).__name__.upper()
@@ -171,7 +171,7 @@ def column_type(declared: Any) -> ColumnType:
 
 
 def sqlite_type(declared: str) -> ColumnType:
-    """SQLite's declared types are free text; its own rules of affinity decide, and ours before."""
+    """Return the column type for SQLite's declared type, which is free text, by similar rules."""
     text = declared.upper()
     for pattern, kind in _SQLITE_KINDS:
         if pattern.search(text):
@@ -182,7 +182,7 @@ def sqlite_type(declared: str) -> ColumnType:
 
 
 def duckdb_type(declared: str) -> ColumnType:
-    """DuckDB's types, `DECIMAL(10,2)` and `INTEGER[]` included."""
+    """Return the column type for DuckDB's type, also for `DECIMAL(10,2)` and `INTEGER[]`."""
     text = declared.upper()
     if text.endswith("[]"):
         return ColumnType(Kind.ARRAY, element=duckdb_type(text[:-2]))
@@ -208,7 +208,7 @@ def _sqlite_table(connection: Connection, table: TableId) -> Table | None:
     columns = []
     for _, column, declared, is_not_null, default, _, _ in shown:
         found = sqlite_type(declared)
-        # Such a column is the row's number: never NULL, and given by SQLite.
+        # Such a column is the row's number: never NULL, and assigned by SQLite.
         is_row_number = key == [column] and declared.upper() == "INTEGER"
         columns.append(
             Column(

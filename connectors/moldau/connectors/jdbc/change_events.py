@@ -1,4 +1,4 @@
-"""Change events of Debezium as the sink takes them: the row after, or a delete."""
+"""Debezium's change events for the sink: the row after the change, or a delete."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from moldau.connect.transforms.debezium import Operation, change_of, is_envelope
 
 
 class ChangeEvents:
-    """Opens envelopes; every other record stays as it is."""
+    """Unwraps change events; every other record is not changed."""
 
     def __init__(self) -> None:
         self._last: object = self
         self._is_envelope = False
 
     def opened(self, record: SinkRecord) -> SinkRecord:
-        """The record with the row that an event leaves behind; without a value for a delete.
-        Raises DataError for an event that is about no row."""
+        """Return the record with the row after the change; without a value for a delete. Raise
+        DataError for an event without a row."""
         schema: Schema | None = record.value_schema
         value: Any = record.value
         if schema is None:

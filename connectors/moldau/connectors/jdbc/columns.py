@@ -1,4 +1,4 @@
-"""Tables and columns as this connector sees them, the same for every database."""
+"""Tables and columns as this connector represents them, the same for every database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a column holds."""
+    """The kind of data in a column."""
 
     BOOLEAN = "boolean"
     INT8 = "int8"
@@ -43,7 +43,7 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `default` is what auto.create writes; `has_default` what the database has."""
+    """A column. `default` is written by auto.create; `has_default` is about the database."""
 
     name: str
     type: ColumnType
@@ -62,7 +62,7 @@ class TableId:
     name: str
 
     def __str__(self) -> str:
-        """`db.schema.table` without quotes, as Confluent's source offsets spell it."""
+        """Return `db.schema.table` without quotes, as in Confluent's source offsets."""
         return ".".join(part for part in (self.catalog, self.schema, self.name) if part)
 
 
@@ -83,7 +83,7 @@ _PART = re.compile(r'"((?:[^"]|"")*)"|`([^`]*)`|\[([^\]]*)\]|([^."`\[]+)')
 
 
 def parse_table_id(text: str) -> TableId:
-    """`db.schema."Odd.name"` -> its parts; one part is a table, two are schema and table."""
+    """Parse `db.schema."Odd.name"`. One part is a table, two are schema and table."""
     parts: list[str] = []
     position = 0
     while position < len(text):

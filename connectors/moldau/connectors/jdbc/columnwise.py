@@ -1,8 +1,9 @@
-"""Records of one shape as columns of rows. No IO.
+"""Converts records of one shape to columns of rows. No IO.
 
 Most batches are of one kind: structs of one schema from one topic. Their rows are taken apart
-column by column, each step one call for the whole batch. Where a batch is of another kind, or a
-value does not convert, there is None: such records go one by one, which names the bad one.
+column by column, each step one call for the whole batch. If a batch is of another kind, or a value
+does not convert, the result is None: such records are converted one by one, which shows the bad
+one.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from moldau.connectors.jdbc.writing import Target
 Column = Sequence[Any]
 
 COLUMN_TRIES: Final = 3
-"""Where so many batches in a row could not be written by columns, no other one is tried."""
+"""After this many batches in a row that could not be written by columns, no other is tried."""
 
 
 @dataclass(slots=True)
 class Prepared:
-    """How rows of a shape are made for the table as it is now."""
+    """How rows of a shape are made for the current table."""
 
     target: Target
     names: tuple[str, ...]
     key_converts: list[tuple[int, Convert]]
     converts: list[tuple[int, Convert]]
     kept: list[int] | None
-    """Positions of the columns that the table has; None: all of them."""
+    """Positions of the columns that exist in the table; None: all of them."""
     tries_left: int = COLUMN_TRIES
 
 
 def are_alike(records: Sequence[SinkRecord]) -> bool:
-    """Whether all are structs of one schema, with keys of one kind, of one topic."""
+    """Whether all are structs of one schema, with keys of one type, of one topic."""
     first = records[0]
     if type(first.value) is not Struct:
         return False
@@ -57,8 +58,8 @@ _KEY = attrgetter("key")
 def columns_of(
     records: Sequence[SinkRecord], shape: Shape, prepared: Prepared, *, is_keyed: bool
 ) -> list[Column] | None:
-    """The key's columns and the others, in their order; with `is_keyed` the last row of each key,
-    sorted by it. The records are alike."""
+    """Return the key's columns, then the others. With `is_keyed` they have the last row of each
+    key, sorted by key. The records must be alike (`are_alike`)."""
     try:
         keys = _converted(_side(records, shape, in_key=True), prepared.key_converts)
         others = _side(records, shape, in_key=False)

@@ -1,4 +1,4 @@
-"""Opening the database that a config names, and trying whether it can be reached."""
+"""Opens the database that a config names, and checks whether it can be reached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMEOUT_S = 5
 
 
 def open_database(config: DatabaseConfig, pace: Pace) -> Database:
-    """The database of a config; it connects when it is first used."""
+    """Return the database of a config. It connects at the first use."""
     database = Database(
         config.address(),
         config.dialect(),
@@ -39,10 +39,10 @@ Look = Callable[[Connection], list[Problem]]
 def connection_problems(
     config: DatabaseConfig, *, is_dry_run: bool = False, look: Look | None = None
 ) -> list[Problem]:
-    """What keeps the connector from connecting and will not pass by itself.
+    """Return what prevents a connection and will not pass by itself.
 
     A database that does not answer now is no mistake in the settings: the task tries again. Only a
-    dry run names it. `look` finds out more where the connection works.
+    dry run reports it. `look` finds more problems after the connection is open.
     """
     if config.wrong & {"connection.url", "connection.user", "connection.password", "db.timezone"}:
         return []

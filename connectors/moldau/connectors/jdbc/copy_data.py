@@ -1,9 +1,9 @@
 """Columns of values as the bytes of PostgreSQL's `COPY .. (FORMAT binary)`. No IO.
 
-A driver that is given rows makes a call for each value; here each column is looked at as a whole
-and packed by functions written in C. Only types whose binary form is plain are known, and only
-values of exactly their Python type are taken: `copy_data` gives None for anything else, and the
-caller writes the rows one by one, which also finds out what is wrong with them.
+A driver that gets rows makes a call for each value; here each column is checked as a whole and
+packed by functions written in C. Only types with a simple binary form are supported, and only
+values of exactly their Python type: `copy_data` returns None for anything else, and the caller
+writes the rows one by one, which also shows what is wrong with them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NONE: Final = type(None)
 
 @dataclass(frozen=True, slots=True)
 class CopyData:
-    """So many rows, ready to be sent."""
+    """The encoded rows, ready to be sent, and their number."""
 
     data: bytes
     count: int
@@ -43,7 +43,7 @@ class CopyData:
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """A type whose values have one size: the letter of `struct`, and what is packed."""
+    """A type whose values have one size: the letter of `struct`, and the conversion before it."""
 
     kind: type
     code: str
@@ -71,7 +71,7 @@ def _since(epoch: Any, unit: timedelta) -> _Change:
 
 
 def _timestamps(column: Column) -> Iterable[int]:
-    """The first value says whether they have a zone; TypeError if the others differ."""
+    """Convert by the first value, with or without a zone. Raise TypeError if the others differ."""
     is_naive = bool(column) and column[0].tzinfo is None
     return _since(_NAIVE_EPOCH if is_naive else _EPOCH, _MICROSECOND)(column)
 
@@ -92,11 +92,11 @@ _BY_OID: Final[Mapping[int, _Fixed | _Varying]] = {
     1114: _Fixed(datetime, "q", _timestamps),
     1184: _Fixed(datetime, "q", _since(_EPOCH, _MICROSECOND)),
 }
-"""By the numbers of PostgreSQL's types, which are the same in every server."""
+"""The encoders by the OIDs of PostgreSQL's types, which are the same in every server."""
 
 
 def copy_data(columns: Sequence[Column], types: Sequence[int]) -> CopyData | None:
-    """The rows of these columns; None if a type is not known here or a value does not fit it."""
+    """Return the encoded rows; None if a type is not supported or a value does not fit it."""
     if not columns or any(each not in _BY_OID for each in types):
         return None
     packer = _Packer(len(columns), len(columns[0]))
@@ -109,7 +109,7 @@ def copy_data(columns: Sequence[Column], types: Sequence[int]) -> CopyData | Non
 
 
 class _Packer:
-    """Neighbours of fixed size, and the lengths of texts behind them, are packed by one call."""
+    """Packs rows. One call packs adjacent fixed-size columns and the length of the next text."""
 
     def __init__(self, width: int, count: int) -> None:
         self.count = count
@@ -118,7 +118,7 @@ class _Packer:
         self._values: list[Iterable[Any]] = [repeat(width)]
 
     def add(self, column: Column, by: _Fixed | _Varying) -> None:
-        """The next column of each row; TypeError for a value of another type."""
+        """Add the next column of each row. Raise TypeError for a value of another type."""
         kinds = set(map(type, column))
         if kinds <= {by.kind}:
             if isinstance(by, _Fixed):
@@ -154,7 +154,7 @@ class _Packer:
             self._codes, self._values = "", []
 
     def data(self) -> bytes:
-        """All rows, with what COPY wants before and behind them."""
+        """Return all rows, with COPY's header and trailer."""
         self._flush()
         step = len(self._parts)
         pieces: list[bytes] = [b""] * (step * self.count)

@@ -1,7 +1,7 @@
-"""The columns that drive the reading of a table or query, checked before anything is read.
+"""The columns that control incremental reads of a table or query, checked before the first read.
 
-What is wrong is told as a ConnectError `cause -> hint`; validation tells the same as a problem of
-the setting at fault.
+A mistake is raised as a ConnectError `cause -> hint`; validation reports the same as a problem of
+the wrong setting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select, build_se
 from moldau.connectors.jdbc.source_settings import SourceConfig
 
 CHECKED_TABLES: Final = 20
-"""So many tables are looked at while a config is validated."""
+"""The most tables that are checked while a config is validated."""
 
 _INCREMENTING: Final = "incrementing.column.name"
 _TIMESTAMP: Final = "timestamp.column.name"
@@ -34,7 +34,7 @@ _NO_RIGHT: Final = re.compile("privilege|denied|permission", re.I)
 
 
 class WrongColumn(ConnectError):
-    """A table has no column such as `key` names; the text says what to do."""
+    """A table has no such column as the setting `key` names. The text says what to do."""
 
     def __init__(self, key: str, text: str) -> None:
         super().__init__(text)
@@ -42,7 +42,7 @@ class WrongColumn(ConnectError):
 
 
 def criteria_of(config: SourceConfig, table: Table) -> Criteria:
-    """The columns that drive the reading of a table. WrongColumn if it does not have them."""
+    """Return the columns that control the reads of a table. Raise WrongColumn for a bad one."""
     mode = config.mode
     assert mode is not None
     stamps: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def criteria_of(config: SourceConfig, table: Table) -> Criteria:
 
 
 def criteria_of_query(config: SourceConfig) -> Criteria:
-    """The columns that drive the reading of `query`."""
+    """Return the columns that control the reads of `query`."""
     assert config.mode is not None
     return Criteria(
         config.mode,
@@ -72,7 +72,7 @@ def criteria_of_query(config: SourceConfig) -> Criteria:
 
 
 def refused_query(config: SourceConfig, cause: str) -> str:
-    """What to tell when the database refuses the SQL of `query`."""
+    """Return the error message for a `query` whose SQL the database rejects."""
     if _NO_RIGHT.search(cause):
         return cause
     hint = "correct query, or the names of columns in the config"
@@ -87,7 +87,7 @@ def refused_query(config: SourceConfig, cause: str) -> str:
 def table_problems(
     config: SourceConfig, connection: Connection, tables: Sequence[TableId]
 ) -> list[Problem]:
-    """Columns that the settings name and the tables do not have."""
+    """Return a problem for each setting that names a column that a table does not have."""
     if config.mode is None or config.mode is Mode.BULK or config.wrong:
         return []
     found = []
@@ -102,7 +102,7 @@ def table_problems(
 
 
 def query_problems(config: SourceConfig, connection: Connection) -> list[Problem]:
-    """Whether the database understands `query` with what the mode adds to it. It is not run."""
+    """Return a problem if the database rejects `query` with the mode's clauses. It is not run."""
     dialect = config.dialect()
     is_select = re.match(r"\s*(select|with)\b", config.query_text, re.I) is not None
     if config.mode is None or config.wrong or any(True for _ in config.check()):

@@ -1,8 +1,8 @@
-"""A connection to a database that comes back: connect with retries, stream rows, run transactions.
+"""A database connection that reconnects: connect with retries, stream rows, run transactions.
 
-One task owns one `Database` and one connection. Every error of the driver leaves here as
-RetriableError (try again), ConnectError (a person has to look) or `PoisonError` (a record is bad),
-with its cause in one line and a hint. No message carries a password.
+One task owns one `Database` and one connection. Every error of the driver is raised as
+RetriableError (try again), ConnectError (a person has to act) or `PoisonError` (a record is bad),
+with its cause in one line and a hint. No message contains a password.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moldau.connectors.jdbc.failures import Failure, Meaning, understand
 from moldau.connectors.pace import Pace
 from moldau.runtime.real_files import RealFiles
 
-# What any driver may raise beside its own errors; anything else is our bug.
+# Errors that any driver may raise beside its own; any other error is our bug.
 _ERRORS: tuple[type[Exception], ...] = (
     sa.exc.SQLAlchemyError,
     OSError,
@@ -30,8 +30,8 @@ _ERRORS: tuple[type[Exception], ...] = (
     UnicodeError,
 )
 
-# PostgreSQL's types whose values psycopg gives alike in text and in binary: boolean, bytea, whole
-# numbers, text, double precision, numeric, date, time and timestamps.
+# PostgreSQL's types whose values psycopg returns the same in text and in binary: boolean, bytea,
+# whole numbers, text, double precision, numeric, date, time and timestamps.
 _BINARY_TYPES = frozenset({16, 17, 20, 21, 23, 25, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1700})
 
 _DRIVERS = {
@@ -45,11 +45,11 @@ _DRIVERS = {
 
 _OPEN_OTHERWISE: Final = "with a different configuration than existing connections"
 _DATED: Final = frozenset((1082, 1114, 1184))
-"""PostgreSQL's numbers of the types date, timestamp and timestamptz."""
+"""PostgreSQL's OIDs of the types date, timestamp and timestamptz."""
 
 
 class PoisonError(Exception):
-    """The database refuses a value: one of the records that were written is bad."""
+    """The database rejects a value: one of the written records is bad."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -57,7 +57,7 @@ class PoisonError(Exception):
 
 
 class Database:
-    """One connection, opened when it is needed and again after it was lost.
+    """One connection, opened at the first use and again after it was lost.
 
     Set `isolation` and `session` (statements for each new connection) before the first use.
     """
@@ -82,19 +82,19 @@ class Database:
         return self._address
 
     def connection(self) -> Connection:
-        """The open connection; connects, with retries, where there is none."""
+        """Return the open connection. If there is none, connect, with retries."""
         if self._connection is None or self._connection.closed:
             self._connection = self._connect()
         return self._connection
 
     @property
     def driver(self) -> Any:
-        """The driver's own connection, for COPY and cursors of the server."""
+        """The driver's own connection, for COPY and server-side cursors."""
         return self.connection().connection.dbapi_connection
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Run a block in one transaction; errors come out understood, and nothing stays written."""
+        """Run a block in one transaction. An error is classified and rolls the transaction back."""
         connection = self.connection()
         try:
             if connection.in_transaction():
@@ -105,7 +105,7 @@ class Database:
             raise self._understood(error) from error
 
     def stream(self, statement: str, parameters: Sequence[Any]) -> Rows:
-        """Run a query whose rows stay on the server until they are fetched."""
+        """Run a query. Its rows stay on the server until they are fetched."""
         driver = self.driver
         name = self.dialect.name
         cursor = None
@@ -114,7 +114,7 @@ class Database:
                 cursor = self._named_cursor(driver)
                 cursor.execute(statement, tuple(parameters))
                 if {column.type_code for column in cursor.description} <= _BINARY_TYPES:
-                    # Nothing ran yet. The same in binary, which is cheaper on both sides.
+                    # No row was computed yet. Use binary, which is cheaper on both sides.
                     cursor.close()
                     cursor = self._named_cursor(driver)
                     cursor.execute(statement, tuple(parameters), binary=True)
@@ -131,7 +131,7 @@ class Database:
         return Rows(self, cursor)
 
     def _named_cursor(self, driver: Any) -> Any:
-        """A cursor of the server, whose rows stay there."""
+        """Return a server-side cursor, whose rows stay on the server."""
         self._cursors += 1
         return driver.cursor(name=f"moldau_{self._cursors}")
 
@@ -145,17 +145,17 @@ class Database:
             _release(cursor, self.errors)
 
     def scalar(self, statement: str) -> Any:
-        """The only value of a query's only row."""
+        """Return the only value of a query's only row."""
         with self.transaction() as connection:
             return connection.exec_driver_sql(statement).scalar()
 
     def release(self) -> None:
-        """Let others write while there is nothing to read: close what locks a whole database."""
+        """Close a connection that locks the whole database, so that others can write meanwhile."""
         if self._address.is_locked_whole:
             self.close()
 
     def close(self) -> None:
-        """Let the connection go; the next use opens a new one."""
+        """Close the connection; the next use opens a new one."""
         connection, self._connection = self._connection, None
         engine, self._engine = self._engine, None
         if connection is not None:
@@ -169,7 +169,7 @@ class Database:
         attempt = 0
         file = self._address.file
         if self._address.reads and file is not None and not RealFiles().exists(file):
-            # The driver would make an empty database.
+            # The driver would create an empty database.
             raise ConnectError(
                 f"cannot connect to {self._address}: there is no file {file} -> correct "
                 "connection.url, or create the database"
@@ -182,7 +182,7 @@ class Database:
             except self.errors as error:
                 is_for_reading = "read_only" in self._address.arguments and self._address.reads
                 if is_for_reading and _OPEN_OTHERWISE in str(error):
-                    # DuckDB: this process writes the file, too, and opens it one way only.
+                    # DuckDB: this process also writes the file, and can open it in one mode only.
                     self.close()
                     self._address = self._address.for_writing()
                     continue
@@ -242,7 +242,7 @@ class Database:
         return ConnectError(f"{self._address}: {failure}")
 
     def lost(self, error: BaseException, cursor: Any, description: Any = None) -> Exception:
-        """An error while reading: whatever it was, the connection is not used again."""
+        """Return the error of a failed read. The connection is closed, whatever the error was."""
         understood = self._understood(error)
         self.close()
         _release(cursor, self.errors)
@@ -254,19 +254,19 @@ class Database:
 
 
 def _dated(description: Any) -> list[str]:
-    """The columns of a PostgreSQL result that hold dates or timestamps."""
+    """Return the columns of a PostgreSQL result with dates or timestamps."""
     return [column[0] for column in description or () if column[1] in _DATED]
 
 
 def _release(cursor: Any, errors: tuple[type[Exception], ...]) -> None:
-    """Close a cursor whose connection is gone."""
+    """Close a cursor whose connection is lost."""
     if cursor is not None:
         with suppress(*errors):
             cursor.close()
 
 
 class Rows:
-    """A running query."""
+    """The result of a running query."""
 
     def __init__(self, database: Database, cursor: Any) -> None:
         self._database = database
@@ -278,7 +278,7 @@ class Rows:
         return [column[0] for column in self.description]
 
     def fetch(self, count: int) -> list[Any]:
-        """The next rows, at most `count`; fewer only at the end."""
+        """Return the next rows, at most `count`; fewer only at the end."""
         try:
             return list(self._cursor.fetchmany(count))
         except self._database.errors as error:

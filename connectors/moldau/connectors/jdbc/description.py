@@ -1,7 +1,7 @@
-"""The columns of a query's result, where no table says what they are.
+"""The columns of a query's result, where no table defines them.
 
-PostgreSQL, MySQL and DuckDB name the type of each column of a result. SQLite does not: there the
-first rows decide, and a column of NULLs only is text.
+PostgreSQL, MySQL and DuckDB return the type of each column of a result. SQLite does not: there the
+first rows decide, and a column with only NULLs is text.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _PYTHON: tuple[tuple[type, Kind], ...] = (
 def result_columns(
     backend: str, description: Sequence[Any], rows: Sequence[Sequence[Any]]
 ) -> list[Column]:
-    """The columns of a result; all may be NULL, for no result says otherwise."""
+    """Return the columns of a result. All may be NULL, because no result says otherwise."""
     columns = []
     for index, described in enumerate(description):
         found = _declared(backend, described) or _of_values(row[index] for row in rows)

@@ -1,10 +1,10 @@
-"""What a database's error means: try again, give up, or blame a record.
+"""Classifies a database's errors: try again, give up, or reject a record.
 
-Every driver has its own codes; they are mapped in tables here and nowhere else.
+    TRANSIENT   the same work may succeed later: connection lost, deadlock, lock timeout, disk full.
+    POISON      one of the records cannot be stored: out of range, not null, unique, wrong text.
+    PERMANENT   a person has to act: missing table, wrong password, no rights, bad SQL.
 
-TRANSIENT   the same work may succeed later: connection lost, deadlock, lock timeout, disk full.
-POISON      one of the records cannot be stored: out of range, not null, unique, wrong text.
-PERMANENT   nothing will help but a person: missing table, wrong password, no rights, bad SQL.
+Every driver has its own codes; only the tables in this module map them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import Enum
 
 
 class Meaning(Enum):
-    """What to do after an error."""
+    """The class of an error, which decides what to do next."""
 
     TRANSIENT = "transient"
     POISON = "poison"
@@ -25,7 +25,7 @@ class Meaning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error, understood: what to do, its cause in one line, and a hint when there is one."""
+    """A classified error: its meaning, its cause in one line, and a hint if there is one."""
 
     meaning: Meaning
     cause: str
@@ -41,7 +41,7 @@ _SQL = "correct query, or the names of tables and columns in the config"
 _NO_COLUMN = "correct the column's name or add it; a sink adds it with auto.evolve=true"
 _NO_TABLE = "correct the table's name or create it; a sink creates it with auto.create=true"
 
-# By SQLSTATE: the longest prefix that fits.
+# By SQLSTATE: the longest matching prefix is used.
 _SQLSTATES: Mapping[str, tuple[Meaning, str]] = {
     "08": (_T, "is the database running and reachable from here?"),
     "22": (_P, ""),
@@ -113,7 +113,7 @@ _DUCKDB: Mapping[str, tuple[Meaning, str]] = {
     "ParserException": (_X, _SQL),
     "PermissionException": (_X, ""),
 }
-# What drivers say in words only, mostly while connecting.
+# Errors that drivers report without a code, mostly while connecting.
 _WORDS: tuple[tuple[str, Meaning, str], ...] = (
     ("password authentication failed", _X, "check connection.user and connection.password"),
     ("no password supplied", _X, "set connection.password"),
@@ -146,7 +146,7 @@ _WORDS: tuple[tuple[str, Meaning, str], ...] = (
 
 
 def understand(error: BaseException) -> Failure:
-    """What an error of SQLAlchemy or of a driver means."""
+    """Classify an error of SQLAlchemy or of a driver."""
     original = _driver_error(error)
     cause = one_line(original)
     found = _by_code(original)
@@ -156,7 +156,7 @@ def understand(error: BaseException) -> Failure:
 
 
 def one_line(error: BaseException) -> str:
-    """An error's first line of text, without the SQL and parameters that SQLAlchemy adds."""
+    """Return an error's first line of text, without the SQL and parameters that SQLAlchemy adds."""
     text = str(error).strip()
     if type(error).__module__.startswith("pymysql") and len(error.args) > 1:
         text = f"{error.args[1]} ({error.args[0]})"
@@ -197,7 +197,7 @@ def _by_words(cause: str) -> tuple[Meaning, str] | None:
 
 
 def _by_class(error: BaseException) -> tuple[Meaning, str]:
-    """The last resort: the class names of DB-API, and Python's own errors about a value."""
+    """Classify by DB-API's class names and by Python's errors about values, as a last resort."""
     names = {cls.__name__ for cls in type(error).__mro__}
     if names & {"DataError", "IntegrityError", "ValueError", "TypeError", "OverflowError"}:
         return Meaning.POISON, ""

@@ -1,4 +1,4 @@
-"""Column types for values: from their schemas, or from plain JSON values where there is none."""
+"""Column types for values: from their schemas, or from the JSON values without a schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOGICAL = {Logical.DATE: Kind.DATE, Logical.TIME: Kind.TIME, Logical.TIMESTAMP:
 
 
 def type_of_schema(schema: Schema) -> ColumnType:
-    """The column that holds a schema's values; structs and maps become JSON."""
+    """Return the column type for a schema's values; structs and maps become JSON."""
     if schema.logical is Logical.DECIMAL:
         return ColumnType(Kind.DECIMAL, None, schema.scale)
     if schema.logical is not None:
@@ -42,10 +42,10 @@ def type_of_schema(schema: Schema) -> ColumnType:
 
 
 def type_of_values(values: Iterable[Any]) -> ColumnType | None:
-    """The narrowest column that holds all the values; None if all of them are null.
+    """Return the narrowest column type for all the values; None if all of them are null.
 
-    Whole numbers widen to decimals, whole and broken numbers to doubles, everything else that does
-    not agree to text.
+    Integers widen to decimals, integers and fractions to doubles. All other types that differ
+    become text.
     """
     found: Kind | None = None
     for value in values:

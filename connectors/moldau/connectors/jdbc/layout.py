@@ -1,7 +1,8 @@
-"""How a result's rows become Connect's values: a schema, and a conversion for each column.
+"""Converts a result's rows to Connect's values: a schema, and a conversion for each column.
 
-Types follow Confluent's connector, `numeric.mapping` and `timestamp.granularity` included. What the
-driver gives in the right Python type is taken as it is; only the other columns pay for a call.
+Types are those of Confluent's connector, including `numeric.mapping` and `timestamp.granularity`. A
+column that the driver already returns in the right Python type is not converted; only the others
+cost a call.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ Convert = Callable[[Any], Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)
 _SECOND_NS = 1_000_000_000
-# Confluent's scale for decimals whose column names none.
+# Confluent's scale for decimals whose column declares none.
 SCALE_UNKNOWN = 127
 _EXACT = Context(prec=2000, traps=[Inexact])
 _INTEGER_DIGITS_MAX = 18
 
 
 class NumericMapping(Enum):
-    """What a NUMERIC column becomes; `none` keeps it exact."""
+    """The type of the values of a NUMERIC column; `none` keeps them exact."""
 
     NONE = "none"
     PRECISION_ONLY = "precision_only"
@@ -55,7 +56,7 @@ class NumericMapping(Enum):
 
 
 class Granularity(Enum):
-    """What a timestamp column becomes."""
+    """The type of the values of a timestamp column."""
 
     CONNECT_LOGICAL = "connect_logical"
     MICROS_LONG = "micros_long"
@@ -68,9 +69,9 @@ class Granularity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The settings that decide types. `zone` is db.timezone: what naive timestamps mean.
+    """The settings that decide types. `zone` is db.timezone, the zone of naive timestamps.
 
-    `is_exact`: the driver gives the Python type of each column, so most need no conversion.
+    `is_exact`: the driver returns the Python type of each column, so most need no conversion.
     """
 
     numeric: NumericMapping = NumericMapping.NONE
@@ -96,8 +97,7 @@ class Layout:
         self._zone = mapping.zone
 
     def values(self, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
-        """Rows of the driver as columns of Connect's values; DataError for one that cannot be
-        mapped."""
+        """Convert the driver's rows to columns of Connect's values. Raise DataError on a misfit."""
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(self.columns)
         for index, convert in self._converts:
             columns[index] = self._converted(index, columns[index], convert)
@@ -121,7 +121,7 @@ class Layout:
         return DataError(f"column {column.name}: cannot map {value!r} to {column.type.kind.value}")
 
     def position(self, name: str) -> int:
-        """The index of a column, which may be named with its table (`t.id`)."""
+        """Return the index of a column, whose name may include its table (`t.id`)."""
         bare = name.rpartition(".")[2]
         for index, column in enumerate(self.columns):
             if column.name == bare:
@@ -135,7 +135,7 @@ class Layout:
         )
 
     def instant(self, value: Any) -> int:
-        """A timestamp of the driver in nanoseconds since 1970."""
+        """Return the driver's timestamp in nanoseconds since 1970."""
         return instant_ns(value, self._zone)
 
 
@@ -237,7 +237,7 @@ def _integer_schema(precision: int) -> Schema:
 
 
 def _exactly(scale: int) -> Convert:
-    """A decimal with exactly that many digits behind the point; losing one is an error."""
+    """Return a conversion to decimals with `scale` digits after the point. It loses no digit."""
     unit = Decimal(1).scaleb(-scale)
 
     def convert(value: Any) -> Decimal:
@@ -276,7 +276,7 @@ def _naive(value: Any, zone: tzinfo) -> datetime:
 
 
 def to_utc(value: Any, zone: tzinfo) -> datetime:
-    """A timestamp as drivers give it: a datetime, text in ISO form, or milliseconds since 1970."""
+    """Convert a driver's timestamp: a datetime, text in ISO form, or milliseconds since 1970."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
         if value.tzinfo is not None and value.utcoffset():
@@ -297,11 +297,11 @@ def to_utc(value: Any, zone: tzinfo) -> datetime:
 
 
 def instant_ns(value: Any, zone: tzinfo) -> int:
-    """Nanoseconds since 1970."""
+    """Return a driver's timestamp as nanoseconds since 1970."""
     since = to_utc(value, zone) - EPOCH
     return (since.days * 86_400 + since.seconds) * _SECOND_NS + since.microseconds * 1000
 
 
 def from_instant(instant: int) -> datetime:
-    """The time in UTC of nanoseconds since 1970, to the microsecond."""
+    """Return the UTC time of nanoseconds since 1970, cut off to microseconds."""
     return EPOCH + timedelta(microseconds=instant // 1000)

@@ -1,8 +1,8 @@
-"""How far a source has read one table: Confluent's offsets, and when they may advance.
+"""The read position of a source in one table: Confluent's offsets, and when they may advance.
 
 Invariant: an offset says "every row up to here was delivered". In timestamp mode several rows
-share an instant, so a row's offset names its own instant only when the next row has a later one or
-there is none; until then it names the instant before. A crash in the middle of an instant repeats
+share an instant, so a row's offset has its own instant only when the next row has a later one or
+does not exist; until then it has the instant before. A crash in the middle of an instant repeats
 that instant's rows and skips none.
 """
 
@@ -17,18 +17,18 @@ NANOS_OF_MILLI = 1_000_000
 
 
 class BadOffset(ValueError):
-    """A stored source offset that is not Confluent's layout."""
+    """A stored source offset that does not have Confluent's layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last incrementing value and the last instant (nanoseconds since 1970) delivered."""
+    """The last delivered incrementing value and instant (nanoseconds since 1970)."""
 
     incrementing: int | None = None
     timestamp_ns: int | None = None
 
     def to_offset(self) -> dict[str, Any]:
-        """Confluent's layout: `timestamp` in ms, and `timestamp_nanos` of its second."""
+        """Return Confluent's layout: `timestamp` in ms, and `timestamp_nanos` of its second."""
         offset: dict[str, Any] = {}
         if self.incrementing is not None:
             offset["incrementing"] = self.incrementing
@@ -39,7 +39,7 @@ class Progress:
 
 
 def from_offset(offset: Mapping[str, Any] | None) -> Progress:
-    """Read an offset that this connector or Confluent's wrote; None is the beginning."""
+    """Parse an offset of this connector or of Confluent's; None is the beginning."""
     if not offset:
         return Progress()
     for name in ("incrementing", "timestamp", "timestamp_nanos"):
@@ -58,14 +58,15 @@ def from_offset(offset: Mapping[str, Any] | None) -> Progress:
 
 
 def source_partition(table: str) -> dict[str, str]:
-    """The source partition of a table: Confluent's protocol 1."""
+    """Return the source partition of a table, in Confluent's protocol 1."""
     return {"protocol": "1", "table": table}
 
 
 def known_partitions(catalog: str | None, schema: str | None, name: str) -> list[dict[str, str]]:
-    """Partitions under which offsets of a table may be stored, the best first.
+    """Return the partitions under which offsets of a table may be stored, the best first.
 
-    Some Java drivers name no catalog, and old versions of the connector wrote the bare name.
+    Some Java drivers return no catalog, and old versions of the connector wrote only the table
+    name.
     """
     full = ".".join(part for part in (catalog, schema, name) if part)
     spellings = [full, f"{schema}.{name}" if schema else name, name]

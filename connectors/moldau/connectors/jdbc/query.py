@@ -1,8 +1,8 @@
-"""The SELECT that a source runs, in each mode. Pure text; instants come in as parameters.
+"""The SELECT that a source runs, in each mode. Pure text; instants are parameters.
 
-Columns that drive the reading are compared so that no row is skipped (section of Confluent's
+The columns that control the reads are compared so that no row is skipped (section of Confluent's
 documentation "incremental query modes"): `>` the last incrementing value, and for timestamps a
-window whose end is the database's own clock minus a delay.
+window that ends at the database's own clock minus a delay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.connectors.jdbc.dialects import Dialect
 
 
 class Mode(Enum):
-    """How new rows are found."""
+    """How a source finds new rows."""
 
     BULK = "bulk"
     INCREMENTING = "incrementing"
@@ -32,7 +32,7 @@ class Mode(Enum):
 
 
 class Bound(Enum):
-    """What a placeholder of the query stands for."""
+    """The meaning of a placeholder in the query."""
 
     BEGIN = "the last timestamp"
     END = "the upper bound of timestamps"
@@ -41,7 +41,7 @@ class Bound(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A statement, and what each of its placeholders stands for, in order."""
+    """A statement, and the meaning of each of its placeholders, in order."""
 
     text: str
     bounds: tuple[Bound, ...] = ()
@@ -49,7 +49,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """The columns that drive the reading."""
+    """The mode, and the columns that control the reads."""
 
     mode: Mode
     timestamp_columns: Sequence[str] = ()
@@ -57,7 +57,7 @@ class Criteria:
 
 
 def build_select(dialect: Dialect, source: str, criteria: Criteria, suffix: str = "") -> Select:
-    """`source` is `SELECT * FROM t` or the user's query; WHERE and ORDER BY are added to it."""
+    """Add WHERE and ORDER BY to `source`, which is `SELECT * FROM t` or the user's query."""
     tail = f" {suffix.strip()}" if suffix.strip() else ""
     mark = dialect.placeholder
     if criteria.mode is Mode.BULK:
@@ -90,5 +90,5 @@ def _timestamp(dialect: Dialect, names: Sequence[str]) -> str:
 
 
 def _column(dialect: Dialect, name: str) -> str:
-    """A name may carry its table (`t.id`), for queries that join."""
+    """Return a quoted name. It may include the table (`t.id`), for queries that join."""
     return ".".join(dialect.identifier(part) for part in name.split("."))

@@ -1,10 +1,10 @@
-"""One table or query on its way into a topic: rows in, source records out, offsets right.
+"""Reads one table or query: converts rows to source records with the right offsets.
 
-A `Reading` knows nothing of connections and clocks. The task runs its query, feeds it rows in
-batches, and says with the last batch that there are no more.
+A `Reading` knows nothing of connections and clocks. The task runs its query, passes the rows in
+batches, and marks the last batch.
 
-In timestamp mode the last row of a batch waits for the next one: whether its instant is complete is
-known only then (see `progress`).
+In timestamp mode the last row of a batch waits for the next one, which shows whether its instant is
+complete (see `progress`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Rows = Sequence[Sequence[Any]]
 Columns = Sequence[Sequence[Any]]
 Offset = dict[str, Any] | None
 Key = Callable[[Columns], tuple[Schema | None, Sequence[Any] | None]]
-"""From the columns of a result to the schema and the values of the keys."""
+"""Returns the schema and the values of the keys for the columns of a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a table's records go, and what their keys are made of."""
+    """The topic for a table's records, their source partition, and the columns of their keys."""
 
     topic: str
     partition: Mapping[str, str]
@@ -37,7 +37,7 @@ class Route:
 
 
 class Reading:
-    """The state of one table's or query's reading."""
+    """The state while one table or query is read."""
 
     def __init__(
         self, route: Route, select: Select, criteria: Criteria, progress: Progress
@@ -54,12 +54,12 @@ class Reading:
         self._number = -1
 
     def parameters(self, begin: Any, end: Any, last: int) -> tuple[Any, ...]:
-        """The query's parameters, in the order of its placeholders."""
+        """Return the query's parameters, in the order of its placeholders."""
         values = {Bound.BEGIN: begin, Bound.END: end, Bound.LAST: last}
         return tuple(values[bound] for bound in self.select.bounds)
 
     def begin(self, layout: Layout) -> None:
-        """A new result; forgets a row that was held back in a result that broke off."""
+        """Begin a new result. A row that was held back from an interrupted result is dropped."""
         self._layout = layout
         self._held = None
         self._key = _key_of(layout.schema, self.route.key_columns)
@@ -78,7 +78,7 @@ class Reading:
         }[mode]
 
     def records(self, rows: Rows, *, is_last: bool) -> SourceBatch | None:
-        """Records for the next rows of the result. `is_last`: the result has no more."""
+        """Return the records for the next rows of the result. `is_last`: there are no more."""
         if self.criteria.mode is Mode.TIMESTAMP:
             if self._held is not None:
                 rows = [self._held, *rows]
@@ -155,7 +155,7 @@ class Reading:
 
 
 def _key_of(schema: Schema, columns: Sequence[str]) -> Key:
-    """One column is the key itself; several are a struct; none is no key."""
+    """Return a function for the keys: one column is the key itself, several are a struct."""
     missing = [name for name in columns if name not in schema.positions]
     if missing:
         raise DataError(f"key.fields: no column {', '.join(missing)} in {list(schema.positions)}")

@@ -1,7 +1,7 @@
-"""What a batch comes to: the last write of each key, deletes before writes, sorted by key.
+"""Reduces a batch: the last write of each key, deletes before writes, sorted by key.
 
 Two tasks that write the same rows in one order cannot deadlock, and a statement that may touch a
-row only once (ON CONFLICT) is given each key once. A plain insert keeps every row and the order.
+row only once (ON CONFLICT) gets each key once. Plain inserts keep every row and the order.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ Row = tuple[Any, ...]
 
 Change = tuple[Row, tuple[str, ...], Row | None]
 """One record's row: the key's values, the names of the other columns, and their values; None
-instead of values is a delete. A plain tuple, since one is made for each record."""
+instead of values is a delete. A plain tuple is cheap: one is made for each record."""
 
 
 @dataclass(slots=True)
 class Step:
-    """What is done to a table, in this order: deletes by key, then rows by their columns."""
+    """The changes of a table, in this order: deletes by key, then rows by their columns."""
 
     deletes: list[Row] = field(default_factory=list)
     writes: dict[tuple[str, ...], list[Row]] = field(default_factory=dict)
-    """Columns beside the key -> rows: the key's values, then theirs."""
+    """Names of the non-key columns -> rows: the key's values, then those of the columns."""
 
 
 def plain(changes: Iterable[Change]) -> list[Step]:
-    """Inserts as they came. A delete ends a step, since it concerns what was inserted before."""
+    """Return inserts in order. A delete ends a step, because it affects earlier inserts."""
     steps = [Step()]
     for key, names, others in changes:
         step = steps[-1]
@@ -46,7 +46,7 @@ def plain(changes: Iterable[Change]) -> list[Step]:
 
 
 def last_of_each_key(changes: Sequence[Change]) -> list[Step]:
-    """The last state of each key. Columns that a later write does not have keep the earlier's."""
+    """Return the last state of each key. A later write without a column keeps its value."""
     final: dict[Any, tuple[bool, Change | None]] = {}
     keys: dict[Any, Row] = {}
     for change in changes:

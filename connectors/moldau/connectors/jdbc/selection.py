@@ -1,4 +1,4 @@
-"""Which tables a source reads, and which task reads which."""
+"""Selects the tables that a source reads, and divides them among tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLES_KEY = "tables"
 
 
 def selected(config: SourceConfig, tables: Sequence[TableId]) -> list[TableId]:
-    """Those of the database's tables that the settings choose."""
+    """Return those of the database's tables that the settings choose."""
     if config.whitelist:
         return [table for table in tables if _is_named(table, config.whitelist)]
     if config.blacklist:
@@ -28,12 +28,12 @@ def selected(config: SourceConfig, tables: Sequence[TableId]) -> list[TableId]:
 
 
 def unmatched(config: SourceConfig, tables: Sequence[TableId]) -> list[str]:
-    """Names in table.whitelist that no table has."""
+    """Return the names in table.whitelist that match no table."""
     return [name for name in config.whitelist if not any(_is_named(t, [name]) for t in tables)]
 
 
 def missing(config: SourceConfig, tables: Sequence[TableId]) -> str | None:
-    """Why a source has less to read than its settings name, or nothing: `cause -> hint`."""
+    """Return why not all wanted tables exist, as `cause -> hint`; None if they do."""
     names = unmatched(config, tables)
     if names:
         return f"no table is called {', '.join(names)} -> correct table.whitelist, or create it"
@@ -43,7 +43,7 @@ def missing(config: SourceConfig, tables: Sequence[TableId]) -> str | None:
 
 
 def divided(tables: Sequence[TableId], max_tasks: int) -> list[list[TableId]]:
-    """The tables in at most `max_tasks` groups of nearly one size, neighbours together."""
+    """Divide the tables into at most `max_tasks` groups of similar size, neighbours together."""
     count = min(len(tables), max_tasks)
     groups = []
     for number in range(count):
@@ -53,7 +53,7 @@ def divided(tables: Sequence[TableId], max_tasks: int) -> list[list[TableId]]:
 
 
 def tables_to_text(tables: Sequence[TableId]) -> str:
-    """A task's share as the text of one setting."""
+    """Return a task's tables as the text of one setting."""
     return json.dumps([[table.catalog, table.schema, table.name] for table in tables])
 
 
@@ -62,7 +62,7 @@ def tables_from_text(text: str) -> list[TableId]:
 
 
 def spellings(table: TableId) -> list[str]:
-    """How users name a table: alone, with its schema, with its database."""
+    """Return the names of a table that users may write: alone, with schema, with database."""
     parts = [part for part in (table.catalog, table.schema, table.name) if part]
     return [".".join(parts[start:]) for start in range(len(parts))]
 

@@ -18,7 +18,7 @@ DEFAULT_CREDENTIALS = "io.confluent.connect.jdbc.util.DefaultJdbcCredentialsProv
 
 
 class DatabaseConfig(ConfigModel):
-    """Keys of the connection. `connection.<anything>` goes to the driver."""
+    """The settings of the connection. `connection.<anything>` goes to the driver."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = ("connection.", "jdbc.credentials.provider.")
 
@@ -92,7 +92,7 @@ class DatabaseConfig(ConfigModel):
 
     @classmethod
     def renamed(cls, props: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Aiven's sql.quote.identifiers says true and false."""
+        """Translate the true and false of Aiven's sql.quote.identifiers."""
         given = super().renamed(props)
         words = {"true": "always", "false": "never"}
         quotes = given.get("quote.sql.identifiers")
@@ -121,7 +121,7 @@ class DatabaseConfig(ConfigModel):
             yield Problem("db.timezone", f"no time zone is called {self.zone_name!r}")
 
     def address(self) -> Address:
-        """Where the database is, with user, password and the driver's parameters."""
+        """Return the database's address, with user, password and the driver's parameters."""
         extra = {
             name: value
             for name, value in self.with_prefix("connection.").items()
@@ -139,6 +139,6 @@ class DatabaseConfig(ConfigModel):
 
 
 def _backend(name: str) -> str:
-    """`PostgreSqlDatabaseDialect` and `postgresql` -> `postgresql`."""
+    """Return the backend of a dialect name: `PostgreSqlDatabaseDialect` -> `postgresql`."""
     short = name.rpartition(".")[2].removesuffix("DatabaseDialect").lower()
     return {"sqlserver": "mssql"}.get(short, short)

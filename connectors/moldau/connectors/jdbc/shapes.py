@@ -1,7 +1,7 @@
-"""From records to rows: which table, which columns, which of them are the key.
+"""From records to rows: the table, the columns, and the columns of the key.
 
-Records with the same topic and the same schemas have one `Shape`; it is worked out once. Plain JSON
-has a shape for each set of fields.
+Records with the same topic and the same schemas have one `Shape`, which is computed once. Plain
+JSON has a shape for each set of fields.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _KAFKA_SCHEMAS = (STRING, INT32, INT64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """One column of a shape: its name, and its schema where there is one."""
+    """One column of a shape: its name, and its schema if there is one."""
 
     name: str
     schema: Schema | None
 
     def column(self, in_key: bool) -> Column:
-        """The column that auto.create makes; only for parts with a schema."""
+        """Return the column that auto.create makes; only for parts with a schema."""
         assert self.schema is not None
         optional = self.schema.optional and not in_key
         return Column(self.name, type_of_schema(self.schema), optional, default=self.schema.default)
@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """Where values stand in the struct of each record, and what stands for a None of theirs."""
+    """The positions of values in the struct of each record, and the defaults for None values."""
 
     of_key: bool
     positions: tuple[int, ...]
@@ -54,7 +54,7 @@ class Shape:
     others_of: Extract
     key_picked: Picked | None = None
     others_picked: Picked | None = None
-    """The same for many records at once; None where values are not those of a struct."""
+    """The same for many records at once; None if values do not come from a struct."""
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -66,13 +66,13 @@ class Shape:
 
 
 class Shapes:
-    """Finds the shape of a record; raises DataError for a record that has none."""
+    """Finds the shape of a record. Raises DataError for a record that has none."""
 
     def __init__(self, config: SinkConfig) -> None:
         self._config = config
         self._known: dict[Any, Shape] = {}
         self._last: tuple[Any, ...] = (self, self, "", None, None)
-        """What the last record with a struct had, and its shape: mostly the next one has it too."""
+        """Schemas, topic and key type of the last struct record, and its shape, often reused."""
 
     def of(self, record: SinkRecord) -> Shape:
         value = record.value
@@ -144,7 +144,7 @@ class Shapes:
         return Picked(of_key, positions, self._defaults(parts))
 
     def _defaults(self, parts: Sequence[Part]) -> tuple[tuple[int, Any], ...]:
-        """What stands for a None of these parts, by their indexes."""
+        """Return the defaults that replace None in these parts, by their indexes."""
         if not self._config.null_to_default:
             return ()
         return tuple(
@@ -177,7 +177,7 @@ class Shapes:
     def _fields(
         self, schema: Schema | None, value: Any, names: Sequence[str], where: str
     ) -> tuple[tuple[Part, ...], Extract]:
-        """The key's parts out of a struct or a dict: those that are named, or all."""
+        """Return the key's parts from a struct or a dict: the named fields, or all."""
         available = _available(schema, value)
         if available is None:
             raise DataError(
@@ -210,7 +210,7 @@ class Shapes:
         return parts, self._extract(record.value_schema, parts, "value")
 
     def _extract(self, schema: Schema | None, parts: Sequence[Part], where: str) -> Extract:
-        """A function from a record to the values of these parts."""
+        """Return a function from a record to the values of these parts."""
         if schema is None:
             names = [part.name for part in parts]
             if where == "key":
@@ -240,7 +240,7 @@ def _picking(positions: Sequence[int], count: int) -> Callable[[list[Any]], tupl
 
 
 def _available(schema: Schema | None, value: Any) -> dict[str, Schema | None] | None:
-    """The fields of a struct or a dict, with their schemas; None for anything else."""
+    """Return the fields of a struct or a dict, with their schemas; None for anything else."""
     if isinstance(value, Struct):
         return {field.name: field.schema for field in value.schema.fields}
     if isinstance(value, dict) and (schema is None or schema.type is Type.MAP):

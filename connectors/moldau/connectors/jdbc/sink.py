@@ -1,4 +1,4 @@
-"""The JDBC sink connector: it checks its settings, and every task writes what it is given."""
+"""The JDBC sink connector: it checks its settings, and every task writes the records it gets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class JdbcSinkConnector(SinkConnector):
 
     @classmethod
     def guarantee(cls, props: Mapping[str, str]) -> str:
-        """What the config promises, and why."""
+        """Return the delivery guarantee of the config, with the reason."""
         config = SinkConfig.read(props)
         if config.exactly_once:
             return promised(EXACTLY_ONCE, "offsets are in the transaction of the rows", props)
@@ -57,7 +57,7 @@ class JdbcSinkConnector(SinkConnector):
         return connection_problems(SinkConfig.read(props))
 
     def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
-        """Also a database that is down, and tables that are missing and are not created."""
+        """Return also a database that is down, and missing tables that are not created."""
         config = SinkConfig.read(props)
         topics = [each.strip() for each in props.get("topics", "").split(",") if each.strip()]
 
@@ -81,7 +81,7 @@ class JdbcSinkConnector(SinkConnector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """With exactly.once the offsets in the database are moved, too; {} forgets all of them."""
+        """With exactly.once, change the offsets in the database too; {} deletes all of them."""
         config = SinkConfig.of(props)
         if not config.exactly_once:
             return True

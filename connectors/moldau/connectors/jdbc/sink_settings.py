@@ -1,4 +1,4 @@
-"""The sink's settings: Confluent's keys, with Aiven's names and a few of our own beside them."""
+"""The sink's settings: Confluent's keys, with Aiven's names and a few of moldau's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KAFKA_COLUMNS = ("__connect_topic", "__connect_partition", "__connect_offset")
 
 
 class InsertMode(Enum):
-    """What is done with a record. Aiven's `multi` is an insert of many rows at once, as is ours."""
+    """How a record is written. Aiven's `multi` inserts many rows at once, as `insert` does here."""
 
     INSERT = "insert"
     MULTI = "multi"
@@ -27,7 +27,7 @@ class InsertMode(Enum):
 
 
 class KeyMode(Enum):
-    """Where a row's key comes from."""
+    """The source of a row's key."""
 
     NONE = "none"
     KAFKA = "kafka"
@@ -36,7 +36,7 @@ class KeyMode(Enum):
 
 
 class SinkConfig(DatabaseConfig):
-    """Keys of the JDBC sink."""
+    """The settings of the JDBC sink."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = (*DatabaseConfig.open_prefixes, "topic.")
 
@@ -200,7 +200,7 @@ class SinkConfig(DatabaseConfig):
                 yield Problem("topics.to.tables.mapping", f"{pair!r} is not topic:table")
 
     def table_of(self, topic: str) -> TableId:
-        """The table that a topic's records go to; raises ValueError for an impossible name."""
+        """Return the table for a topic's records. Raise ValueError for an invalid name."""
         mapped = dict(pair.split(":", 1) for pair in self.table_mapping)
         if topic in mapped:
             return parse_table_id(mapped[topic])

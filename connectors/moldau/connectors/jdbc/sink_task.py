@@ -1,9 +1,9 @@
 """The task of the JDBC sink: records become rows, in transactions of `batch.size` records.
 
-An error that may pass rolls back and asks for the same records again. A value that the database
-refuses is found by halving the batch: the good halves are written, the bad record is reported (or
-fails the task, with its topic, partition and offset). With exactly.once the offsets are written in
-the same transactions, and Kafka's own offsets follow them.
+A temporary error rolls back and requests the same records again. A value that the database rejects
+is found by halving the batch: the good halves are written, the bad record is reported (or fails the
+task, with its topic, partition and offset). With exactly.once the offsets are written in the same
+transactions, and the offsets committed to Kafka follow them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 _Entry = tuple[SinkRecord, Target | None, Change | None]
-"""A record with its row; without one for a record that was reported."""
+"""A record with its row; None instead of a row for a record that was reported."""
 
 
 class JdbcSinkTask(SinkTask):
@@ -80,8 +80,9 @@ class JdbcSinkTask(SinkTask):
     def pre_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """What was put is written. With exactly.once the stored offsets also pass the records that
-        were rejected before they came here, so that a restart does not reject them again."""
+        """Return the offsets: what was put is written. With exactly.once, first move the stored
+        offsets over records that were rejected before `put`, so that a restart does not reject them
+        again."""
         assert self._database is not None
         if self._offsets is not None:
             offsets = self._stored(offsets)
@@ -153,7 +154,7 @@ class JdbcSinkTask(SinkTask):
     # --- records to rows ----------------------------------------------------------------------
 
     def _entries(self, records: list[SinkRecord]) -> list[_Entry]:
-        """Each record with its row. Tables are made to fit first."""
+        """Return each record with its row. First make the tables fit."""
         shaped: list[tuple[SinkRecord, Shape | None]] = []
         groups: dict[Shape, list[SinkRecord]] = {}
         last: Shape | None = None
@@ -234,8 +235,8 @@ class JdbcSinkTask(SinkTask):
     # --- columns to the database --------------------------------------------------------------
 
     def _write_columns(self, records: list[SinkRecord]) -> bool:
-        """Write records of one known shape at once. False if they are others, or one of them is
-        bad; then nothing is written."""
+        """Write records of one known shape at once. Return False, with nothing written, if they are
+        of another kind or one of them is bad."""
         if not self._writer.takes_columns:
             return False
         shape = self._shape_of_all(records)
@@ -264,7 +265,7 @@ class JdbcSinkTask(SinkTask):
         return True
 
     def _shape_of_all(self, records: list[SinkRecord]) -> Shape | None:
-        """The shape that all have, if their table is known to fit it."""
+        """Return the shape that all records have, if their table is known to fit it."""
         if not records or self._structure.version != self._version or not are_alike(records):
             return None
         first = records[0]
@@ -280,7 +281,7 @@ class JdbcSinkTask(SinkTask):
     # --- rows to the database -----------------------------------------------------------------
 
     def _write(self, entries: list[_Entry]) -> None:
-        """Write a part of a batch in one transaction, or its halves if a value is refused."""
+        """Write a part of a batch in one transaction, or its halves if a value is rejected."""
         try:
             self._transact(entries)
         except PoisonError as error:
@@ -321,7 +322,7 @@ class JdbcSinkTask(SinkTask):
 
     @property
     def _is_keyed(self) -> bool:
-        """Whether the last write of each key is all that counts."""
+        """Whether only the last write of each key matters."""
         changes = self._config.insert_mode in (InsertMode.UPSERT, InsertMode.UPDATE)
         return changes and self._config.key_mode is not KeyMode.NONE
 
@@ -335,7 +336,7 @@ class JdbcSinkTask(SinkTask):
 
 
 def _samples(shape: Shape, group: Sequence[SinkRecord]) -> Samples:
-    """The values of a column in records of one shape."""
+    """Return a function that yields the values of a column in records of one shape."""
 
     def samples(name: str, in_key: bool) -> Iterable[Any]:
         extract = shape.key_of if in_key else shape.others_of

@@ -86,7 +86,7 @@ class JdbcSourceConnector(SourceConnector):
 
     @classmethod
     def guarantee(cls, props: Mapping[str, str]) -> str:
-        """What the config promises, and why."""
+        """Return the delivery guarantee of the config, with the reason."""
         if SourceConfig.read(props).mode is Mode.BULK:
             return promised(AT_LEAST_ONCE, "bulk reads every row at each interval", props)
         return promised(AT_LEAST_ONCE, "rows may come twice after a crash", props)
@@ -103,7 +103,7 @@ class JdbcSourceConnector(SourceConnector):
         return connection_problems(config, look=look)
 
     def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
-        """Also a database that is down, and tables that are missing."""
+        """Return also temporary problems: a database that is down, missing tables."""
         config = SourceConfig.read(props)
 
         def look(connection: Connection) -> list[Problem]:
@@ -119,7 +119,7 @@ class JdbcSourceConnector(SourceConnector):
         return connection_problems(config, is_dry_run=True, look=look)
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Bulk reads everything again and again; the other modes go on from their offsets."""
+        """Return SUPPORTED except for bulk, which reads all rows again instead of using offsets."""
         is_bulk = SourceConfig.read(props).mode is Mode.BULK
         return ExactlyOnceSupport.UNSUPPORTED if is_bulk else ExactlyOnceSupport.SUPPORTED
 
@@ -149,7 +149,7 @@ class JdbcSourceConnector(SourceConnector):
         return tuple(selected(self._config, found))
 
     def _look(self) -> None:
-        """Ask for new tasks when tables came or went; a lost connection is tried next time."""
+        """Request new tasks if tables were added or dropped. A lost connection changes nothing."""
         try:
             found = self._find_tables()
         except RetriableError as error:
@@ -164,7 +164,7 @@ class JdbcSourceConnector(SourceConnector):
                 self.context.request_task_reconfiguration()
 
     def _tell_missing(self) -> None:
-        """Show in the status that tables are missing, until they appear."""
+        """Show missing tables in the status until they exist."""
         cause = missing(self._config, self._tables)
         if cause is not None and cause != self._missing:
             _log.warning("%s", cause)

@@ -1,4 +1,4 @@
-"""The source's settings: Confluent's keys, with Aiven's names beside them."""
+"""The source's settings: Confluent's keys, and Aiven's names for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ISOLATION = {
 
 
 class SourceConfig(DatabaseConfig):
-    """Keys of the JDBC source."""
+    """The settings of the JDBC source."""
 
     mode: Mode | None = key(
         "mode", doc="How new rows are found.", importance="high", group="Mode", width="medium"
@@ -294,7 +294,7 @@ class SourceConfig(DatabaseConfig):
         return _ISOLATION.get(self.isolation_mode)
 
     def incrementing_of(self, table: str) -> str:
-        """The incrementing column that the settings name for a table; "" finds it."""
+        """Return the incrementing column that the settings name for a table; "" to detect it."""
         for pattern, column in _pairs(self.incrementing_mapping):
             if re.fullmatch(pattern, table):
                 return column
@@ -308,7 +308,7 @@ class SourceConfig(DatabaseConfig):
 
 
 def _pairs(mappings: Iterable[str]) -> list[tuple[str, str]]:
-    """`regex:column` each; the column has no colon, the expression may."""
+    """Split each `regex:column` at the last colon: the expression may contain colons."""
     return [(pattern, column) for pattern, _, column in (m.rpartition(":") for m in mappings)]
 
 

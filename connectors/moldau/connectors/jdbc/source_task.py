@@ -1,7 +1,8 @@
 """The task of the JDBC source: one connection, and its tables read one after the other.
 
-A table is read when its interval is over; its rows stay on the server until they are wanted. What
-fails for a while is tried again from the last offset, so rows may come twice and none is skipped.
+A table is read when its interval is over; its rows stay on the server until they are fetched. After
+a temporary failure the table is read again from the last offset, so rows may come twice and none is
+skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from moldau.connectors.jdbc.source_settings import SourceConfig
 from moldau.connectors.pace import Pace
 
 _log = logging.getLogger(__name__)
-# How long a poll without work waits at most, so that the worker can pause or stop the task.
+# The longest wait of a poll without work, so that the worker can pause or stop the task.
 _IDLE_S = 0.5
 _EARLIEST = EPOCH.replace(year=1000)
 _LOWEST = -(2**63)
@@ -40,7 +41,7 @@ _LOWEST = -(2**63)
 
 @dataclass(slots=True)
 class _Source:
-    """A table (or the query) with its reading and its time table."""
+    """A table (or the query) with its reading, and when to read it next."""
 
     reading: Reading
     table: Table | None
@@ -51,7 +52,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Running:
-    """The result that is being fetched."""
+    """The result from which rows are being fetched."""
 
     source: _Source
     rows: Rows
@@ -59,7 +60,7 @@ class _Running:
 
 
 class JdbcSourceTask(SourceTask):
-    """Reads the tables that the connector gave it."""
+    """Reads the tables that the connector has assigned to it."""
 
     java_name = "io.confluent.connect.jdbc.source.JdbcSourceTask"
 
@@ -91,7 +92,7 @@ class JdbcSourceTask(SourceTask):
             self._database.close()
 
     def poll(self) -> SourceBatch | None:
-        """The next batch of the table that is due, or None after a short wait."""
+        """Return the next batch of the table that is due, or None after a short wait."""
         running = self._running
         if running is None:
             if not self._sources:
@@ -219,7 +220,7 @@ class JdbcSourceTask(SourceTask):
         return _Source(Reading(route, select, criteria, self._stored([QUERY_PARTITION])), None)
 
     def _stored(self, partitions: Sequence[Mapping[str, str]]) -> Progress:
-        """Where reading goes on: the first stored offset among the partition's spellings."""
+        """Return where to continue: the first stored offset among the partition's spellings."""
         offsets = self.context.offset_storage_reader.offsets(list(partitions))
         stored = next((offset for _, offset in offsets if offset), None)
         progress = from_offset(stored)
@@ -230,7 +231,7 @@ class JdbcSourceTask(SourceTask):
         return progress
 
     def _again(self, source: _Source, error: RetriableError) -> ConnectError:
-        """What to raise after a failure that may pass: give up after query.retry.attempts."""
+        """Return the error after a temporary failure; a final one after query.retry.attempts."""
         source.failures += 1
         source.due = self._pace.monotonic() + self._config.backoff_ms / 1000
         limit = self._config.query_retries

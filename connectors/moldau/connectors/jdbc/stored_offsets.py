@@ -1,8 +1,8 @@
-"""Exactly-once: the offsets of a sink, kept in the target database with the rows they belong to.
+"""Exactly-once: a sink's offsets, stored in the target database with their rows.
 
 Invariant: `next_offset` of a partition moves in the same transaction as the rows below it, and only
-from the value that this task has read. So a crash loses both or neither, and of two tasks that
-believe to own a partition the slower one fails instead of writing rows twice.
+from the value that this task has read. So a crash loses both or neither, and if two tasks believe
+that they own a partition, the slower one fails instead of writing rows twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StoredOffsets:
         self._next: dict[TopicPartition, int] = {}
 
     def open(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Read where these partitions go on; those without an entry are left out."""
+        """Return where these partitions continue, without those that have no offset yet."""
         with self._database.transaction() as connection:
             self._create(connection)
         stored = self._read()
@@ -45,7 +45,7 @@ class StoredOffsets:
         return {each: stored[each] for each in partitions if stored[each] != _NOTHING}
 
     def alter(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Move the offsets of a stopped connector, None: forget one. {} forgets all of them."""
+        """Change the offsets of a stopped connector; None deletes one. {} deletes all of them."""
         dialect = self._database.dialect
         with self._database.transaction() as connection:
             self._create(connection)
@@ -72,12 +72,12 @@ class StoredOffsets:
             self._next.pop(partition, None)
 
     def next_of(self, partition: TopicPartition) -> int | None:
-        """The offset that follows what was stored; None if nothing was."""
+        """Return the offset after the last stored record; None if there is none."""
         stored = self._next.get(partition, _NOTHING)
         return None if stored == _NOTHING else stored
 
     def is_behind(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether less than `offset` is stored for an open partition."""
+        """Whether the stored offset of an open partition is below `offset`."""
         stored = self._next.get(partition)
         return stored is not None and stored < offset
 
@@ -101,7 +101,7 @@ class StoredOffsets:
                 )
 
     def stored(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """The transaction that moved these offsets was committed."""
+        """Note that the transaction that moved these offsets was committed."""
         self._next.update(offsets)
 
     def _moved(self, connection: Connection, update: str, parameters: tuple[object, ...]) -> int:
@@ -121,7 +121,7 @@ class StoredOffsets:
         return {TopicPartition(topic, number): next_ for _, topic, number, next_ in rows}
 
     def _begin(self, partition: TopicPartition) -> None:
-        """A partition's entry; it does not matter which of two tasks makes it."""
+        """Insert a partition's entry. It does not matter which of two tasks inserts it."""
         insert = self._database.dialect.insert(TABLE, (*_KEY, _OFFSET))
         row = (self._connector, partition.topic, partition.partition, _NOTHING)
         with suppress(PoisonError), self._database.transaction() as connection:

@@ -1,6 +1,6 @@
-"""The target tables: what they are, and making them fit (auto.create, auto.evolve).
+"""The target tables: reads them, and makes them fit (auto.create, auto.evolve).
 
-Columns are only ever added, nullable or with a default; no type changes, nothing is dropped.
+Columns are only ever added, nullable or with a default; no type is changed, nothing is dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moldau.connectors.jdbc.sink_settings import SinkConfig
 _log = logging.getLogger(__name__)
 
 Samples = Callable[[str, bool], Iterable[Any]]
-"""The values that a batch has for a column: (name, is it part of the key)."""
+"""Returns a batch's values for a column: (name, whether it is part of the key)."""
 
 
 class Structure:
@@ -34,7 +34,7 @@ class Structure:
         self.version = 0
 
     def table(self, table: TableId) -> Table:
-        """A table that `fit` has seen."""
+        """Return a table that was passed to `fit`."""
         return self._tables[table]
 
     def is_fit(self, shape: Shape) -> bool:
@@ -42,7 +42,7 @@ class Structure:
         return shape in self._fitting and shape.table in self._tables
 
     def fit(self, shape: Shape, samples: Samples) -> None:
-        """Make the table of a shape have all the columns that the rows have values for."""
+        """Make the table of a shape have all columns for which the rows have values."""
         table = self._tables.get(shape.table)
         if table is not None and shape in self._fitting:
             return
@@ -57,7 +57,7 @@ class Structure:
             self._fitting.add(shape)
 
     def forget(self) -> None:
-        """Read everything anew: another program may have changed a table."""
+        """Forget all tables, so that they are read again: another program may have changed one."""
         self._tables.clear()
         self._fitting.clear()
         self.version += 1
@@ -109,8 +109,8 @@ class Structure:
         return self._after_change(table.id)
 
     def _change(self, statements: Sequence[str], table: TableId) -> None:
-        """Run DDL. Another task may have done the same meanwhile, so a failure is looked at by
-        reading the table again."""
+        """Run DDL. If it fails, another task may have done the same: raise ConnectError only if the
+        table does not exist then."""
         try:
             with self._database.transaction() as connection:
                 for statement in statements:
@@ -131,7 +131,7 @@ class Structure:
 
 
 def _column(part: Part, samples: Samples, *, in_key: bool) -> Column | None:
-    """The column for a part; None for a plain JSON field of which only nulls were seen."""
+    """Return the column for a part; None for a JSON field with only nulls."""
     if part.schema is not None:
         return part.column(in_key)
     found = type_of_values(samples(part.name, in_key))

@@ -1,8 +1,8 @@
-"""Values on their way into a column: from Connect's Python types to what the driver takes.
+"""Converts values for a column: from Connect's Python types to the driver's.
 
 A conversion is chosen once for a column. With a schema it is chosen by the schema's type, and most
-columns need none; a value without a schema is looked at each time. Both may raise ValueError or
-TypeError, which blames the record.
+columns need none; a value without a schema is checked each time. Both may raise ValueError or
+TypeError, which means that the record is bad.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SAME = {
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON; decimals, times and bytes inside it as texts."""
+    """Return a value as JSON, with decimals, times and bytes inside it as texts."""
     return orjson.dumps(value, default=_jsonable, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
@@ -55,12 +55,12 @@ class Conversions:
     def __init__(self, backend: str, zone: tzinfo) -> None:
         self._zone = zone
         self._is_text = backend == "sqlite"
-        # Its session's zone is db.timezone, and text with the offset +00:00 means the same in it.
+        # The session's zone is db.timezone, and text with the offset +00:00 means the same in it.
         self._ignores_utc = backend == "postgresql" and zone is UTC
         self._has_arrays = backend in {"postgresql", "duckdb"}
 
     def typed(self, source: ColumnType, target: ColumnType) -> Convert | None:
-        """For values with a schema; None where the driver takes them as they are."""
+        """Return the conversion of values with a schema; None if the driver needs none."""
         kind = source.kind
         if kind in _SAME:
             if target.kind is Kind.STRING and kind is not Kind.STRING:
@@ -81,7 +81,7 @@ class Conversions:
         }[kind]
 
     def untyped(self, target: ColumnType) -> Convert:
-        """For values without a schema, as JSON has them."""
+        """Return the conversion of JSON values without a schema."""
         kind = target.kind
         if kind in INTEGERS:
             return _whole
@@ -99,12 +99,12 @@ class Conversions:
         }.get(kind, _plain if not self._is_text else _affine)
 
     def times_in(self, target: ColumnType) -> Convert:
-        """Whole numbers into a timestamp column: milliseconds since 1970."""
+        """Return the conversion of milliseconds since 1970 to a timestamp column."""
         convert = self._timestamp(target)
         return lambda value: convert(_EPOCH + timedelta(milliseconds=value))
 
     def since_epoch(self, target: ColumnType, unit_ns: int) -> Convert:
-        """Whole numbers in another unit, for timestamp.fields.list."""
+        """Return the conversion of whole numbers in another unit, for timestamp.fields.list."""
         convert = self._timestamp(target)
         return lambda value: convert(_EPOCH + timedelta(microseconds=int(value) * unit_ns // 1000))
 
@@ -189,7 +189,7 @@ def _text(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """Text that is JSON already stays; any other text becomes a JSON string."""
+    """Return JSON. A text that is JSON already is not changed; any other becomes a JSON string."""
     if isinstance(value, str):
         try:
             orjson.loads(value)
@@ -200,7 +200,7 @@ def _json(value: Any) -> str:
 
 
 def _bytes(value: Any) -> bytes:
-    """JSON has no bytes: its converters write them in base64."""
+    """Return the bytes of a base64 text: JSON has no bytes, so converters write base64."""
     if isinstance(value, str):
         return base64.b64decode(value, validate=True)
     return bytes(value)

@@ -1,4 +1,4 @@
-"""Writing rows, inside a transaction that the sink has opened. One class a way of writing.
+"""Writes rows, inside a transaction that the sink has opened. One class for each way of writing.
 
 `Writer` works everywhere: one statement, repeated by the driver for many rows. `CopyWriter` is for
 PostgreSQL: COPY into the table, or into a staging table and from there with one statement.
@@ -35,7 +35,7 @@ _VALUES_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table and the columns of its key."""
+    """A table, the columns of its key, and the insert mode."""
 
     table: TableId
     key: tuple[str, ...]
@@ -43,10 +43,10 @@ class Target:
 
 
 class Writer:
-    """Repeats one statement for many rows."""
+    """Writes with one statement, which the driver repeats for many rows."""
 
     takes_columns: ClassVar[bool] = False
-    """Whether `write_columns` may do anything."""
+    """Whether `write_columns` is supported."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,7 +56,7 @@ class Writer:
         return self._database.dialect
 
     def write(self, connection: Connection, target: Target, step: Step) -> None:
-        """Do one step; the caller commits."""
+        """Carry out one step; the caller commits."""
         if step.deletes:
             statement = self.dialect.delete(target.table, target.key)
             self.repeat(connection, statement, step.deletes)
@@ -76,12 +76,11 @@ class Writer:
         names: tuple[str, ...],
         columns: Sequence[Column],
     ) -> bool:
-        """Write rows that are given by columns, the key's first. False if there is no way of doing
-        that; then nothing is written."""
+        """Write rows given as columns, the key's first. Return False if nothing was written."""
         return False
 
     def forget(self) -> None:
-        """Tables may have changed."""
+        """Forget what is known of tables, because they may have changed."""
         return
 
     def insert(
@@ -107,7 +106,7 @@ class Writer:
 
 
 class CopyWriter(Writer):
-    """PostgreSQL's COPY, which takes rows several times faster than statements."""
+    """Writes with PostgreSQL's COPY, which is several times faster than statements."""
 
     takes_columns = True
 
@@ -189,7 +188,7 @@ class CopyWriter(Writer):
     def _stage(
         self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
     ) -> str:
-        """A temporary table with the rows and without constraints; its name."""
+        """Put the rows into a temporary table without constraints. Return its name."""
         number = self._stages.setdefault((target.table, columns), len(self._stages))
         stage = self.dialect.identifier(f"moldau_stage_{number}")
         connection.exec_driver_sql(
@@ -213,7 +212,7 @@ class CopyWriter(Writer):
                 write_row(row)
 
     def _types_of(self, connection: Connection, table: TableId) -> dict[str, int]:
-        """The numbers of the types of a table's columns; none where texts are not in UTF-8."""
+        """Return the OIDs of a table's column types; {} if texts are not in UTF-8."""
         types = self._types.get(table)
         if types is None:
             found = connection.exec_driver_sql(_TYPES, (_unescaped(self.dialect.table(table)),))
@@ -224,12 +223,12 @@ class CopyWriter(Writer):
 
 
 def _unescaped(text: str) -> str:
-    """SQL for which the driver does not look for placeholders."""
+    """Return SQL for a call in which the driver does not look for placeholders."""
     return text.replace("%%", "%")
 
 
 class ValuesWriter(Writer):
-    """One statement with many rows."""
+    """Writes many rows with one statement."""
 
     def repeat(self, connection: Connection, statement: str, rows: Sequence[Row]) -> None:
         marks = f"({', '.join(self.dialect.placeholders(len(rows[0])))})"
@@ -246,6 +245,6 @@ class ValuesWriter(Writer):
 
 
 def writer_for(database: Database) -> Writer:
-    """The fastest way of writing that a database has."""
+    """Return the fastest writer for a database."""
     ways = {"postgresql": CopyWriter, "duckdb": ValuesWriter}
     return ways.get(database.dialect.name, Writer)(database)

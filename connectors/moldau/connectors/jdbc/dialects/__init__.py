@@ -1,7 +1,7 @@
-"""One module a database: its types both ways, and its SQL.
+"""One module for each database: its types both ways, and its SQL.
 
-What databases have in common is in `base`; a module here says only what differs. Add a database by
-adding a module and a row in `_DIALECTS`.
+`base` has what databases share; a module here has only the differences. To add a database, add a
+module and a row in `_DIALECTS`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DIALECTS: dict[str, type[Dialect]] = {
 
 
 def dialect_of(backend: str, *, quotes: bool = True) -> Dialect:
-    """The dialect of a SQLAlchemy backend; raises ValueError for a database without one."""
+    """Return the dialect of a SQLAlchemy backend. Raise ValueError if there is none."""
     try:
         return _DIALECTS[backend](quotes=quotes)
     except KeyError:

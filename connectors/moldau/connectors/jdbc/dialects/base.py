@@ -1,7 +1,7 @@
-"""What databases have in common: quoting, CREATE, ALTER, INSERT, UPSERT, UPDATE, DELETE.
+"""The SQL that databases share: quoting, CREATE, ALTER, INSERT, UPSERT, UPDATE, DELETE.
 
 Statements are texts with the driver's own placeholders, and each is written for one row; drivers
-repeat it for many. Values are never part of a statement, but for defaults in DDL.
+repeat it for many. Values are never part of a statement, except for defaults in DDL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Dialect:
     """The driver's placeholder; `%s` means that a percent sign in a statement is doubled."""
     types: ClassVar[Mapping[Kind, str]]
     key_types: ClassVar[Mapping[Kind, str]] = {}
-    """Types that differ where a column is part of the primary key."""
+    """Types that are different if a column is part of the primary key."""
     now: ClassVar[str]
     """A query for the database's clock in UTC: microseconds since 1970."""
     true: ClassVar[str] = "TRUE"
@@ -34,22 +34,22 @@ class Dialect:
         self._quotes = quotes
 
     def session(self, zone: str) -> tuple[str, ...]:
-        """Statements that a new connection runs, so that times without a zone mean `zone`."""
+        """Return statements for a new connection, so that times without a zone are in `zone`."""
         return ()
 
     def placeholder(self, position: int) -> str:
-        """The placeholder of a parameter; positions start at 1."""
+        """Return the placeholder of a parameter; positions start at 1."""
         return self.mark
 
     def placeholders(self, count: int, first: int = 1) -> list[str]:
         return [self.placeholder(first + each) for each in range(count)]
 
     def escape(self, text: str) -> str:
-        """SQL of a user, made safe for a driver that reads `%` as a placeholder."""
+        """Escape a user's SQL for a driver that reads `%` as a placeholder."""
         return text.replace("%", "%%") if self.mark == "%s" else text
 
     def identifier(self, name: str) -> str:
-        """A name in quotes, so that its case and odd letters stay."""
+        """Return a quoted name, which keeps its case and special characters."""
         if not self._quotes:
             return self.escape(name)
         opening, closing = self.quote_marks
@@ -63,7 +63,7 @@ class Dialect:
         return ", ".join(self.identifier(column) for column in columns)
 
     def type_name(self, column: ColumnType, *, in_key: bool = False) -> str:
-        """The type that auto.create and auto.evolve write for a column."""
+        """Return the type that auto.create and auto.evolve write for a column."""
         if column.kind is Kind.DECIMAL:
             return self.decimal(column)
         if column.kind is Kind.ARRAY:
@@ -78,19 +78,19 @@ class Dialect:
         return f"DECIMAL({column.precision or 38},{column.scale})"
 
     def array(self, column: ColumnType) -> str:
-        """Databases without arrays keep them as JSON."""
+        """Return the type of an array column: JSON, for databases without arrays."""
         return self.types[Kind.JSON]
 
     def instant(self, column: str) -> str:
-        """An expression for a timestamp column that orders rows by time."""
+        """Return an expression for a timestamp column that sorts rows by time."""
         return column
 
     def instant_parameter(self, instant: datetime, zone: tzinfo, *, has_zone: bool) -> object:
-        """A time as the parameter that such an expression is compared with."""
+        """Return a time as the parameter to compare with such an expression."""
         return instant if has_zone else instant.astimezone(zone).replace(tzinfo=None)
 
     def literal(self, value: object) -> str:
-        """A default's value as SQL."""
+        """Return a default value as SQL."""
         if isinstance(value, bool):
             return self.true if value else self.false
         if isinstance(value, int | float | Decimal):
@@ -118,7 +118,7 @@ class Dialect:
         return f"CREATE TABLE {self.table(table)} ({', '.join(lines)})"
 
     def add_columns(self, table: TableId, columns: Sequence[Column]) -> list[str]:
-        """The statements that add columns, to be run in order."""
+        """Return the statements that add columns, to be run in order."""
         added = ", ".join(f"ADD COLUMN {self.column_definition(each)}" for each in columns)
         return [f"ALTER TABLE {self.table(table)} {added}"]
 
@@ -127,7 +127,7 @@ class Dialect:
         return f"INSERT INTO {self.table(table)} ({self.names(columns)}) VALUES ({marks})"
 
     def upsert(self, table: TableId, key: Sequence[str], columns: Sequence[str]) -> str:
-        """Insert a row, or update the columns that are no key. `columns` holds the key too."""
+        """Return SQL to insert a row or update its non-key columns. `columns` includes the key."""
         return f"{self.insert(table, columns)} {self.on_conflict(key, columns)}"
 
     def on_conflict(self, key: Sequence[str], columns: Sequence[str]) -> str:
@@ -138,7 +138,7 @@ class Dialect:
         return f"ON CONFLICT ({self.names(key)}) DO UPDATE SET {updates}"
 
     def update(self, table: TableId, key: Sequence[str], columns: Sequence[str]) -> str:
-        """Parameters: the columns that are no key in their order, then the key."""
+        """Return an UPDATE. Its parameters are the non-key columns in order, then the key."""
         others = [column for column in columns if column not in key]
         sets = self._equalities(others, 1, ", ")
         where = self._equalities(key, 1 + len(others), " AND ")
@@ -155,7 +155,7 @@ class Dialect:
 
 
 class Merging(Dialect):
-    """A database that upserts with MERGE."""
+    """The SQL of a database that upserts with MERGE."""
 
     dual: ClassVar[str] = ""
     merge_end: ClassVar[str] = ""

@@ -43,12 +43,12 @@ class DuckDb(Dialect):
         return super().literal(value)
 
     def column_definition(self, column: Column, *, in_key: bool = False) -> str:
-        """DuckDB reads NULL in ADD COLUMN as a constraint that it does not know."""
+        """Return the definition without NULL, which DuckDB rejects in ADD COLUMN."""
         text = super().column_definition(column, in_key=in_key)
         return text if text.endswith(" NOT NULL") else text.removesuffix(" NULL")
 
     def add_columns(self, table: TableId, columns: Sequence[Column]) -> list[str]:
-        """DuckDB adds one column a statement, and none with a constraint."""
+        """Return one statement for each column, without constraints: DuckDB supports no others."""
         start = f"ALTER TABLE {self.table(table)} ADD COLUMN"
         return [
             f"{start} {self.column_definition(each).removesuffix(' NOT NULL')}" for each in columns

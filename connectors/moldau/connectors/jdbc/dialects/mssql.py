@@ -10,7 +10,7 @@ from moldau.connectors.jdbc.dialects.base import Merging
 
 
 class SqlServer(Merging):
-    """SQL Server's types and SQL. MERGE holds its lock, or two tasks insert the same key."""
+    """SQL Server's types and SQL. MERGE holds its lock, or two tasks could insert one key."""
 
     name = "mssql"
     quote_marks = ("[", "]")

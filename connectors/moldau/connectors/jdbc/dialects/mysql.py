@@ -33,18 +33,18 @@ class MySql(Dialect):
         Kind.TIMESTAMP_TZ: "DATETIME(6)",
         Kind.JSON: "LONGTEXT",
     }
-    # An index needs a length.
+    # MySQL needs a length for an indexed column.
     key_types: ClassVar[Mapping[Kind, str]] = {
         Kind.STRING: "VARCHAR(255)",
         Kind.BYTES: "VARBINARY(255)",
     }
 
     def session(self, zone: str) -> tuple[str, ...]:
-        """The server knows names of zones only if they were loaded, and offsets always."""
+        """Set the time zone; UTC as an offset, because a server may have no zone names loaded."""
         return (f"SET time_zone = {self.literal('+00:00' if zone == 'UTC' else zone)}",)
 
     def on_conflict(self, key: Sequence[str], columns: Sequence[str]) -> str:
-        """VALUES(column) is what both MySQL and MariaDB know."""
+        """Use VALUES(column), which both MySQL and MariaDB support."""
         others = [column for column in columns if column not in key] or list(key)
         updates = ", ".join(f"{n} = VALUES({n})" for n in map(self.identifier, others))
         return f"ON DUPLICATE KEY UPDATE {updates}"

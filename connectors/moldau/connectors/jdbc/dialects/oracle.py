@@ -38,7 +38,7 @@ class Oracle(Merging):
         Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
         Kind.JSON: "CLOB",
     }
-    # A large object is no key.
+    # Oracle allows no large object in a key.
     key_types: ClassVar[Mapping[Kind, str]] = {
         Kind.STRING: "VARCHAR2(4000)",
         Kind.BYTES: "RAW(2000)",

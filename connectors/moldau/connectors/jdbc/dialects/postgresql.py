@@ -38,7 +38,7 @@ class PostgreSql(Dialect):
         return (f"SET TIME ZONE {self.literal(zone)}",)
 
     def decimal(self, column: ColumnType) -> str:
-        """Without a bound: Connect's decimals have a scale and no precision."""
+        """Return DECIMAL without limits: Connect's decimals have a scale and no precision."""
         return "DECIMAL"
 
     def array(self, column: ColumnType) -> str:

@@ -11,7 +11,7 @@ from moldau.connectors.jdbc.dialects.base import Dialect
 
 
 class Sqlite(Dialect):
-    """SQLite's types are affinities: a column's declared type says how values are kept."""
+    """SQLite's types and SQL. A declared type is an affinity: it says how values are stored."""
 
     name = "sqlite"
     true = "1"
@@ -36,13 +36,13 @@ class Sqlite(Dialect):
     }
 
     def decimal(self, column: ColumnType) -> str:
-        """NUMERIC would turn digits into floating point; this name has the affinity TEXT."""
+        """Return a type with the affinity TEXT: NUMERIC would make digits floating point."""
         if column.scale is None:
             return "DECIMAL_TEXT"
         return f"DECIMAL_TEXT({column.precision or 38},{column.scale})"
 
     def instant(self, column: str) -> str:
-        """Texts with and without fraction or `T`, and milliseconds, all as one sortable text."""
+        """Make texts (with or without fraction or `T`) and milliseconds one sortable text."""
         fraction = f"CASE WHEN instr({column}, '.') THEN '' ELSE '.' END"
         text = (
             f"replace(substr({column}, 1, 19), 'T', ' ') || "
@@ -59,6 +59,6 @@ class Sqlite(Dialect):
         return wall.isoformat(sep=" ", timespec="microseconds")
 
     def add_columns(self, table: TableId, columns: Sequence[Column]) -> list[str]:
-        """SQLite adds one column a statement."""
+        """Return one statement for each column: SQLite cannot add several at once."""
         start = f"ALTER TABLE {self.table(table)} ADD COLUMN"
         return [f"{start} {self.column_definition(each)}" for each in columns]
