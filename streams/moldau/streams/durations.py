@@ -14,7 +14,10 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 
 
 def milliseconds(duration: Duration, what: str) -> int:
-    """`duration` in whole milliseconds; `what` names it in the error."""
+    """Return `duration` in whole milliseconds.
+
+    Raise TopologyError if it is not a duration; `what` names it in the error.
+    """
     if isinstance(duration, timedelta):
         return duration // timedelta(milliseconds=1)
     if isinstance(duration, int) and not isinstance(duration, bool):
@@ -35,7 +38,7 @@ def milliseconds(duration: Duration, what: str) -> int:
 
 
 def in_words(duration_ms: int) -> str:
-    """The shortest exact text: 90000 -> "90s"."""
+    """Return the shortest exact text of a duration: 90000 -> "90s"."""
     if duration_ms == 0:
         return "0ms"
     for unit, size in reversed(UNITS_MS.items()):

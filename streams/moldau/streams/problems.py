@@ -1,4 +1,4 @@
-"""What goes wrong in an app: a topology that cannot be built, a record that cannot be processed."""
+"""The errors of an app: a topology that cannot be built, a record that cannot be processed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ class StreamsError(MoldauError):
 
 
 class TopologyError(StreamsError):
-    """The app's topology is wrong: nothing was started."""
+    """The app's topology is wrong; nothing was started."""
 
 
 class CoPartitionError(TopologyError):
-    """Inputs of a join have different numbers of partitions."""
+    """The inputs of a join have different numbers of partitions."""
 
 
 class StateError(StreamsError):
-    """A store's rows cannot be read with the types that the app declares today."""
+    """The rows of a store cannot be read with the types that the app declares now."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPlace:
-    """Where a record stands and which operator it failed in."""
+    """The position of a record, and the operator that failed on it."""
 
     topic: str
     partition: int
@@ -41,15 +41,15 @@ class RecordPlace:
 
 
 class BufferFull(StreamsError):
-    """A suppression with `when_full="fail"` holds more than it may. No policy goes on after it: the
-    buffer would grow."""
+    """A suppression with `when_full="fail"` holds more than its limit. No error policy continues
+    after it, because the buffer would grow."""
 
     ADVICE = 'raise max_records or max_bytes, or use until_time(..., when_full="emit")'
 
 
 class OperatorFailed(StreamsError):
-    """An operator failed on an update that is emitted at a commit, or by the clock. `after` names
-    the records that the task had processed last, by their topics."""
+    """An operator failed on an update emitted at a commit or by the clock, so no record is to
+    blame. `after` has the offset of the record that the task processed last, by topic."""
 
     ADVICE = (
         'repair the function, or set on_error="skip", retry(...) or, for what has a row, '

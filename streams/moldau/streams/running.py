@@ -1,7 +1,7 @@
-"""Runs an app's plan in this process until it is told to stop.
+"""Run an app's plan in this process until it is stopped.
 
-`run_plan` belongs on an event loop that the caller has; `run_process` is the whole of a process, or
-of a thread that has no loop, and minds SIGTERM and Ctrl-C if it is the main thread.
+`run_plan` runs on the caller's event loop. `run_process` runs a loop of its own, for a whole
+process or for a thread without a loop. On the main thread it stops on SIGTERM and Ctrl-C.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from moldau.streams.worker.state_directory import StateDirectory
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A worker among others on its machine."""
+    """The place of a worker among those of its machine: its index, reports, and app's handle."""
 
     index: int = 0
     reports: Reports = field(default_factory=Reports)
     running: Running | None = None
-    """Where the app finds its worker, to ask its stores."""
+    """The app's handle on this worker, for queries of its stores."""
 
 
 async def run_plan(
     plan: Plan, settings: AppSettings, runtime: Runtime, place: Place | None = None
 ) -> None:
-    """Until it is cancelled: then it commits, leaves the group, and returns."""
+    """Run the plan until cancelled; then commit, leave the group and return."""
     place = place or Place()
     root = settings.own[rows.state_dir]
     async with AsyncExitStack() as left:
@@ -91,7 +91,8 @@ async def _run_worker(
 
 
 def run_process(plan: Plan, given: Mapping[str, object], running: Running | None = None) -> None:
-    """Until a signal. `given`: settings by Kafka's names, `bootstrap.servers` at least."""
+    """Run the plan on an event loop of its own until a signal arrives. `given` has settings by
+    Kafka's names, `bootstrap.servers` at least."""
     settings = checked(given)
 
     async def main(runtime: Runtime) -> None:
@@ -103,7 +104,7 @@ def run_process(plan: Plan, given: Mapping[str, object], running: Running | None
 
 
 async def run_here(plan: Plan, given: Mapping[str, object], running: Running | None = None) -> None:
-    """On this event loop, until it is cancelled."""
+    """Run the plan on this event loop until cancelled."""
     settings = checked(given)
 
     from moldau.runtime.real import RealRuntime
@@ -113,21 +114,21 @@ async def run_here(plan: Plan, given: Mapping[str, object], running: Running | N
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Runs it until it ends or a signal cancels it; signals reach the main thread alone."""
+    """Run `work` until it ends or a signal cancels it. Only the main thread receives signals."""
     from moldau.runtime.signals import until_signal
 
     await until_signal(work)
 
 
 def checked(given: Mapping[str, object]) -> AppSettings:
-    """BadSettings unless they say where the cluster is."""
+    """Return the app's settings. Raise BadSettings if `bootstrap.servers` is missing."""
     if not given.get("bootstrap.servers"):
         raise BadSettings([Problem("bootstrap.servers", "must be given: host:port of a broker")])
     return app_settings(given)
 
 
 def task_settings(plan: Plan, settings: AppSettings) -> TaskSettings:
-    """The cache is shared out among the stores of the plan."""
+    """Return the settings of each task. The stores of the plan share the cache equally."""
     stores = sum(len(program.stores) for program in plan.programs) + len(plan.global_tables)
     return TaskSettings(
         cache_bytes=settings.own[rows.cache_max_bytes] // max(1, stores),
@@ -143,7 +144,7 @@ def make_task(
     texts: Sequence[str],
     global_tables: Mapping[str, GlobalStore],
 ) -> RunsPartition:
-    """The engine's own; as a `MakeTask` when its settings are given."""
+    """Make a task of the engine. With `settings` bound it is a `MakeTask`."""
     return Task(
         program,
         partition,

@@ -18,7 +18,7 @@ class TimeWindows:
 
     @property
     def kept(self) -> str:
-        """What may not change while windows are kept, here and below: all but the grace."""
+        """What may not change while a store holds windows: all but the grace. The same below."""
         return f"{in_words(self.size_ms)} every {in_words(self.advance_ms)}"
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class TimeWindows:
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindows:
-    """A window for each record and each distinct neighbourhood; both ends are inside."""
+    """A window for each distinct set of records at most `difference_ms` apart, ends inclusive."""
 
     difference_ms: int
     grace_ms: int = 0
@@ -47,7 +47,7 @@ class SlidingWindows:
 
 @dataclass(frozen=True, slots=True)
 class SessionWindows:
-    """Records of a key that are at most `gap_ms` apart; both ends are inside."""
+    """Windows of the records of a key that are at most `gap_ms` apart; both ends are inclusive."""
 
     gap_ms: int
     grace_ms: int = 0
@@ -62,7 +62,7 @@ class SessionWindows:
 
 @dataclass(frozen=True, slots=True)
 class UnlimitedWindows:
-    """One window from `start_ms` on, which never ends."""
+    """One window that starts at `start_ms` and never ends."""
 
     start_ms: int = 0
 
@@ -76,7 +76,7 @@ class UnlimitedWindows:
 
 @dataclass(frozen=True, slots=True)
 class CountWindows:
-    """Windows of `size` records of a key, a new one every `advance` records."""
+    """Windows of `size` records of a key; a new one starts every `advance` records."""
 
     size: int
     advance: int
@@ -93,12 +93,12 @@ Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows | Cou
 
 
 def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
-    """Windows side by side: each record is in one."""
+    """Return windows of `size` side by side: each record is in exactly one."""
     return hopping(size, advance=size, grace=grace)
 
 
 def hopping(size: Duration, *, advance: Duration, grace: Duration = 0) -> TimeWindows:
-    """Windows of `size` that start every `advance`: a record is in several."""
+    """Return windows of `size` that start every `advance`: a record is in several."""
     windows = TimeWindows(
         _positive(size, "window size"),
         _positive(advance, "window advance"),
@@ -113,7 +113,7 @@ def hopping(size: Duration, *, advance: Duration, grace: Duration = 0) -> TimeWi
 
 
 def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
-    """A window for each set of records that are at most `difference` apart."""
+    """Return a window for each distinct set of records that are at most `difference` apart."""
     difference_ms = milliseconds(difference, "sliding window")
     if difference_ms < 0:
         raise TopologyError(f"sliding window: {difference!r} must not be negative")
@@ -121,19 +121,19 @@ def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
 
 
 def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
-    """Windows that last as long as records come at most `gap` apart."""
+    """Return windows that grow while the records of a key arrive at most `gap` apart."""
     return SessionWindows(_positive(gap, "session gap"), _grace(grace))
 
 
 def unlimited(start_ms: int = 0) -> UnlimitedWindows:
-    """One window that never ends; records before `start_ms` are in none."""
+    """Return one window that never ends. Records before `start_ms` are in no window."""
     if start_ms < 0:
         raise TopologyError(f"unlimited window: start_ms={start_ms} must not be negative")
     return UnlimitedWindows(start_ms)
 
 
 def count_window(size: int, *, advance: int | None = None) -> CountWindows:
-    """Windows of `size` records of a key: side by side, or a new one every `advance` records."""
+    """Return windows of `size` records of a key: side by side, or one every `advance` records."""
     advance = size if advance is None else advance
     if size < 1 or not 1 <= advance <= size:
         raise TopologyError(

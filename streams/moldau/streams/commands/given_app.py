@@ -13,14 +13,14 @@ from moldau.streams.plan.plan import Plan
 
 
 class App(Protocol):
-    """What such a name has to lead to."""
+    """What the name `module:app` must lead to."""
 
     def plan(self) -> Plan: ...
 
 
 def load_app(name: str, directory: str) -> App:
-    """Imports it; modules beside the user come first. UsageError says what is wrong with the name
-    or where the user's module fails."""
+    """Import the app of this name; modules in `directory` come first. Raise UsageError, which says
+    what is wrong with the name or where the user's module fails."""
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
         raise UsageError(f"{name!r} is no MODULE:APP, such as word_count:app")
@@ -53,7 +53,7 @@ def load_app(name: str, directory: str) -> App:
 
 
 def _failed(module_name: str, error: Exception) -> str:
-    """What the import raised, and the line of the user's that led to it."""
+    """Return a message with the error of an import, and the user's line that led to it."""
     where = ""
     if not isinstance(error, SyntaxError):  # it names its own line
         frames = [each for each in extract_tb(error.__traceback__) if _is_of_user(each.filename)]

@@ -25,7 +25,7 @@ class RestoreBar(Reports):
         self._open: dict[str, WorkerTask] = {}
 
     def write_around(self, write: Callable[[str], object]) -> Callable[[str], object]:
-        """Lines scroll above the bar."""
+        """Return a function that writes log lines above the bar."""
 
         def around(text: str) -> object:
             if self._bar is None:
@@ -37,25 +37,25 @@ class RestoreBar(Reports):
         return around
 
     def restoring(self, task: WorkerTask, cleared: Sequence[str]) -> None:
-        """The stores of a task were opened."""
+        """Report that the stores of a task were opened, and show the bar if they are restored."""
         super().restoring(task, cleared)
         if any(not each.is_done for each in task.restoring.values()):
             self._open[str(task.task_id)] = task
             self._show()
 
     def restored_records(self, task: WorkerTask, where: TopicPartition, count: int) -> None:
-        """So many more."""
+        """Count `count` more restored records, and advance the bar."""
         super().restored_records(task, where, count)
         self._show()
 
     def restored(self, task: WorkerTask) -> None:
-        """The task runs."""
+        """Report that the task runs, and remove its stores from the bar."""
         if self._open.pop(str(task.task_id), None) is not None:
             self._show()
         super().restored(task)
 
     def ended(self) -> None:
-        """The worker has stopped."""
+        """Remove the bar: the worker has stopped."""
         self._open.clear()
         self._show()
 

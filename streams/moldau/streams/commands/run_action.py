@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def run_app(arguments: Namespace, context: Context) -> int:
-    """Until a signal."""
+    """Run the app until a signal, and return the exit code."""
     from moldau.runtime.places import absolute_path
     from moldau.runtime.process import raise_open_files, tune_process
     from moldau.streams.running import checked
     from moldau.streams.worker.addresses import listen_place
 
     app = load_app(arguments.app, absolute_path("."))
-    app.plan()  # what is wrong with it is told before anything else
+    app.plan()  # report errors of the topology before anything else
     given: dict[str, object] = dict(client_settings(arguments, context, {}))
     given.pop("client.id", None)
     if arguments.state is not None:
@@ -83,7 +83,7 @@ def _supervise(arguments: Namespace, context: Context) -> int:
 
 
 def _words(arguments: Namespace) -> list[str]:
-    """The command line of a worker: that of the supervisor."""
+    """Return the command line of a worker: that of the supervisor."""
     words = ["streams", "run", arguments.app, "--workers", str(arguments.workers)]
     for name, value in (
         ("--bootstrap", arguments.bootstrap),
@@ -109,7 +109,7 @@ def _announce(app: str, context: Context) -> None:
 
 
 def _log_to(runtime: Runtime, arguments: Namespace, write: Callable[[str], object]) -> None:
-    """Our lines, and those that asyncio and other libraries write."""
+    """Write our log lines, and those of asyncio and other libraries, with `write`."""
     import logging
 
     from moldau.logging import Loggers, parse_level

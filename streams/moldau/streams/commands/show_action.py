@@ -10,7 +10,7 @@ from moldau.streams.commands.given_app import load_app
 
 
 def show_app(arguments: Namespace, context: Context) -> int:
-    """Prints the text, the picture as SVG, or with --json the plan as data."""
+    """Print the text, the picture as SVG, or with --json the plan as data."""
     from moldau.runtime.places import absolute_path
     from moldau.streams.plan.description import description
     from moldau.streams.plan.drawing import draw_svg
@@ -26,7 +26,7 @@ def show_app(arguments: Namespace, context: Context) -> int:
 
 
 def _counts(words: list[str]) -> dict[str, int]:
-    """The partitions of topics, as TOPIC=N."""
+    """Return the partition counts of topics that were given as TOPIC=N."""
     found = {}
     for word in words:
         topic, _, count = word.rpartition("=")

@@ -1,7 +1,7 @@
 """`moldau streams state`: the stores on this machine, with their sizes.
 
-A store is opened for reading only, so that a worker which runs is not disturbed; what it has not
-written to disk yet does not show.
+A store is opened for reading only, so that a running worker is not disturbed; what the worker has
+not written to disk yet is not shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ListedStore:
 
 
 def list_state(arguments: Namespace, context: Context) -> int:
-    """A line for each store."""
+    """Print a line for each store."""
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
     from moldau.streams.worker.state_directory import DEFAULT
@@ -61,7 +61,7 @@ def list_state(arguments: Namespace, context: Context) -> int:
 
 
 def stores_in(root: str, files: Files, app: str | None = None) -> Iterator[ListedStore]:
-    """Those under a state directory."""
+    """Yield the stores under a state directory."""
     from moldau.streams.rocks import stores_on_disk
 
     for name in _names(root, files):
@@ -83,7 +83,7 @@ def stores_in(root: str, files: Files, app: str | None = None) -> Iterator[Liste
 
 
 def _databases(worker: str, files: Files) -> Iterator[tuple[str, str]]:
-    """Of the global tables, and of each task: a name and a path."""
+    """Yield the name and the path of the databases of the global tables and of each task."""
     for name in _names(worker, files):
         if name == GLOBAL:
             yield name, posixpath.join(worker, name)

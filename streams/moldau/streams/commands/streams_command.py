@@ -19,7 +19,7 @@ _SHOWS: Final = {
 
 
 class StreamsCommand:
-    """Nothing that an app needs is imported before it is named."""
+    """The `streams` command. It imports nothing that an app needs before an app is named."""
 
     summary = "Streams apps: run, topology, explain, draw, state."
 

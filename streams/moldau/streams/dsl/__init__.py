@@ -1,1 +1,1 @@
-"""The fluent interface: its calls write down a plan."""
+"""The fluent interface of an app: its calls build a plan."""

@@ -1,4 +1,4 @@
-"""`Streams`: an app. Its streams and tables write down the plan; `plan()` compiles it."""
+"""`Streams`, an application: its streams and tables build a graph, and `plan()` compiles it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Topics = str | Sequence[str] | re.Pattern[str]
 
 
 class SourceOptions(TypedDict, total=False):
-    """`timestamp(value, record_time)` chooses a record's time; `on_error` is the policy for records
-    that cannot be read."""
+    """Options of a source: `timestamp(value, record_time)` chooses the time of a record, `on_error`
+    is the policy for records that cannot be read."""
 
     timestamp: op.Timestamp | None
     on_error: Policy | str | None
@@ -45,8 +45,8 @@ class SourceOptions(TypedDict, total=False):
 class Streams:
     """An application: `name` is its consumer group and the prefix of its topics.
 
-    `on_error` is the policy for records that fail. `emit` says when tables announce updates:
-    "commit" sends the last one of each key at every commit, "every" sends each.
+    `on_error` is the policy for records that fail. `emit` says when tables emit updates: "commit"
+    emits the last update of each key at every commit, "every" emits each update.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Streams:
         self.name = name
         self._graph = Graph(name, on_error=policy(on_error), emit=op.Emit(emit))
         self.running = Running(name)
-        """The worker that runs the app in this process."""
+        """The handle on the worker that runs the app in this process, for queries."""
 
     @overload
     def stream(
@@ -109,9 +109,8 @@ class Streams:
     ) -> Stream[Any, Any]:
         """Read topics as a stream: one, several, or all that match `re.compile(...)`.
 
-        `value` and `key` are types or codecs; JSON where none is given.
-
-        `timestamp(value, record_time)` may choose another time, in milliseconds.
+        `value` and `key` are types or codecs; JSON where none is given. A record may get another
+        time, in milliseconds, from `timestamp(value, record_time)`.
         """
         names = self._topics(topics)
         kind = Any if value is None else value
@@ -130,8 +129,9 @@ class Streams:
     ) -> Table[Any, Any]:
         """Read a topic as a table: the last value of each key; null deletes.
 
-        Its store is called `name`, or as the topic. The topic itself is what it is restored from.
-        `versioned` keeps the history of each key for so long: joins look up as of a time.
+        Its store is called `name`, or like the topic, and is restored from the topic itself.
+        `versioned` keeps the history of each key for this long; joins then look up the value at a
+        record's time.
         """
         names = self._topics(topic)
         kind = Any if value is None else value
@@ -159,8 +159,8 @@ class Streams:
     ) -> GlobalRows:
         """Read a whole topic into every worker, so that streams can look up any key of it.
 
-        Every worker reads every record, so a record that cannot be read is either skipped or ends
-        the worker: "skip" or "fail".
+        Every worker reads every record, so a record that cannot be read has only two policies:
+        "skip" skips it, "fail" ends the worker.
         """
         (only,) = self._topics(topic)
         kind = Any if value is None else value
@@ -178,13 +178,13 @@ class Streams:
         return GlobalRows(self._graph, table, kind)
 
     def plan(self) -> Plan:
-        """The compiled plan. Raises TopologyError for what cannot run."""
+        """Return the compiled plan. Raise TopologyError if the topology cannot run."""
         return compiled(self._graph)
 
     def run(
         self, bootstrap: str = "", *, state: str = "", settings: Mapping[str, object] | None = None
     ) -> None:
-        """Run the app in this process until SIGTERM or Ctrl-C, which commit and stop it.
+        """Run the app in this process until SIGTERM or Ctrl-C; then commit and stop.
 
         `bootstrap` is host:port of a broker, `state` the directory of the stores; `settings` have
         Kafka's names. For a thread or a program without an event loop of its own.
@@ -196,26 +196,27 @@ class Streams:
     async def run_async(
         self, bootstrap: str = "", *, state: str = "", settings: Mapping[str, object] | None = None
     ) -> None:
-        """As `run`, on this event loop: cancel the task to commit and stop."""
+        """Run the app as `run` does, on this event loop. Cancel the task to commit and stop."""
         from moldau.streams.running import run_here
 
         await run_here(self.plan(), _given(bootstrap, state, settings), self.running)
 
     def query(self, store: str, *, wait: Duration = 0) -> Query:
-        """Ask a store of the worker that runs the app in this process, from another thread.
+        """Return a query of a store, for threads: it asks the worker of the app in this process.
 
-        `wait`: so long for a worker that starts and a store that is restored.
+        `wait` is how long a question waits for the worker to start and for the store to be
+        restored.
         """
         wait_s = milliseconds(wait, "query wait") / 1000
         return Query(lambda question: self.running.ask(store, question, wait_s))
 
     def query_async(self, store: str, *, wait: Duration = 0) -> AsyncQuery:
-        """As `query`, from a coroutine."""
+        """Return a query of a store, as `query` does, for coroutines."""
         wait_s = milliseconds(wait, "query wait") / 1000
         return AsyncQuery(lambda question: self.running.ask_later(store, question, wait_s))
 
     def test(self, **options: Any) -> Driver:
-        """A driver that runs this app without a broker, in virtual time."""
+        """Return a driver that runs this app without a broker, in virtual time."""
         from moldau.streams.testing.driver import Driver
 
         return Driver(self.plan(), **options)

@@ -1,4 +1,4 @@
-"""Turns what users pass into plan data."""
+"""Turn the functions that users pass into plan data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NO_TYPE: Any = object()
 
 
 def call_of(function: Callable[..., Any], operator: str, *, awaits: bool = False) -> Call:
-    """A function of the value, or of key and value if it requires two arguments.
+    """Return the call of a function of the value, or of key and value if it requires two arguments.
 
-    TopologyError for an async function, unless the operator `awaits` it.
+    Raise TopologyError for an async function, unless the operator `awaits` it.
     """
     if not callable(function):
         raise TopologyError(f"{operator}: expected a function, got {function!r:.80}")
@@ -36,7 +36,7 @@ def call_of(function: Callable[..., Any], operator: str, *, awaits: bool = False
 
 
 def pair_call_of(function: Callable[..., Any], operator: str, *, awaits: bool = False) -> Call:
-    """A function of key and value. TopologyError as `call_of`."""
+    """Return the call of a function of key and value. Raise TopologyError as `call_of` does."""
     if not callable(function):
         raise TopologyError(f"{operator}: expected a function, got {function!r:.80}")
     if not takes(function, 2):
@@ -49,7 +49,7 @@ def pair_call_of(function: Callable[..., Any], operator: str, *, awaits: bool = 
 
 
 def check_sync(operator: str, *functions: Callable[..., Any] | None) -> None:
-    """TopologyError if one of them is async: nothing would await it."""
+    """Raise TopologyError if one of the functions is async: nothing would await it."""
     for function in functions:
         if function is not None and Call(function).is_async:
             raise TopologyError(
@@ -60,5 +60,5 @@ def check_sync(operator: str, *functions: Callable[..., Any] | None) -> None:
 
 
 def stateless(what: str, call: Call, operation: op.Operation) -> op.Operation:
-    """The operation of a step, or one that awaits its function."""
+    """Return the operation of a step, or one that awaits the function if it is async."""
     return op.AsyncStep(call, what) if call.is_async else operation

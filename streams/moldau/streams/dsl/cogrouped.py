@@ -1,4 +1,4 @@
-"""Several grouped streams in one aggregate: each has its own function, all share one table."""
+"""Several grouped streams in one aggregate: each has its own function, and all share one table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Adder = Callable[..., Any]
 
 
 class Cogrouped(Generic[K]):
-    """Made by `grouped.cogroup(add)`; add others with `cogroup(other, add)`."""
+    """Several grouped streams that share one aggregate. `grouped.cogroup(add)` makes it;
+    `cogroup(other, add)` adds another stream."""
 
     def __init__(
         self, members: Sequence[tuple[Grouped[Any, Any], Adder]], windowing: Windowing | None = None
@@ -70,7 +71,8 @@ class Cogrouped(Generic[K]):
     ) -> Table[K, R]:
         """Fold the records of all streams into one table.
 
-        Null values are left out, but in time windows and sessions `add` is given them.
+        Null values are skipped, except in time, unlimited and session windows, where `add` receives
+        them.
         """
         from moldau.streams.dsl.grouped import Grouped
 
@@ -105,7 +107,7 @@ class Cogrouped(Generic[K]):
 
 
 def _tagged(graph: Graph, step: Step, index: int) -> Step:
-    """Values with the number of their stream."""
+    """Add a step that pairs each value with the number of its stream."""
     tag = Call(lambda value: (index, value))
     return Node(graph, step)._added(f"tag({index})", op.MapValues(tag))
 

@@ -128,7 +128,7 @@ def collect(of: Call | None) -> Folding:
 
 
 def distinct(of: Call | None) -> Folding:
-    """The different values, in the order they came first."""
+    """Collect the distinct values, in the order of their first occurrence."""
     value, functions = _selected(of)
 
     def added(old: list[Any], item: Any) -> list[Any]:
@@ -149,7 +149,7 @@ def distinct(of: Call | None) -> Folding:
 
 
 def top_k(k: int, by: Callable[[Any], Any] | None) -> Folding:
-    """The `k` largest values, largest first; of equal ones the earlier."""
+    """Keep the `k` largest values, the largest first; of equal values the earlier one is kept."""
     if k < 1:
         raise TopologyError(f"top_k: k={k} must be at least 1")
     check_sync("top_k", by)
@@ -179,13 +179,14 @@ def _selected(of: Call | None) -> tuple[str, tuple[tuple[str, Callable[..., Any]
 
 
 def _folded(name: str, function: Callable[..., Any]) -> str:
-    """add(aggregate, value), or add(aggregate, key, value) if it requires three arguments."""
+    """Return the expression of add(aggregate, value), or of add(aggregate, key, value) if the
+    function requires three arguments."""
     key = "{key}, " if required_parameters(function) > 2 else ""
     return f"{{{name}}}({{old}}, {key}{{value}})"
 
 
 def _factory(initial: Any) -> Callable[[], Any]:
-    """A new initial value for each key: call what is callable, copy anything else."""
+    """Return a function that makes a new initial value for each key: call `initial`, or copy it."""
     if callable(initial):
         return initial  # type: ignore[no-any-return]
     if initial is None or isinstance(initial, str | bytes | int | float | bool):
@@ -194,7 +195,7 @@ def _factory(initial: Any) -> Callable[[], Any]:
 
 
 def aggregate_type(initial: Any, add: Callable[..., Any]) -> Any:
-    """What `add` says that it returns, else the type of the initial value."""
+    """Return the declared return type of `add`, else the type of the initial value."""
     declared = result_type(Call(add), Any, Any)
     if declared is not Any:
         return declared

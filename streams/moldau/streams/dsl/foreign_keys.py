@@ -1,4 +1,4 @@
-"""Foreign-key joins in the DSL: three steps, and two topics between them."""
+"""Foreign-key joins in the DSL: three steps, with two topics between them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def join_by_foreign_key(
 
 
 def _through(graph: Graph, name: str, step: Step) -> Step:
-    """Send the records of a step to the partition of their key."""
+    """Add a repartition that sends the records of a step to the partition of their key."""
     repartition = Repartition(f"{graph.app}-{name}-repartition")
     sent = Step(f"{name}-repartition", (step.name,), repartition, step.key_type, step.value_type)
     return graph.add(sent)

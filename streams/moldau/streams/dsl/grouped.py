@@ -1,4 +1,4 @@
-"""Records grouped by key, also in windows, and how they become a table."""
+"""Records grouped by key, with or without windows, and their aggregation into tables."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
-# Chooses what to sum, compare or collect: of the value, or of key and value.
+# Selects what to sum, compare or collect: a function of the value, or of key and value.
 Selector = Callable[..., R]
 
 
 class Grouped(Node, Generic[K, V]):
-    """Records that meet by key. Each aggregation makes a table, and needs a name for its state."""
+    """Records grouped by key. Each aggregation makes a table, and needs a name for its state."""
 
     def __init__(self, graph: Graph, step: Step, windowing: Windowing | None = None) -> None:
         super().__init__(graph, step)
@@ -46,10 +46,10 @@ class Grouped(Node, Generic[K, V]):
         emit: Literal["commit", "every", "close"] | None = None,
         idle: Duration | None = None,
     ) -> Grouped[Windowed[K], V]:
-        """Aggregate within windows. `emit="close"` gives the result of a window once it is over.
+        """Aggregate within windows. `emit="close"` emits a window's result only once it is over.
 
-        `idle`: once no record has come for so long, time goes on by the wall clock, so that the
-        last windows close, too.
+        `idle`: after this long without a record, stream time advances with the wall clock, so that
+        the last windows close, too.
         """
         if self._windowing is not None:
             raise TopologyError("window: these records are in windows already")
@@ -63,13 +63,13 @@ class Grouped(Node, Generic[K, V]):
         return Grouped(self._graph, self._step, Windowing(windows, emit, idle_ms))
 
     def cogroup(self, add: Callable[..., Any]) -> Cogrouped[K]:
-        """Begin an aggregate of several streams: add(so far, value), or (so far, key, value)."""
+        """Begin an aggregate of several streams: add(so far, value), or add(so far, key, value)."""
         if self._windowing is not None:
             raise TopologyError("cogroup: put the cogroup into windows, not its streams")
         return Cogrouped([(self, add)])
 
     def count(self, *, name: str | None = None, **options: Unpack[TableOptions]) -> Table[K, int]:
-        """How many records."""
+        """Count the records."""
         return self._folded(foldings.count(), int, name, options)
 
     def sum(
@@ -79,7 +79,7 @@ class Grouped(Node, Generic[K, V]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, R]:
-        """The sum of the values, or of what `of` selects."""
+        """Add up the values, or what `of` selects."""
         call, kind = self._selected(of, "sum")
         return self._folded(foldings.total(call), kind, name, options)
 
@@ -90,7 +90,7 @@ class Grouped(Node, Generic[K, V]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, R]:
-        """The smallest value, or the smallest of what `of` selects."""
+        """Keep the smallest value, or the smallest of what `of` selects."""
         call, kind = self._selected(of, "min")
         return self._folded(foldings.extreme("min", call), kind, name, options)
 
@@ -101,7 +101,7 @@ class Grouped(Node, Generic[K, V]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, R]:
-        """The largest value, or the largest of what `of` selects."""
+        """Keep the largest value, or the largest of what `of` selects."""
         call, kind = self._selected(of, "max")
         return self._folded(foldings.extreme("max", call), kind, name, options)
 
@@ -112,7 +112,7 @@ class Grouped(Node, Generic[K, V]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, float]:
-        """The mean of the values, or of what `of` selects."""
+        """Compute the mean of the values, or of what `of` selects."""
         call, _ = self._selected(of, "mean")
         table = self._folded(foldings.mean(call), tuple[int | float, int], name, options)
         return table._typed(float)
@@ -124,7 +124,7 @@ class Grouped(Node, Generic[K, V]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, list[R]]:
-        """All values in a list, or what `of` selects of them, in the order they came."""
+        """Collect all values in a list, or what `of` selects, in the order of arrival."""
         call, kind = self._selected(of, "collect")
         return self._folded(foldings.collect(call), _list_of(kind), name, options)
 
@@ -135,7 +135,7 @@ class Grouped(Node, Generic[K, V]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, list[R]]:
-        """The different values in a list, or what `of` selects of them, in the order they came."""
+        """Collect the distinct values in a list, or what `of` selects, in the order of arrival."""
         call, kind = self._selected(of, "distinct")
         return self._folded(foldings.distinct(call), _list_of(kind), name, options)
 
@@ -147,7 +147,7 @@ class Grouped(Node, Generic[K, V]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, list[V]]:
-        """The `k` largest values, compared as they are or `by` a function; largest first."""
+        """Keep the `k` largest values, compared directly or `by` a function; the largest first."""
         kind = _list_of(self._step.value_type)
         return self._folded(foldings.top_k(k, by), kind, name, options)
 
@@ -158,7 +158,7 @@ class Grouped(Node, Generic[K, V]):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Table[K, V]:
-        """Combine the values: function(so far, value). The first value begins."""
+        """Combine the values: function(so far, value). The result starts with the first value."""
         return self._folded(foldings.reduce(function), self._step.value_type, name, options)
 
     def aggregate(
@@ -172,14 +172,14 @@ class Grouped(Node, Generic[K, V]):
     ) -> Table[K, R]:
         """Fold the values: add(so far, value), or add(so far, key, value).
 
-        `initial` is a value, or a function that makes one. Sessions need merge(one, other).
+        `initial` is a value, or a function that makes one. Session windows need merge(one, other).
         """
         kind = foldings.aggregate_type(initial, add)
         folding = foldings.aggregate(initial, add, None, merge)
         return self._folded(folding, kind, name, options)
 
     def _selected(self, of: Selector[Any] | None, operator: str) -> tuple[Call | None, Any]:
-        """The selector as a call, and the type of what it selects."""
+        """Return the selector as a call, and the type of what it selects."""
         step = self._step
         if of is None:
             return None, step.value_type

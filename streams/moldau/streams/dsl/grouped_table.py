@@ -1,4 +1,4 @@
-"""A table's rows grouped by another key: aggregates from which old values are taken out again."""
+"""A table's rows grouped by another key: their aggregates also take old values out again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from moldau.streams.state.spec import StoreKind
 
 
 class GroupedTable(Node):
-    """Each aggregation makes a table, and needs a name for its state."""
+    """A table's rows grouped by another key. Each aggregation needs a name for its state."""
 
     def __init__(self, graph: Graph, step: Step, row_type: Any) -> None:
         super().__init__(graph, step)
         self._row_type = row_type
 
     def count(self, *, name: str | None = None, **options: Unpack[TableOptions]) -> Any:
-        """How many rows. Returns a table."""
+        """Count the rows. Return a table."""
         return self._folded(foldings.count(), int, name, options)
 
     def sum(
@@ -35,7 +35,7 @@ class GroupedTable(Node):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Any:
-        """The sum of the rows' values, or of what `of` selects. Returns a table."""
+        """Add up the values of the rows, or what `of` selects. Return a table."""
         call = None if of is None else call_of(of, "sum")
         kind = self._row_type
         if call is not None:
@@ -49,7 +49,7 @@ class GroupedTable(Node):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Any:
-        """The mean of the rows' values, or of what `of` selects. Returns a table."""
+        """Compute the mean of the rows' values, or of what `of` selects. Return a table."""
         call = None if of is None else call_of(of, "mean")
         table = self._folded(foldings.mean(call), tuple[int | float, int], name, options)
         return table._typed(float)
@@ -62,7 +62,7 @@ class GroupedTable(Node):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Any:
-        """Combine values: add(so far, value), and remove(so far, old value). Returns a table."""
+        """Combine values: add(so far, value), and remove(so far, old value). Return a table."""
         return self._folded(foldings.reduce(add, remove), self._row_type, name, options)
 
     def aggregate(
@@ -74,7 +74,7 @@ class GroupedTable(Node):
         name: str | None = None,
         **options: Unpack[TableOptions],
     ) -> Any:
-        """Fold values with add(so far, value); take old ones out with remove(so far, value)."""
+        """Fold values with add(so far, value), and take old ones out with remove(so far, value)."""
         folding = foldings.aggregate(initial, add, remove, None)
         return self._folded(folding, foldings.aggregate_type(initial, add), name, options)
 

@@ -1,7 +1,8 @@
-"""Types of what functions return, without calling them.
+"""Infer the types that functions return, without calling them.
 
-Annotations come first. A plain lambda is followed as far as it goes without guessing: `lambda o:
-o.user` returns what the model declares, `lambda w: w` what it was given. Anything else is Any.
+Annotations come first. A plain lambda is followed as long as that needs no guessing: the result of
+`lambda w: w` has the type of its argument, that of `lambda o: o.user` the type that the model
+declares. Anything else is Any.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _QUIET = {"RESUME", "CACHE", "NOP", "RETURN_VALUE", "COPY_FREE_VARS", "PRECALL"}
 
 
 def result_type(call: Call, key_type: Any, value_type: Any) -> Any:
-    """What `call` returns for a record of these types."""
+    """Return the type that `call` returns for a record with these types of key and value."""
     function = call.function
     if isinstance(function, type):
         return function
@@ -50,7 +51,7 @@ def result_type(call: Call, key_type: Any, value_type: Any) -> Any:
 
 
 def element_type(kind: Any) -> Any:
-    """The type of the elements of an iterable type."""
+    """Return the type of the elements of an iterable type."""
     origin = get_origin(kind)
     arguments = get_args(kind)
     if kind is str:
@@ -61,13 +62,13 @@ def element_type(kind: Any) -> Any:
 
 
 def pair_types(kind: Any) -> tuple[Any, Any]:
-    """The types of a (key, value) pair."""
+    """Return the types of key and value of a (key, value) pair."""
     arguments = get_args(kind)
     return arguments if get_origin(kind) is tuple and len(arguments) == 2 else (Any, Any)
 
 
 def _generated(kind: Any) -> Any:
-    """Generators declare (yield, send, return)."""
+    """Return the yield type of a generator, which declares (yield, send, return)."""
     return get_args(kind)[0] if "Generator" in str(get_origin(kind)) else Any
 
 
@@ -95,7 +96,8 @@ def _annotation(function: Any) -> Any:
 
 
 def _follow(code: CodeType, arguments: tuple[Any, ...]) -> Any:
-    """Walk straight-line code that only reads its arguments, their fields and constants."""
+    """Walk straight-line code that only reads its arguments, their fields and constants, and return
+    the type of its result."""
     names = code.co_varnames[: code.co_argcount]
     types = dict(zip(names, arguments, strict=False))
     stack: list[Any] = []
@@ -132,7 +134,7 @@ def _field(kind: Any, name: str) -> Any:
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with so many arguments; yes where a built-in does not tell."""
+    """Whether a call may give `count` arguments; True for a built-in without a signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -145,7 +147,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def required_parameters(function: Callable[..., Any]) -> int:
-    """How many arguments a call must give; 1 where a built-in does not tell."""
+    """Return how many arguments a call must give; 1 for a built-in without a signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

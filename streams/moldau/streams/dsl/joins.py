@@ -1,4 +1,4 @@
-"""Joins in the DSL: which operation and stores each pair of streams and tables needs."""
+"""Joins in the DSL: the operation and the stores that each pair of streams and tables needs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Joiner = Callable[..., Any]
 
 
 class GlobalRows:
-    """A global table: to be looked up by streams, from any partition."""
+    """A global table in the DSL: streams look up its rows from any partition."""
 
     def __init__(self, graph: Graph, table: GlobalTable, value_type: Any) -> None:
         self.graph = graph
@@ -44,12 +44,15 @@ class GlobalRows:
 
 
 def pair(left: Any, right: Any) -> tuple[Any, Any]:
-    """What a join gives if no function says otherwise."""
+    """Return both values: the result of a join without a function."""
     return left, right
 
 
 def join_call(function: Joiner | None, operator: str) -> Call:
-    """function(left, right), or function(key, left, right) if it requires three arguments."""
+    """Return the call of function(left, right).
+
+    It is called as function(key, left, right) if it requires three arguments.
+    """
     if function is None:
         return Call(pair)
     if not callable(function):
@@ -68,7 +71,7 @@ def join_call(function: Joiner | None, operator: str) -> Call:
 
 
 def joined_type(call: Call, left: Any, right: Any, kind: JoinKind = JoinKind.INNER) -> Any:
-    """What a joiner returns."""
+    """Return the type of a join's results."""
     if call.function is pair:
         if any(
             not isinstance(part, type) or hasattr(part, "model_validate") for part in (left, right)
@@ -97,7 +100,7 @@ def join_streams(
     first = left._partitioned(f"{claimed}-left", keeps_null_keys=kind is not JoinKind.INNER)
     second = right._partitioned(f"{claimed}-right", keeps_null_keys=kind is JoinKind.OUTER)
     if first.name == second.name:
-        # The twin is woven in first, so that a record comes as the left one first.
+        # The twin is added first, so that each record arrives on the left side first.
         first = _twin(graph, second)
     key = unified_key((first, second), claimed)
     first, second = (settle_key(graph, step, key) for step in (first, second))
@@ -136,7 +139,7 @@ def join_streams(
 
 
 def is_versioned(graph: Graph, step: Step) -> bool:
-    """Whether rows of a table can be found as of a time."""
+    """Whether the rows of a table can be looked up as of a time."""
     while isinstance(step.operation, TableFilter | TableMapValues):
         step = graph.steps[step.parents[0]]
     return (
@@ -152,7 +155,7 @@ def join_table(
     name: str | None,
     grace: Duration | None,
 ) -> Step:
-    """Look up a table's row for each record of a stream."""
+    """Join each record of a stream with the row of a table."""
     left, table = nodes
     if kind is JoinKind.OUTER:
         raise TopologyError("outer_join: a stream joins a table by join or left_join")
@@ -207,7 +210,7 @@ def join_global(
     function: Joiner | None,
     key: Callable[..., Any] | None,
 ) -> Step:
-    """Look up a row of a global table for each record, by a key that is made of it."""
+    """Join each record with the row of a global table, by a key made from the record."""
     if kind is JoinKind.OUTER:
         raise TopologyError("outer_join: a stream joins a global table by join or left_join")
     name = rows.table.store.name
@@ -240,7 +243,7 @@ def join_tables(nodes: tuple[Node, Node], kind: JoinKind, function: Joiner | Non
 
 
 def _with_itself(graph: Graph, table: Step, call: Call) -> Step:
-    """A table joined with itself: its rows mapped, so that an update gives one result."""
+    """Join a table with itself: map its rows, so that one update gives one result."""
     function = call.function
     if call.takes_key:
         mapped = Call(lambda key, value: function(key, value, value), takes_key=True)
@@ -259,7 +262,8 @@ def _with_itself(graph: Graph, table: Step, call: Call) -> Step:
 
 
 def unified_key(steps: tuple[Step, Step], operator: str) -> Any:
-    """The type of the keys of both sides: equal keys must have equal bytes."""
+    """Return the one key type of both sides: equal keys must have equal bytes. Raise TopologyError
+    if the declared types differ."""
     first, second = (step.key_type for step in steps)
     if first == second:
         return first
@@ -283,7 +287,7 @@ def same_app(nodes: tuple[Node, Node], operator: str) -> Graph:
 
 
 def settle_key(graph: Graph, step: Step, key: Any) -> Step:
-    """A repartition with keys of an undeclared type writes them as the other side does."""
+    """Give a repartition with keys of an undeclared type the key type of the other side."""
     if isinstance(step.operation, Repartition) and step.key_type is Any:
         step = replace(step, key_type=key)
         graph.steps[step.name] = step
@@ -291,7 +295,7 @@ def settle_key(graph: Graph, step: Step, key: Any) -> Step:
 
 
 def failing(graph: Graph, step: Step, on_error: Policy | str | None) -> Step:
-    """The step with a policy of its own, if one is given."""
+    """Return the step, with an error policy of its own if one is given."""
     if on_error is None:
         return step
     graph.steps[step.name] = replace(step, on_error=policy(on_error))
@@ -299,7 +303,7 @@ def failing(graph: Graph, step: Step, on_error: Policy | str | None) -> Step:
 
 
 def _twin(graph: Graph, step: Step) -> Step:
-    """A second name for a step, so that it can be both sides of a join."""
+    """Add a second step with the records of `step`, so that it can be both sides of a join."""
     return graph.add(
         replace(step, name=f"{step.name}-again", parents=(step.name,), operation=Merge())
     )

@@ -1,4 +1,4 @@
-"""What streams, tables and groups share: a place in the graph, and adding a step after it."""
+"""The base of streams, tables and groups: a place in the graph, and adding a step after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.streams.plan.steps import Step
 
 
 class Node:
-    """A step that others can follow."""
+    """A step of the graph that other steps can follow."""
 
     def __init__(self, graph: Graph, step: Step) -> None:
         self._graph = graph
@@ -32,7 +32,7 @@ class Node:
         on_error: Policy | str | None = None,
         is_table: bool | None = None,
     ) -> Step:
-        """Add a step after this one. Types that are not given stay as they are."""
+        """Add a step after this one and return it. Types that are not given stay the same."""
         before = self._step
         return self._graph.add(
             Step(
@@ -48,7 +48,7 @@ class Node:
         )
 
     def _partitioned(self, name: str, *, keeps_null_keys: bool = False) -> Step:
-        """This step, or a repartition of it if keys may have changed."""
+        """Return this step, or a repartition of it if keys may have changed."""
         step = self._step
         if not step.is_rekeyed:
             return step

@@ -1,4 +1,4 @@
-"""Options of tables: how they are kept, and when they announce updates."""
+"""Options of tables and joins: how tables are kept, and when they emit updates."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from moldau.streams.state.spec import StoreKind, StoreSpec
 class TableOptions(TypedDict, total=False):
     """`emit`: "commit" (the last update of each key at a commit), "every", and for windows "close".
     `logged` False keeps no changelog: the state is lost with the machine. `retain` keeps windows
-    for queries. `config` has settings of the changelog topic. `versioned` keeps the
-    history of each key for so long (to_table). `type` is that of the values. `on_error` is the
+    for queries this long. `config` has settings of the changelog topic. `versioned` keeps the
+    history of each key this long (to_table). `type` is the type of the values. `on_error` is the
     policy for records that fail in the aggregate."""
 
     emit: Literal["commit", "every", "close"]
@@ -31,7 +31,7 @@ class TableOptions(TypedDict, total=False):
 
 
 class JoinOptions(TypedDict, total=False):
-    """`key` chooses the row of a global table, `grace` waits for late rows of a versioned table,
+    """`key` selects the row of a global table, `grace` waits for late rows of a versioned table,
     `name` names the join's stores and topics, `on_error` is the policy for records that fail."""
 
     key: Callable[..., Any] | None
@@ -41,7 +41,7 @@ class JoinOptions(TypedDict, total=False):
 
 
 def check_options(operator: str, given: Mapping[str, Any], known: type) -> None:
-    """TopologyError for an option that does not exist: a misspelt one must not be left out."""
+    """Raise TopologyError for an unknown option: a misspelt one must not be ignored."""
     unknown = sorted(set(given) - set(known.__annotations__))
     if unknown:
         names = ", ".join(sorted(known.__annotations__))
@@ -57,7 +57,7 @@ def store_of(
     retention_ms: int | None = None,
     window_ms: int | None = None,
 ) -> StoreSpec:
-    """The store of a table. Windows are retained at least as long as they accept records."""
+    """Return the store of a table. Windows are retained at least as long as they accept records."""
     key, value = types
     check_options(name, options, TableOptions)
     if "versioned" in options:

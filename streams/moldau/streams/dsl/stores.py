@@ -1,4 +1,4 @@
-"""Stores for operators that users write."""
+"""Stores for the operators that users write."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _READABLE = op.TableSource | op.ToTable | op.Aggregate | op.TableAggregate | Res
 
 
 class StateStore:
-    """A store of an operator: its rows survive as a changelog topic, unless `logged` is False.
+    """A store of a user's operator. A changelog topic keeps its rows, unless `logged` is False.
 
-    `StateStore(...)` has a value for each key. The others keep values by time, for `retention`.
+    `StateStore(...)` has one value for each key. The class methods make stores that keep values by
+    time, for `retention`.
     """
 
     def __init__(self, name: str, *, key: Any = Any, value: Any = Any, logged: bool = True) -> None:
@@ -42,7 +43,7 @@ class StateStore:
         value: Any = Any,
         logged: bool = True,
     ) -> StateStore:
-        """Values by key and window: `put(key, value, start)`, `fetch(key, first, last)`."""
+        """Make a store by key and window: `put(key, value, start)`, `fetch(key, first, last)`."""
         size_ms = _positive(size, name, "size")
         retention_ms = _positive(retention, name, "retention")
         if retention_ms < size_ms:
@@ -63,7 +64,7 @@ class StateStore:
         value: Any = Any,
         logged: bool = True,
     ) -> StateStore:
-        """Values by key and session: `put(key, start, end, value)`, `find(key, first, last)`."""
+        """Make a store by key and session: `put(key, start, end, value)`, `find(key, ...)`."""
         retention_ms = _positive(retention, name, "retention")
         found = cls._kept(name, StoreKind.SESSION, retention_ms, (key, value), logged=logged)
         found.spec = replace(found.spec, slice_ms=retention_ms)
@@ -79,7 +80,7 @@ class StateStore:
         value: Any = Any,
         logged: bool = True,
     ) -> StateStore:
-        """The values of each key over time: `put(key, value, time)`, `as_of(key, time)`."""
+        """Make a store by key and time: `put(key, value, time)`, `as_of(key, time)`."""
         retention_ms = _positive(retention, name, "retention")
         return cls._kept(name, StoreKind.VERSIONED, retention_ms, (key, value), logged=logged)
 
@@ -106,8 +107,8 @@ def _positive(duration: Duration, name: str, option: str) -> int:
 
 
 def readable_tables(reader: Node, tables: Iterable[object]) -> dict[str, StoreSpec]:
-    """The stores of tables that `process` is given, by their steps. TopologyError for what is no
-    table, and for a table that is not kept by its key in a store of its own."""
+    """Return the stores of the tables that `process` reads, by the names of their steps. Raise
+    TopologyError for anything but a table, and for a table without a key-value store of its own."""
     found = {}
     for table in tables:
         if not isinstance(table, Table):

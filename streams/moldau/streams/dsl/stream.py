@@ -1,4 +1,4 @@
-"""A stream of records, and what can be done with it."""
+"""A stream of records, and its operators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ErrorPolicy = Policy | str | None
 
 
 class Stream(Node, Generic[K, V]):
-    """Records with a key and a value, each a fact of its own."""
+    """A stream of records with a key and a value, each an independent fact."""
 
     def map(
         self,
@@ -52,7 +52,7 @@ class Stream(Node, Generic[K, V]):
         type: Any = None,
         on_error: ErrorPolicy = None,
     ) -> Stream[K2, V2]:
-        """Make another key and value: function(key, value) -> (key, value)."""
+        """Map each record to another key and value: function(key, value) -> (key, value)."""
         call = pair_call_of(function, "map", awaits=True)
         kinds = pair_types(result_type(call, self._step.key_type, self._step.value_type))
         return Stream(
@@ -73,7 +73,7 @@ class Stream(Node, Generic[K, V]):
         type: Any = None,
         on_error: ErrorPolicy = None,
     ) -> Stream[K, V2]:
-        """Make another value of each; the key stays."""
+        """Map each value to another; the key stays."""
         call = call_of(function, "map_values", awaits=True)
         kind = self._result(call) if type is None else type
         name = f"map_values({call})"
@@ -94,7 +94,7 @@ class Stream(Node, Generic[K, V]):
         type: Any = None,
         on_error: ErrorPolicy = None,
     ) -> Stream[K, V2]:
-        """Make any number of values of each, under the same key."""
+        """Map each value to any number of values, under the same key."""
         call = call_of(function, "flat_map", awaits=True)
         kind = element_type(self._result(call)) if type is None else type
         name = f"flat_map({call})"
@@ -113,7 +113,7 @@ class Stream(Node, Generic[K, V]):
         type: Any = None,
         on_error: ErrorPolicy = None,
     ) -> Stream[K2, V2]:
-        """Make any number of (key, value) pairs of each."""
+        """Map each record to any number of (key, value) pairs."""
         call = pair_call_of(function, "flat_map_pairs")
         kinds = pair_types(element_type(self._result(call)))
         return Stream(
@@ -134,8 +134,8 @@ class Stream(Node, Generic[K, V]):
         type: Any = None,
         on_error: ErrorPolicy = None,
     ) -> Stream[K, V2]:
-        """Make another value of each, a batch at a time: function(values) returns as many, as a
-        list or an array. The result must not depend on how records are cut into batches."""
+        """Map values to others, a batch at a time: function(values) returns as many, as a list or
+        an array. The result must not depend on how records are divided into batches."""
         if not callable(function):
             raise TopologyError(f"map_batch: expected a function, got {function!r:.80}")
         check_sync("map_batch", function)
@@ -188,7 +188,7 @@ class Stream(Node, Generic[K, V]):
         ]
 
     def merge(self, *others: Stream[K, V]) -> Stream[K, V]:
-        """The records of several streams, as they come."""
+        """Merge the records of several streams, in the order of arrival."""
         steps = [self._step, *(self._same_app(other, "merge") for other in others)]
         key = self._one_type([step.key_type for step in steps])
         value = self._one_type([step.value_type for step in steps])
@@ -205,7 +205,7 @@ class Stream(Node, Generic[K, V]):
     def select_key(
         self, function: Mapper[V, K2, K], *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Stream[K2, V]:
-        """Give each record another key. State that follows is in the partition of the new key."""
+        """Give each record another key. Later state is in the partition of the new key."""
         call = call_of(function, "select_key", awaits=True)
         kind = self._result(call) if type is None else type
         name = f"select_key({call})"
@@ -228,8 +228,8 @@ class Stream(Node, Generic[K, V]):
     ) -> Stream[Any, Any]:
         """Pass records to an operator of your own: make(context) has process(record).
 
-        Say `key=` if it may change keys. Its stores are in the partition of the record's key:
-        StateStores, which several operators may share, and tables, whose rows it reads.
+        Give `key=` if it may change keys. `stores` are StateStores, which several operators may
+        share, and tables, whose rows it reads. They are those of the partition of the record's key.
         """
         if stores and not name:
             raise TopologyError(
@@ -287,8 +287,8 @@ class Stream(Node, Generic[K, V]):
         """Join records with those of a stream that are close in time, or with rows of a table.
 
         `function(left, right)` or `function(key, left, right)` makes the result; a pair if not
-        given. `within` is for streams, `key` chooses the row of a global table. A versioned table
-        is looked up as of the record's time; `grace` waits for rows that come late.
+        given. `within` is for streams, `key` selects the row of a global table. A versioned table
+        is looked up as of the record's time; `grace` waits for rows that arrive late.
         """
         return self._joined(JoinKind.INNER, other, function, within, options)
 
@@ -300,7 +300,7 @@ class Stream(Node, Generic[K, V]):
         within: JoinWindows | Duration | None = None,
         **options: Unpack[JoinOptions],
     ) -> Stream[K, Any]:
-        """As `join`; a record that finds none comes out with None on the right."""
+        """Join as `join` does; a record without a match comes out with None on the right."""
         return self._joined(JoinKind.LEFT, other, function, within, options)
 
     def outer_join(
@@ -312,7 +312,7 @@ class Stream(Node, Generic[K, V]):
         name: str | None = None,
         on_error: ErrorPolicy = None,
     ) -> Stream[K, Any]:
-        """As `join` of two streams; records of both sides that find none come out with None."""
+        """Join two streams as `join` does; None stands for a missing match on either side."""
         options = JoinOptions(name=name, on_error=on_error)
         return self._joined(JoinKind.OUTER, other, function, within, options)
 
@@ -365,7 +365,7 @@ class Stream(Node, Generic[K, V]):
         partitioner: Callable[..., int | None] | None = None,
         on_error: ErrorPolicy = None,
     ) -> None:
-        """Write the records to a topic, or to the topic that a function names for each."""
+        """Write the records to a topic, or to the topic that a function returns for each record."""
         before = self._step
         operation = op.Sink(
             topic if isinstance(topic, str) else None,
@@ -379,7 +379,7 @@ class Stream(Node, Generic[K, V]):
         )
 
     def to_table(self, *, name: str, **options: Unpack[TableOptions]) -> Table[K, V]:
-        """The last value of each key as a table; null deletes."""
+        """Return a table of the last value of each key; null deletes."""
         claimed = self._graph.claim_store(name, "to_table")
         parent = Node(self._graph, self._partitioned(claimed))
         step = parent._step

@@ -1,4 +1,4 @@
-"""What a suppression waits for."""
+"""Suppressions: how long a table's updates are held back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moldau.streams.state.spec import StoreKind, StoreSpec
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """`limit_ms` None: until windows close."""
+    """How long and how many updates are held back. `limit_ms` None: until windows close."""
 
     limit_ms: int | None = None
     records_max: int | None = None
@@ -26,7 +26,7 @@ class Suppression:
     idle_ms: int | None = None
 
     def operation(self, graph: Graph, name: str, step: Step) -> op.Suppress:
-        """The operation after the table `step`."""
+        """Return the operation that follows the table `step`."""
         store = StoreSpec(
             name,
             StoreKind.KEY_VALUE,
@@ -51,7 +51,7 @@ def until_close(
     max_bytes: int | None = None,
     idle: Duration | None = None,
 ) -> Suppression:
-    """Give out the last update of each window, once the window and its grace are over.
+    """Emit only the last update of each window, once the window and its grace are over.
 
     Holding more than `max_records` or `max_bytes` is an error: a result must not come out early.
     """
@@ -66,7 +66,7 @@ def until_time(
     when_full: Literal["emit", "fail"] = "emit",
     idle: Duration | None = None,
 ) -> Suppression:
-    """Give out at most one update of a key in `limit`. What is full emits the oldest, or fails."""
+    """Emit at most one update of a key per `limit`. A full buffer emits its oldest, or fails."""
     limit_ms = milliseconds(limit, "until_time")
     if limit_ms < 0:
         raise TopologyError(f"until_time: {limit!r} must not be negative")
@@ -80,7 +80,7 @@ def _idle(idle: Duration | None) -> int | None:
 
 
 def _open_ms(graph: Graph, name: str, step: Step) -> int:
-    """How long after its end a window of a table still changes."""
+    """Return how long after its end a window of a table can still change, in milliseconds."""
     while True:
         operation: Any = step.operation
         if isinstance(operation, op.WindowAggregate | op.SlidingAggregate | op.SessionAggregate):

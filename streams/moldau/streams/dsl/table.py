@@ -32,10 +32,10 @@ ErrorPolicy = Policy | str | None
 
 
 class Table(Node, Generic[K, V]):
-    """The last value of each key. An update replaces; null deletes."""
+    """The last value of each key. An update replaces the value; null deletes it."""
 
     def changes(self) -> Stream[K, V]:
-        """Each update as a record: the key and the new value, None for a deletion."""
+        """Return the updates as records: the key and the new value, None for a deletion."""
         from moldau.streams.dsl.stream import Stream
 
         return Stream(self._graph, self._added("changes", op.Changes(), is_table=False))
@@ -43,7 +43,7 @@ class Table(Node, Generic[K, V]):
     def filter(
         self, predicate: Callable[..., object], *, on_error: ErrorPolicy = None
     ) -> Table[K, V]:
-        """The rows for which the predicate holds. A row that does not is deleted downstream."""
+        """Keep the rows for which the predicate holds. Any other row is deleted downstream."""
         call = call_of(predicate, "filter")
         step = self._added(f"filter({call})", op.TableFilter(call), on_error=on_error)
         return Table(self._graph, step)
@@ -51,7 +51,7 @@ class Table(Node, Generic[K, V]):
     def filter_not(
         self, predicate: Callable[..., object], *, on_error: ErrorPolicy = None
     ) -> Table[K, V]:
-        """The rows for which the predicate does not hold."""
+        """Keep the rows for which the predicate does not hold."""
         call = call_of(predicate, "filter_not")
         operation = op.TableFilter(call, is_negated=True)
         return Table(self._graph, self._added(f"filter_not({call})", operation, on_error=on_error))
@@ -59,7 +59,7 @@ class Table(Node, Generic[K, V]):
     def map_values(
         self, function: Callable[..., V2], *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Table[K, V2]:
-        """Another value for each row."""
+        """Map the value of each row to another."""
         call = call_of(function, "map_values")
         step = self._step
         kind = result_type(call, step.key_type, step.value_type) if type is None else type
@@ -78,9 +78,9 @@ class Table(Node, Generic[K, V]):
         name: str | None = None,
         on_error: ErrorPolicy = None,
     ) -> Table[K, Any]:
-        """Join the rows of two tables by key. A result follows each update of either.
+        """Join the rows of two tables by key. Each update of either table gives a result.
 
-        `on` makes a foreign key of a row: the key of a row of the other table. That needs a name.
+        `on` makes a foreign key from a row: the key of a row of the other table. That needs a name.
         """
         return self._joined(JoinKind.INNER, other, function, (on, name), on_error)
 
@@ -93,7 +93,7 @@ class Table(Node, Generic[K, V]):
         name: str | None = None,
         on_error: ErrorPolicy = None,
     ) -> Table[K, Any]:
-        """As `join`; rows without one in the other table are joined with None."""
+        """Join as `join` does; a row without a match in the other table is joined with None."""
         return self._joined(JoinKind.LEFT, other, function, (on, name), on_error)
 
     def outer_join(
@@ -103,7 +103,7 @@ class Table(Node, Generic[K, V]):
         *,
         on_error: ErrorPolicy = None,
     ) -> Table[K, Any]:
-        """As `join`; rows of both tables without a partner are joined with None."""
+        """Join as `join` does; a row of either table without a match is joined with None."""
         return self._joined(JoinKind.OUTER, other, function, (None, None), on_error)
 
     def _joined(
@@ -129,7 +129,7 @@ class Table(Node, Generic[K, V]):
         return Table(graph, joins.failing(graph, step, on_error))
 
     def late(self) -> Stream[Any, Any]:
-        """The records that came too late for a window, as they were."""
+        """Return the records that came too late for a window, unchanged."""
         from moldau.streams.dsl.stream import Stream
 
         operation = self._step.operation
@@ -151,7 +151,7 @@ class Table(Node, Generic[K, V]):
         type: Any = None,
         on_error: ErrorPolicy = None,
     ) -> GroupedTable:
-        """Group the rows anew: function(key, value) -> (key, value)."""
+        """Group the rows by another key: function(key, value) -> (key, value)."""
         call = pair_call_of(function, "group_by")
         step = self._step
         kinds = pair_types(result_type(call, step.key_type, step.value_type))
@@ -169,13 +169,13 @@ class Table(Node, Generic[K, V]):
         return GroupedTable(self._graph, rekeyed, kinds[1])
 
     def suppress(self, suppression: Suppression, *, name: str) -> Table[K, V]:
-        """Hold updates back: `until_close()` of windows, or `until_time(limit)`."""
+        """Hold updates back: with `until_close()` for windows, or with `until_time(limit)`."""
         graph, step = self._graph, self._step
         claimed = graph.claim_store(name, "suppress")
         operation = suppression.operation(graph, claimed, step)
         return Table(graph, self._added(claimed, operation))
 
     def _typed(self, kind: Any) -> Table[K, Any]:
-        """The same table; its values are seen as another type than they are stored in."""
+        """Set the type of the values for later steps, not for the store, and return this table."""
         self._graph.steps[self._name] = replace(self._step, value_type=kind)
         return self

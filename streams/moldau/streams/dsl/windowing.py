@@ -1,4 +1,4 @@
-"""Aggregations in windows: the operation and the store of each kind of window."""
+"""Aggregations in windows: the operation and the store for each kind of window."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from moldau.streams.windows import (
     Windows,
 )
 
-# Windowing, and the types of keys, aggregates and records.
+# The windowing, and the types of keys, aggregates and records.
 HowAndTypes = tuple["Windowing", Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Windowing:
-    """How records are put into windows, and when results are seen."""
+    """How records are assigned to windows, and when results are emitted."""
 
     windows: Windows
     emit: Literal["commit", "every", "close"] | None
@@ -43,7 +43,7 @@ def windowed_operation(
     how: HowAndTypes,
     options: TableOptions,
 ) -> tuple[op.Operation, Any]:
-    """The operation, and the type of the keys of its table."""
+    """Return the operation, and the type of the keys of its table."""
     windowing, key, value, _ = how
     if windowing.emit is not None:
         options = cast(TableOptions, {**options, "emit": windowing.emit})

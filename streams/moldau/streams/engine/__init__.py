@@ -1,1 +1,1 @@
-"""The engine: it runs a program, a part of the plan, on one partition."""
+"""The engine: runs a program, which is a part of the plan, on one partition."""

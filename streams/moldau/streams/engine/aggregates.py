@@ -1,4 +1,4 @@
-"""The objects behind tables in the generated loop: a store, and how its updates are announced."""
+"""The objects behind tables in the generated loop: a store, and how its updates are emitted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.windows import OpenWindow, WindowStore
 
-# So many rows at a time are announced.
+# The number of rows that are emitted at a time.
 ROWS: Final = 1000
 
 Result = Callable[[Any], Any]
@@ -32,14 +32,14 @@ class KeyedTable(Part):
         self.headers: dict[Any, Headers | None] = {}
 
     def get(self, key: Any) -> tuple[Any, int] | None:
-        """The row of `key` as seen downstream."""
+        """Return the row of `key` as later steps see it."""
         entry = self.store.get(key)
         if entry is None or self.result is None:
             return entry
         return self.result(entry[0]), entry[1]
 
     def announce(self) -> None:
-        """Emit the last update of each key that changed since the last commit."""
+        """Emit the last update of each key that has changed since the last commit."""
         if not self.emits_at_commit:
             return
         kept = self.headers
@@ -49,7 +49,7 @@ class KeyedTable(Part):
         kept.clear()
 
     def _rows(self, changed: list[tuple[Any, Any]]) -> list[Any]:
-        """What `emit` is given for keys and their rows at the last flush."""
+        """Return the arguments of `emit` for names of keys and their rows at the last flush."""
         store, result, kept, found = self.store, self.result, self.headers, []
         cache, original, names_keys = store.cache, store.keys.original, store.keys.cached is None
         for name, before in changed:
@@ -77,21 +77,21 @@ class WindowedTable(Part):
         self.result = result
         self.grace_ms = grace_ms
         self.late = 0
-        # How long after its start a window is over, grace aside.
+        # How long after its start a window ends, without the grace.
         self.size_ms = store.spec.window_ms
         self.emits_at_commit = False
         self.emits_at_close = False
         self.headers: dict[Any, Headers | None] = {}
 
     def get(self, key: Windowed[Any]) -> tuple[Any, int] | None:
-        """The row of a windowed key as seen downstream."""
+        """Return the row of a windowed key as later steps see it."""
         entry = self.store.fetch(key.key, key.start)
         if entry is None or self.result is None:
             return entry
         return self.result(entry[0]), entry[1]
 
     def window(self, start: int) -> OpenWindow:
-        """Open a window."""
+        """Open a window, and note when it closes."""
         window = self.store.window(start)
         if self.emits_at_close and self.size_ms is not None:
             due = start + self.size_ms + self.grace_ms
@@ -99,7 +99,7 @@ class WindowedTable(Part):
         return window
 
     def start(self) -> None:
-        """Take up the windows that an earlier task left: those that were over have been emitted."""
+        """Take over the windows of an earlier task. It has emitted those that were over."""
         size = self.size_ms
         retention = self.store.spec.retention_ms
         if size is None or retention is None:
@@ -128,7 +128,7 @@ class WindowedTable(Part):
         self.clock.next_close = next_close
 
     def _emit(self, window: OpenWindow, headers: Headers | None) -> None:
-        """No single record makes these results: one that fails keeps back no other."""
+        """Emit the results of a window. No single record makes them: a failure stops no other."""
         result = self.result
         entries = iter(self.store.entries(window))
         while some := list(islice(entries, ROWS)):
@@ -139,7 +139,7 @@ class WindowedTable(Part):
             self.emit_all(rows)
 
     def announce(self) -> None:
-        """Emit the last update of each key and window that changed since the last commit."""
+        """Emit the last update of each key and window that has changed since the last commit."""
         if not self.emits_at_commit:
             return
         for window in list(self.store.open.values()):
@@ -149,7 +149,7 @@ class WindowedTable(Part):
         self.headers.clear()
 
     def _rows(self, window: OpenWindow, changed: list[tuple[Any, Any]]) -> list[Any]:
-        """What `emit` is given for keys of a window and their rows at the last flush."""
+        """Return the arguments of `emit` for names of a window and their last flushed rows."""
         original, result, kept, found = self.store.keys.original, self.result, self.headers, []
         start, end = window.start, window.end
         for name, before in changed:
@@ -166,12 +166,12 @@ class WindowedTable(Part):
         return found
 
     def expire(self) -> None:
-        """Drop what is out of retention. Only after a flush: nothing may be dirty."""
+        """Drop windows that are out of retention. Only after a flush: nothing may be dirty."""
         if self.store.spec.retention_ms is not None:
             self.store.expire(self.clock.time - self.store.spec.retention_ms + 1)
 
     def advance(self, time: int) -> None:
-        """The clock goes on without a record."""
+        """Advance the clock without a record, and close the windows that are over."""
         if time > self.clock.time:
             self.clock.time = time
             if self.emits_at_close and time >= self.clock.next_close:

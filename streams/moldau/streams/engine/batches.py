@@ -1,4 +1,4 @@
-"""What goes into a task and what comes out of it: records in columns."""
+"""The input and output of a task: records in columns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(slots=True)
 class Chunk:
-    """Fetched records of one partition: equally long lists, in the order of their offsets.
+    """Fetched records of one partition: lists of equal length, in the order of their offsets.
 
-    `headers` is None if no record has any. `next_offset` is where to read on after the last one; it
-    can be more than one above its offset where the log has gaps.
+    `headers` is None if no record has any. `next_offset` is the offset to read after the last
+    record; it can be more than one above the last offset if the log has gaps.
     """
 
     offsets: Sequence[int]
@@ -29,7 +29,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class Outputs:
-    """Records for one topic, in the order they were made: equally long lists.
+    """Records for one topic, in the order they were made: lists of equal length.
 
     `headers` and `partitions` stay empty until a record has some; then they are as long as the
     others. A partition of None leaves the choice to the producer (by key, as Kafka does).

@@ -6,7 +6,7 @@ NEVER = 2**63 - 1
 
 
 class Clock:
-    """`next_close` is the stream time at which the next open window is over."""
+    """The stream time of one operator. `next_close` is when the next open window closes."""
 
     __slots__ = ("next_close", "time")
 

@@ -1,7 +1,7 @@
 """The contract between a task and what runs it (the test driver, a worker).
 
-A task decides and never waits: it is given fetched records and the time, and hands out records to
-send and changes to log. A commit is, in this order:
+A task decides and never waits: it takes fetched records and the time, and returns records to send
+and changes to log. A commit has these steps, in this order:
 
 1. `flush()`: emit what caches hold back, write rows to the backings, return the changelogs.
 2. `take_outputs()`: send these, and the changes, and wait until they are written.
@@ -20,7 +20,7 @@ from moldau.streams.state.changes import Changes
 
 
 class EmitsPending(Exception):
-    """What a commit must emit has failed and is tried again at `due_ms`: `punctuate` then, and
+    """An emit of a commit has failed and is due again at `due_ms`. Call `punctuate` then, and
     `flush` again. Nothing was flushed."""
 
     def __init__(self, due_ms: int) -> None:
@@ -36,13 +36,14 @@ class RunsPartition(Protocol):
         ...
 
     def set_at_end(self, topic: str, is_at_end: bool) -> None:
-        """Whether everything in the log of `topic` has been added: decides about waiting."""
+        """Set whether everything in the log of `topic` has been added. It decides on waiting."""
         ...
 
     def process(self, now_ms: int, limit: int = 500) -> int:
         """Run up to `limit` buffered records, lowest time first; return how many were run.
 
-        0 means: nothing to do now. Raises RecordFailed if a record fails and its policy is to fail.
+        0 means that nothing can run now. Raise RecordFailed if a record fails and its policy is to
+        fail.
         """
         ...
 
@@ -51,21 +52,20 @@ class RunsPartition(Protocol):
         ...
 
     def take_outputs(self) -> list[Outputs]:
-        """Hand over what was made since the last call, a batch a topic."""
+        """Return the records made since the last call, one batch for each topic."""
         ...
 
     def flush(self) -> Mapping[str, Changes]:
         """Emit what caches hold back, write all rows, return the changes of each logged store.
-
-        EmitsPending if that has to wait for another attempt."""
+        Raise EmitsPending if that has to wait for another attempt."""
         ...
 
     def wants_commit(self) -> bool:
-        """Whether an operator has asked for a commit since the last one."""
+        """Whether an operator has requested a commit since the last one."""
         ...
 
     def close(self) -> None:
-        """Tell the operators that it is over, after the last commit: what they emit is dropped."""
+        """End the operators, after the last commit: what they emit is dropped."""
         ...
 
     def restore(self, store: str, changes: Changes) -> None:
@@ -73,34 +73,34 @@ class RunsPartition(Protocol):
         ...
 
     def positions(self) -> Mapping[str, int]:
-        """For each input topic read from so far: the offset to read next after a restart."""
+        """Return, for each input topic read so far, the offset to read next after a restart."""
         ...
 
     def metadata(self) -> str:
-        """What must be kept with the offsets: the stream time of each operator."""
+        """Return the text to keep with the offsets: the stream time of each operator."""
         ...
 
     def buffered(self, topic: str) -> int:
-        """How many records of `topic` wait: pause its fetching when there are too many."""
+        """Return how many records of `topic` are buffered. If too many, pause its fetching."""
         ...
 
     def store(self, name: str) -> Store:
-        """One of its stores, to be read between two calls of `process`."""
+        """Return a store of the task, to be read between two calls of `process`."""
         ...
 
     def counters(self) -> Mapping[str, int]:
-        """What was left out so far: by policies, and late records by operator."""
+        """Return how many records were left out so far: by policies, and late ones by operator."""
         ...
 
     def limit_cache(self, size_bytes: int) -> None:
-        """How much memory the caches of each of its stores may take from now on."""
+        """Set how much memory the cache of each store may take from now on."""
         ...
 
     def unflushed_bytes(self) -> int:
-        """About how much has changed in its stores since the last flush."""
+        """Estimate how much has changed in the task's stores since the last flush."""
         ...
 
     def take_calls(self) -> Sequence[AsyncCall]:
-        """Coroutines of async functions: await them, in any order and as many at a time as you
-        like, and `finish` each. Until all are finished, `process` returns 0."""
+        """Return the coroutines of async functions. Await them, in any order and as many at a time
+        as you like, and `finish` each. Until all are finished, `process` returns 0."""
         ...

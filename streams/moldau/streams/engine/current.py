@@ -1,4 +1,4 @@
-"""What a task and its users' operators tell each other: the record that runs, a wish to commit."""
+"""What a task shares with users' operators: the record that runs, and a request to commit."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 
 def _nowhere() -> None:
-    """No record runs."""
+    """Return None: no record runs."""
 
 
 class Current:
-    """The task sets `place` before it runs records; it is asked for only where a user asks."""
+    """The record that runs. The task sets `place`; it is called only when an operator needs it."""
 
     def __init__(self) -> None:
         self.partition = -1
         self.place: Callable[[], tuple[str, int] | None] = _nowhere
-        """The topic and the offset of the record that runs."""
+        """Returns the topic and the offset of the record that runs."""
         self.is_commit_wanted = False
 
     def end(self) -> None:
-        """What runs next is set off by the clock or a commit, not by a record."""
+        """Clear the record: the next call comes from the clock or a commit, not from a record."""
         self.place = _nowhere

@@ -1,5 +1,6 @@
-"""The times that `timestamp=` functions give to records. They decide which input of a task comes
-first, and are the records' times when these run.
+"""The times that `timestamp=` functions give to records.
+
+They decide which input of a task comes first, and are the records' times when these run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Stamp = Callable[[Chunk], Sequence[int]]
 
 
 def stamps_of(program: Program) -> dict[str, Stamp]:
-    """By topic, for sources with a timestamp function."""
+    """Return, by topic, the function for the times of a chunk, if `timestamp=` is given."""
     return {
         topic: _stamp(step.operation)
         for step in program.steps
@@ -26,7 +27,7 @@ def stamps_of(program: Program) -> dict[str, Stamp]:
 
 
 def whole(time: Any) -> int:
-    """A time that a function gave. TypeError unless it is an int."""
+    """Return the time that a timestamp function gave. Raise TypeError unless it is an int."""
     if isinstance(time, int):
         return time
     raise TypeError(
@@ -36,7 +37,7 @@ def whole(time: Any) -> int:
 
 
 def require_time(time: int) -> None:
-    """ValueError if a record without a `timestamp=` function has no time."""
+    """Raise ValueError if a record without a `timestamp=` function has no time."""
     if time < 0:
         raise ValueError(
             f"the record has the time {time}, which is before 1970; choose one with timestamp="

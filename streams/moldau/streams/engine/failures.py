@@ -1,4 +1,4 @@
-"""What becomes of a record that fails: the policy of its operator decides."""
+"""Records that fail: the policy of the operator decides what happens to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from moldau.streams.serdes.types import codec_for
 
 @dataclass(slots=True)
 class Emission:
-    """A call that no single record set off. `step` emits the row; None for a call by the
+    """A call that no single record caused. `step` emits the row; it is None for a call by the
     clock, which has no row."""
 
     operator: str
@@ -37,7 +37,7 @@ class Emission:
 
 
 class Failures:
-    """Counts attempts and carries out policies. One record at a time can be waiting to be retried,
+    """Counts attempts and carries out policies. Only one record at a time can wait for a retry,
     because the task stops at it."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Failures:
         outlets: Outlets,
         positions: Callable[[], Mapping[str, int]],
     ) -> None:
-        """`positions`: of the records that come next, by topic."""
+        """`positions` returns the offsets of the next records, by topic."""
         self._positions = positions
         self.skipped = 0
         self.dead_lettered = 0
@@ -59,12 +59,12 @@ class Failures:
         self._attempted: tuple[str, int] | None = None
         self._retry_at_ms: int | None = None
         self.now_ms = 0
-        """The wall clock, as far as the task knows."""
+        """The wall clock at the last `take_due`."""
         self.pending: list[Emission] = []
-        """What is tried again, in order."""
+        """The emissions to try again, in order."""
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Whether the pause before another attempt is not over."""
+        """Whether the pause before the next attempt still lasts."""
         if self._retry_at_ms is None:
             return False
         if now_ms < self._retry_at_ms:
@@ -73,7 +73,8 @@ class Failures:
         return False
 
     def decide(self, topic: str, chunk: Chunk, index: int, error: Exception, now_ms: int) -> bool:
-        """True to go on after the record, False to try it again later; raises to fail."""
+        """Return True to continue after the failed record, False to try it again later. Raise if
+        its policy is to fail."""
         if isinstance(error, StateError | OperatorFailed):
             raise error
         operator = operator_of(error.__traceback__) or topic
@@ -87,7 +88,7 @@ class Failures:
         return True
 
     def settle(self, operator: str, topic: str, chunk: Chunk, index: int, error: Exception) -> None:
-        """Carry out the policy of a record that was tried as often as it may; raises to fail."""
+        """Carry out the policy of a record without attempts left. Raise if it is to fail."""
         place = RecordPlace(topic, self._partition, chunk.offsets[index], operator)
         policy = self._policies.get(operator) or self._program.on_error
         self._give_up(policy, place, chunk, index, error)
@@ -103,7 +104,7 @@ class Failures:
             raise RecordFailed(place, error) from error
 
     def outside(self, emission: Emission, error: Exception) -> None:
-        """A failure at a commit or a timer, which no single record set off."""
+        """Handle a failure at a commit or a timer, which no single record caused."""
         if isinstance(error, BufferFull):
             raise self._operator_failed(emission, error) from error
         if isinstance(error, StreamsError):
@@ -126,14 +127,14 @@ class Failures:
         return OperatorFailed(app, self._partition, emission.operator, error, last)
 
     def take_due(self, now_ms: int) -> list[Emission]:
-        """What is to be tried again now."""
+        """Return the emissions to try again now, and remove them from `pending`."""
         self.now_ms = now_ms
         due = [each for each in self.pending if each.due_ms <= now_ms]
         self.pending = [each for each in self.pending if each.due_ms > now_ms]
         return due
 
     def _bury_row(self, dead_letter: str, emission: Emission, step: Step, error: Exception) -> None:
-        """Send the row that was to be emitted, with the reason in its headers."""
+        """Send the row of a failed emit to a dead-letter topic, with the reason in its headers."""
         key, value, *_, time, headers = emission.arguments
         columns = self._outlets.columns(dead_letter)
         columns.keys.append(None if key is None else codec_for(step.key_type).encode(key))
@@ -161,7 +162,7 @@ class Failures:
     def _bury(
         self, dead_letter: str, place: RecordPlace, chunk: Chunk, index: int, error: Exception
     ) -> None:
-        """Send the record as it was read, with the reason in its headers."""
+        """Send the record, unchanged, to a dead-letter topic, with the reason in its headers."""
         self.dead_lettered += 1
         columns = self._outlets.columns(dead_letter)
         columns.keys.append(chunk.keys[index])
@@ -181,5 +182,5 @@ class Failures:
 
 
 def _reasons(facts: dict[str, str]) -> tuple[tuple[str, bytes], ...]:
-    """As headers."""
+    """Return the facts of a failure as headers."""
     return tuple((f"moldau.error.{name}", text.encode()) for name, text in facts.items())

@@ -1,4 +1,4 @@
-"""Foldings as functions, for operators that have code of their own."""
+"""Foldings as functions, for operators with code of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.streams.plan.functions import Folding
 
 
 class Folds:
-    """What a folding's expressions do, as calls. None stands for no aggregate yet."""
+    """The expressions of a folding as functions. None stands for no aggregate yet."""
 
     def __init__(self, folding: Folding) -> None:
         self._folding = folding
@@ -46,7 +46,7 @@ class Folds:
         return self._merge(old, other, key)
 
     def seen(self, value: Any) -> Any:
-        """What is seen downstream of a stored value."""
+        """Return a stored value as later steps see it."""
         return value if value is None or self.result is None else self.result(value)
 
     def _made(self, parameters: str, text: str) -> Callable[..., Any]:

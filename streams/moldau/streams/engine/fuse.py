@@ -1,7 +1,7 @@
-"""Templates of the generated loop: what each inline operator looks like in it.
+"""Templates of the generated loop: the code of each inline operator.
 
 A fused run is one function: the operators from a source (or from an operator with code of its own)
-down to sinks and stores, written out one inside the other, so that a record meets no call but the
+down to sinks and stores, written one inside the other, so that the only calls for a record are the
 user's functions. Semantics are per record; batches only save calls.
 """
 
@@ -27,38 +27,38 @@ from moldau.streams.windows import TimeWindows
 
 
 class Weaver(Protocol):
-    """What a template needs from the network that is being woven."""
+    """What a template needs from the network that is being built."""
 
     outlets: Outlets
     keyless: dict[str, int]
-    """By step: records that it left out because they have no key."""
+    """The number of records left out because they have no key, by step."""
 
     def emit_children(self, writer: Writer, step: Step, scope: Scope) -> None:
         """Write the operators after `step`."""
         ...
 
     def emit_late(self, writer: Writer, step: Step, scope: Scope) -> None:
-        """Write what takes the late records of `step`, if anything does."""
+        """Write the step that takes the late records of `step`, if there is one."""
         ...
 
     def getter(self, step: str) -> Getter:
-        """The function that finds a row of a table."""
+        """Return the function that finds a row of a table."""
         ...
 
     def as_of_getter(self, step: str) -> AsOf: ...
 
     def newest_check(self, step: str) -> IsNewest | None:
-        """Tells whether an update of a versioned table came in order; None for any other table."""
+        """Return the check that a versioned update came in order; None for any other table."""
         ...
 
     def global_getter(self, store: str) -> Getter: ...
 
     def part(self, step: Step) -> Any:
-        """The object that belongs to a step: its store, clock and methods."""
+        """Return the object that belongs to a step: its store, clock and methods."""
         ...
 
     def arm(self, step: Step, index: int) -> Step | None:
-        """The arm of a branch, None if nothing comes after it."""
+        """Return the arm of a branch; None if no step follows it."""
         ...
 
 
@@ -66,7 +66,7 @@ Template = Callable[[Weaver, Writer, Step, Scope], None]
 
 
 def call(writer: Writer, function: Call, scope: Scope, *, hint: str = "f") -> str:
-    """The expression that calls a user's function on the record."""
+    """Return the expression that calls a user's function on the record."""
     name = writer.bind(function.function, hint)
     return f"{name}({scope.key}, {scope.value})" if function.takes_key else f"{name}({scope.value})"
 
@@ -145,8 +145,8 @@ def sink(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
 
 
 def count_keyless(weave: Weaver, writer: Writer, step: Step, scope: Scope | None = None) -> None:
-    """After a block that leaves records without a key out. With a scope it leaves others out, too,
-    which are not counted."""
+    """Write the branch that counts records without a key, after a block that leaves them out. With
+    a scope the block leaves out other records, too, which are not counted."""
     counts = writer.bind(weave.keyless, "keyless")
     head = "else" if scope is None else f"elif {scope.key} is None"
     with writer.block(head):
@@ -168,7 +168,7 @@ def _write_out(weave: Weaver, writer: Writer, operation: op.Sink, scope: Scope) 
             writer.bind(columns.values, "values"),
             writer.bind(columns.timestamps, "times"),
         )
-    # Encode both before anything is appended: a failure must leave the columns equally long.
+    # Encode both before appending either: after a failure the columns must still be equally long.
     data = writer.variable("data")
     name = writer.variable("name")
     writer.line(f"{name} = {encoded(writer, operation.key, scope.key)}")
@@ -208,8 +208,8 @@ def table_filter(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> Non
         test = call(writer, step.operation.call, scope.changed(value=part))
         names.append(writer.variable("value"))
         writer.line(f"{names[-1]} = {part} if {part} is not None and {wanted}{test} else None")
-    # A row that is not in the table and was not before is no update of it. Where updates come out
-    # of order, the one before is not the last one that was sent, so that a deletion always goes on.
+    # A row that neither is nor was in the filtered table is no update of it. If updates can be out
+    # of order, `old` is not the last value that was sent, so a deletion is always passed on.
     held = " or ".join(f"{name} is not None" for name in names if name != "None")
     if weave.newest_check(step.parents[0]) is not None:
         held = "True"
@@ -231,7 +231,7 @@ def table_map_values(weave: Weaver, writer: Writer, step: Step, scope: Scope) ->
 
 
 def cache_name(writer: Writer, keys: KeyCoding, key: str) -> str:
-    """The expression for what a cache calls `key`."""
+    """Return the expression for the cache's name of `key`."""
     if keys.cached is None:
         return key
     encode = writer.bind(keys.codec.encode, "encode")
@@ -244,7 +244,7 @@ def cache_name(writer: Writer, keys: KeyCoding, key: str) -> str:
 
 
 def expression(writer: Writer, folding: Folding, text: str, names: dict[str, str]) -> str:
-    """An expression of a folding with the loop's names in it."""
+    """Return an expression of a folding with the loop's names in it."""
     bound = {name: writer.bind(function, name) for name, function in folding.functions}
     return text.format_map(bound | names)
 
@@ -381,7 +381,7 @@ def _in_window(
 
 
 class Fold:
-    """Writes how one record changes an aggregate."""
+    """Writes the code by which one record changes an aggregate."""
 
     def __init__(self, step: Step, folding: Folding, *, copies: bool, codec: Codec) -> None:
         self.step = step
@@ -390,7 +390,7 @@ class Fold:
         self.codec = codec
 
     def write(self, writer: Writer, entry: str, scope: Scope) -> tuple[str, str, str]:
-        """Returns the names of the old aggregate, the new one, and its time."""
+        """Write the change. Return the names of the old aggregate, the new one, and its time."""
         folding = self.folding
         old, new, time = (writer.variable(each) for each in ("old", "new", "time"))
         names = {"key": scope.key, "value": scope.value}
@@ -419,7 +419,7 @@ class Fold:
         return old, new, time
 
     def seen(self, writer: Writer, now: tuple[str, str, str], scope: Scope) -> Scope:
-        """What is seen downstream of an update."""
+        """Return the scope of an update as later steps see it."""
         old, new, time = now
         if self.folding.result is not None:
             names = []

@@ -1,4 +1,4 @@
-"""Finds rows of tables: in the store of a step, or made from the rows of the table before it."""
+"""Find rows of tables: in the store of a step, or made from the rows of the table before it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TABLES = KeyedTable | WindowedTable | TableJoinPart | ResolvePart | VersionedTa
 
 
 def as_of_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], AsOf]) -> AsOf:
-    """The function that finds the row of a versioned table that was valid at a time."""
+    """Return the function that finds the row of a versioned table that was valid at a time."""
     part = parts.get(step.name)
     if isinstance(part, VersionedTable):
         return part.as_of
@@ -37,7 +37,7 @@ def as_of_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], 
 def newest_check(
     step: Step, parts: Mapping[str, Part], before: Callable[[str], IsNewest | None]
 ) -> IsNewest | None:
-    """Tells whether an update of a versioned table came in order; None for any other table."""
+    """Return the check that a versioned table's update came in order; None for any other table."""
     part = parts.get(step.name)
     if isinstance(part, VersionedTable):
         return part.is_newest
@@ -47,7 +47,7 @@ def newest_check(
 
 
 def table_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], Getter]) -> Getter:
-    """The function that finds a row of the table that `step` makes."""
+    """Return the function that finds a row of the table that `step` makes."""
     part = parts.get(step.name)
     if isinstance(part, _TABLES):
         return part.get

@@ -12,9 +12,10 @@ from moldau.streams.state.keyvalue import Entry, KeyValueStore
 
 
 class GlobalStore:
-    """The rows as bytes are below; what was looked up stays decoded until a record changes it.
+    """The rows of a global table, as bytes in the backing.
 
-    Invariant: a row was readable when it was taken in, or it is not there.
+    A row that was looked up stays decoded until more records are applied. Invariant: every row in
+    the store could be read when it was applied.
     """
 
     def __init__(
@@ -26,13 +27,14 @@ class GlobalStore:
         self._cache_bytes = cache_bytes
 
     def renew(self, backing: Backing) -> None:
-        """Go on with other rows: the old ones were damaged."""
+        """Continue with another backing: the rows of the old one were damaged."""
         self.store = KeyValueStore(self.table.store, backing)
 
     def apply(self, chunk: Chunk, partition: int = 0) -> list[RecordFailed]:
-        """Take in records of any partition of the topic. A null key is ignored.
+        """Apply records of any partition of the topic. A null key is ignored.
 
-        Raises RecordFailed for a record that cannot be read; returns those that were skipped.
+        Raise RecordFailed for a record that cannot be read, or return it if the policy is to skip
+        it.
         """
         changes = Changes()
         skipped: list[RecordFailed] = []

@@ -1,9 +1,10 @@
-"""The stream times of a task as the text that is kept with its offsets.
+"""The stream times of a task as the text that is committed with its offsets.
 
-Brokers keep 4,096 bytes of text with an offset and refuse a commit with more. So many operators as
-do not fit by their names are written by digests of them, which leaves room for about three hundred;
-beyond that only the least of the times is kept. Taken over, it is a bound for each operator: a time
-is never ahead of what the operator has seen, so no record is late that was not.
+Brokers keep 4,096 bytes of text with an offset and refuse a commit with more. If the times do not
+fit with the names of their operators, they are written with digests of the names, which leaves room
+for about three hundred; beyond that only the lowest time is kept. After a restart it is a lower
+bound for each operator: the time is never ahead of what the operator has seen, so no record becomes
+late that was not.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _TIME: Final = Struct(">Q")
 
 
 class KeptTimes:
-    """Of one task."""
+    """The stream times of one task, as text."""
 
     def __init__(self, task: str) -> None:
-        """`task` names it in the log."""
+        """`task` is the name of the task in the log."""
         self._task = task
         self._is_told = False
 
     def text(self, times: Mapping[str, int]) -> str:
-        """At most `TEXT_BYTES_MAX` bytes, all ASCII."""
+        """Return the times as at most `TEXT_BYTES_MAX` bytes, all ASCII."""
         if not times:
             return ""
         for candidate in ({"time": dict(times)}, {"packed": _packed(times)}):
@@ -52,7 +53,7 @@ class KeptTimes:
 
 
 def times_in(text: str, names: Iterable[str]) -> dict[str, int]:
-    """What a text says of these operators; nothing where it is none of ours."""
+    """Return the times of these operators in a text; nothing if the text has another form."""
     try:
         found: Any = json.loads(text) if text else {}
         if "packed" in found:
@@ -70,7 +71,7 @@ def _digest(name: str) -> bytes:
 
 
 def _packed(times: Mapping[str, int]) -> str:
-    """Bytes of the same rank stand together, for most times have the same high ones."""
+    """Return the times, compressed by columns of bytes, since most times share the high ones."""
     columns = zip(*(_TIME.pack(time) for time in times.values()), strict=True)
     data = b"".join((*map(_digest, times), *map(bytes, columns)))
     return b85encode(zlib.compress(data, 9)).decode()

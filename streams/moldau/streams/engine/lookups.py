@@ -34,7 +34,8 @@ def table_lookup(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> Non
 
 
 def global_lookup(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
-    """The stream's key stays, null included; what is null is the key that is looked up."""
+    """Write a lookup by a key made of the record. The stream's key stays, even if it is null; a
+    null lookup key finds no row."""
     operation = step.operation
     assert isinstance(operation, GlobalLookup)
     get = writer.bind(weave.global_getter(operation.global_tables[0]), "get")

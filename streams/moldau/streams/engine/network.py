@@ -1,8 +1,7 @@
-"""Weaves a program into functions: one for each source, and one for what follows an operator that
-has code of its own.
+"""Compile a program into functions: one for each source, one after each operator with own code.
 
 Parts are the objects behind steps (stores, clocks, operators). A step with several parents is one
-function that all of them call, so that its state stands in one place.
+function that all of them call, so that its state is in one place.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ S = TypeVar("S")
 
 TEMPLATES = fuse.TEMPLATES | lookups.TEMPLATES
 
-# These leave out updates of a versioned table that come out of order.
+# These operators leave out the out-of-order updates of a versioned table.
 _IN_ORDER = op.Regroup | TableJoin | Subscribe | References | Resolve
 
 # run(keys, values, times, headers): iterables of a batch, consumed in step.
@@ -64,11 +63,11 @@ class Network:
         self.current = Current()
         self.keyless: dict[str, int] = {}
         self.untimed: dict[str, int] = {}
-        """Records by source that their `timestamp=` function left out, by a negative time."""
+        """The number of records to which `timestamp=` gave a negative time, by source; left out."""
         self.stores: dict[str, Store] = {
             spec.name: make_store(spec, backings[spec.name]) for spec in program.stores
         }
-        # Set by the task: takes failures that belong to no single record.
+        # Set by the task: handles failures that belong to no single record.
         self.on_error: Callable[[Emission, Exception], None] = _unhandled
         self.clocks: dict[str, Clock] = {}
         self.parts: dict[str, Part] = {}
@@ -83,7 +82,7 @@ class Network:
             if part is not None:
                 self.parts[step.name] = part
         self.runs: dict[str, Run] = {}
-        # The same for one record, where there are several topics to take records from in turn.
+        # The same for one record, if records of several topics are taken in turn.
         self.single_runs: dict[str, Callable[..., None]] = {}
         for step in program.steps:
             if isinstance(step.operation, op.Source | op.TableSource):
@@ -105,8 +104,8 @@ class Network:
     def guarded(
         self, name: str, call: Callable[..., None], step: Step | None = None
     ) -> Callable[..., None]:
-        """`call` with its failures handed to `on_error`, which is told the operator that failed.
-        `step` emits the rows."""
+        """Return `call` with its failures passed to `on_error`, with the name of the operator that
+        failed. `step` emits the rows."""
 
         def run(*arguments: Any) -> None:
             try:
@@ -120,15 +119,15 @@ class Network:
     def _guarded_input(
         self, step: Step, call: Callable[..., None], parent: int
     ) -> Callable[..., None]:
-        """As `guarded`, for what a step makes of a value of one of its parents."""
+        """Guard, as `guarded` does, a call of `step` with a value of one of its parents."""
         kind = self._steps[step.parents[parent]].value_type
         return self.guarded(step.name, call, replace(step, value_type=kind))
 
     def _guarded_rows(
         self, step: Step, forward: Callable[..., None]
     ) -> Callable[[list[Any]], None]:
-        """As `guarded`, for rows of arguments of `forward`; one that fails does not keep those
-        after it."""
+        """Guard, as `guarded` does, calls of `forward` for rows of its arguments. A row that fails
+        does not stop those after it."""
         loop = self._rows_run(step)
 
         def run(rows: list[Any]) -> None:
@@ -144,14 +143,14 @@ class Network:
         return run
 
     def attempt(self, emission: Emission) -> None:
-        """Once more."""
+        """Try a failed emission again."""
         try:
             emission.call(*emission.arguments)
         except Exception as error:
             emission.operator = operator_of(error.__traceback__) or emission.operator
             self.on_error(emission, error)
 
-    # What parts and templates ask for.
+    # For parts and templates
 
     def store(self, spec: StoreSpec, kind: type[S]) -> S:
         found = self.stores[spec.name]
@@ -205,13 +204,13 @@ class Network:
         writer.operator = outer
 
     def _template(self, step: Step) -> fuse.Template | None:
-        """How a step is written inline; None if it is a function of its part."""
+        """Return the inline code of a step; None if the step is a function of its part."""
         if isinstance(self.parts.get(step.name), VersionedTable):
             return None
         return TEMPLATES.get(type(step.operation))
 
     def _entry(self, parent: Step, child: Step) -> Callable[..., None]:
-        """The function that takes records of `parent` into `child`."""
+        """Return the function that takes records of `parent` into `child`."""
         template = self._template(child)
         if template is None:
             entry: Callable[..., None] = self.parts[child.name].entry(parent.name)
@@ -229,14 +228,14 @@ class Network:
             self._entries[child.name] = found
         return found
 
-    # Functions.
+    # Generated functions
 
     def _writer(self, name: str) -> Writer:
         program = self.program
         return Writer(f"<streams {program.app}/{program.index} {name}>")
 
     def _record_run(self, step: Step) -> Callable[..., None]:
-        """What follows a step, for one record."""
+        """Return the function of everything after a step, for one record."""
         writer = self._writer(f"after {step.name}")
         writer.operator = step.name
         scope = TABLE if step.is_table else STREAM
@@ -244,7 +243,7 @@ class Network:
         return writer.compiled("run", scope.arguments(is_table=step.is_table))
 
     def _rows_run(self, step: Step) -> Callable[[Iterable[Any]], None]:
-        """As `_record_run`, for rows of its arguments."""
+        """Return the function of everything after a step, for rows of `_record_run`'s arguments."""
         writer = self._writer(f"rows after {step.name}")
         writer.operator = step.name
         scope = TABLE if step.is_table else STREAM

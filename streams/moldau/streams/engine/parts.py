@@ -1,4 +1,4 @@
-"""Which part stands behind which operation."""
+"""Make the part of each operation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Surroundings(Protocol):
     def store(self, spec: StoreSpec, kind: type[S]) -> S: ...
 
     def clock(self, step: Step) -> Clock:
-        """The clock of a step, which is kept over restarts."""
+        """Return the clock of a step, which is kept over restarts."""
         ...
 
     def getter(self, step: str) -> Getter: ...
@@ -65,13 +65,13 @@ class Surroundings(Protocol):
 
 
 def make_part(around: Surroundings, step: Step) -> Part | None:
-    """The part of a step; None for one that keeps nothing."""
+    """Make the part of a step; None for a step that keeps nothing."""
     make = _PARTS.get(type(step.operation))
     return None if make is None else make(around, step)
 
 
 def make_store(spec: StoreSpec, backing: Backing) -> Store:
-    """The store that a spec describes."""
+    """Make the store that a spec describes."""
     if spec.kind is StoreKind.WINDOW:
         return (RecordStore if spec.has_duplicates else WindowStore)(spec, backing)
     if spec.kind is StoreKind.SESSION:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """On an edge of a table, `value` is the new value and `old` the one before."""
+    """The names of a record's parts. For a table, `value` is the new value, `old` the former."""
 
     key: str
     value: str

@@ -1,4 +1,4 @@
-"""Where the loop puts what goes out: columns by topic."""
+"""The output of the generated loop: columns by topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Columns:
         self.partitions: list[int | None] = []
 
     def add_headers(self, headers: Headers) -> None:
-        """The headers of the record that was added last."""
+        """Set the headers of the record that was added last."""
         self.headers.extend([()] * (len(self.timestamps) - len(self.headers) - 1))
         self.headers.append(headers)
 
@@ -39,7 +39,7 @@ class Columns:
 
 
 class Outlets:
-    """All topics that a task writes to."""
+    """The outputs of a task for all topics that it writes to."""
 
     def __init__(self) -> None:
         self._columns: dict[str, Columns] = {}

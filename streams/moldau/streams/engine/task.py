@@ -35,8 +35,9 @@ _EMPTY: tuple[Any, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class TaskSettings:
-    """`max_task_idle_ms` as Kafka's: with several inputs, how long to run without records of one.
-    0 waits only while its log has more, -1 never waits. `cache_bytes` is for each store."""
+    """`max_task_idle_ms` is Kafka's setting: how long a task with several inputs waits for records
+    of an empty one. 0 waits only while its log has more, -1 never waits. `cache_bytes` is the limit
+    of each store's cache."""
 
     cache_bytes: int = 64 * 1024 * 1024
     max_task_idle_ms: int = 0
@@ -69,7 +70,7 @@ class Input:
         self.count += len(chunk)
 
     def advance(self, to: int) -> None:
-        """Records of the first chunk before `to` are done."""
+        """Mark the records of the first chunk before `to` as done."""
         chunk = self.chunks[0]
         self.count -= to - self.done
         self.done = to
@@ -84,7 +85,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A batch of which some records wait; those before `stop` are done when these are."""
+    """A batch with waiting records. When they are done, all records before `stop` are done."""
 
     input: Input
     stop: int
@@ -121,7 +122,7 @@ class Task:
         self._last_input_ms: int | None = None
         self._idle_base: dict[str, tuple[int, int]] = {}
         self._is_started = False
-        # A flush has announced all updates, and waits for some that failed: nothing else may run.
+        # A flush has emitted all updates, and failed ones wait for a retry: nothing else may run.
         self._is_announced = False
         self._unfinished: Unfinished | None = None
         self._calls: list[AsyncCall] = []
@@ -154,7 +155,7 @@ class Task:
         return done
 
     def _step(self, now_ms: int, limit: int) -> int:
-        """Run as many records as are sure to come before any that is not at hand."""
+        """Run up to `limit` records that come before any not yet at hand; return how many."""
         if self._unfinished is not None:
             return 0
         ready = self._ready(now_ms)
@@ -174,7 +175,7 @@ class Task:
         return self._run(chosen, stop, now_ms)
 
     def _ready(self, now_ms: int) -> list[Input]:
-        """The inputs with records; none while others are waited for."""
+        """Return the inputs with records; none while the task waits for records of others."""
         ready = [each for each in self._order if each.count]
         if len(ready) == len(self._order):
             self._idle_since = None
@@ -216,7 +217,7 @@ class Task:
         return self._advance(chosen, stop, failure, now_ms)
 
     def _run_merged(self, inputs: Sequence[Input], turn: Turn, now_ms: int) -> int:
-        """Run records of several inputs in turn."""
+        """Run records of several inputs in turn; return how many are done."""
         columns: tuple[list[Any], ...] = ([], [], [], [], [])
         for each, count in zip(inputs, turn.counts, strict=True):
             chunk, start, stop = each.chunks[0], each.done, each.done + count
@@ -257,7 +258,7 @@ class Task:
                 each.advance(each.done + count)
 
     def _settle(self, chosen: Input, failure: Exception, now_ms: int) -> int:
-        """The first record of an input has failed: 1 to go on after it, 0 to try it again later."""
+        """Handle the failure of an input's first record: 1 to go on, 0 to retry it later."""
         chunk, at = chosen.chunks[0], chosen.done
         if not self._failures.decide(chosen.topic, chunk, at, failure, now_ms):
             return 0
@@ -265,13 +266,13 @@ class Task:
         return 1
 
     def _advance(self, chosen: Input, stop: int, failure: Exception | None, now_ms: int) -> int:
-        """Records before `stop` are done; the one at it failed if there is a failure."""
+        """Mark records before `stop` as done, and handle the failure of the one at it, if any."""
         done = stop - chosen.done
         chosen.advance(stop)
         return done if failure is None else done + self._settle(chosen, failure, now_ms)
 
     def _finish(self, now_ms: int) -> int:
-        """Go on with a batch of which some records wait for a function."""
+        """Continue a batch in which records wait for a function; return how many are done."""
         unfinished = self._unfinished
         assert unfinished is not None
         chosen = unfinished.input
@@ -292,7 +293,7 @@ class Task:
         return self._advance(chosen, unfinished.stop, unfinished.failure, now_ms)
 
     def take_calls(self) -> list[AsyncCall]:
-        """Coroutines to be awaited; `process` goes on when all are finished."""
+        """Return the coroutines to await; `process` continues when all are finished."""
         calls, self._calls = self._calls, []
         return calls
 
@@ -319,8 +320,10 @@ class Task:
 
     def _is_quiet(self) -> bool:
         """Whether all records of the inputs have run, so that `idle` windows wait for none of them.
-        Records that wait for a retry, an async function or another input have not, nor have those
-        of which an update waits for a retry."""
+
+        A record has not run while it waits for a retry, an async function or another input, nor
+        while an update of it waits for a retry.
+        """
         return (
             self._unfinished is None
             and not self._failures.pending
@@ -382,8 +385,8 @@ class Task:
         return sum(store.unflushed_bytes() for store in self.network.stores.values())
 
     def counters(self) -> Mapping[str, int]:
-        """What was left out so far: by policies, and by operator: late records, those without the
-        key that it needs, and those that a source gave a negative time."""
+        """Return how many records were left out so far: by policies, and by operator: late records,
+        those without the key that it needs, and those with a negative time from a source."""
         found = {
             "skipped": self._failures.skipped,
             "dead-lettered": self._failures.dead_lettered,
@@ -403,7 +406,7 @@ class Task:
         )
 
     def _adopt(self, text: str) -> None:
-        """Take over the stream times of an earlier task; what is no such text is ignored."""
+        """Take over the stream times of an earlier task. A text of another form is ignored."""
         for name, time in times_in(text, self.network.clocks).items():
             clock = self.network.clocks.get(name)
             if clock is not None:

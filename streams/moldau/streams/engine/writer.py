@@ -1,8 +1,8 @@
-"""Writes the source of one generated function and compiles it.
+"""Write the source of one generated function and compile it.
 
 Objects that the source uses are bound to names and become default arguments, so that the loop finds
-them among its locals. Each line remembers its operator: a traceback leads back to it. The text is
-in `linecache`, so that tracebacks and debuggers show it.
+them among its locals. Each line has its operator on record, so that a traceback leads to the
+operator. The text is in `linecache`, so that tracebacks and debuggers show it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import CodeType, TracebackType
 from typing import Any
 
-# Nested blocks that Python allows stand at 20; a run that comes near is continued in another.
+# Python allows 20 nested blocks; a run that comes near is continued in another function.
 DEPTH_MAX = 14
 
 # Operator names by generated file and line.
@@ -34,7 +34,7 @@ class Writer:
         self._indent = 1
 
     def bind(self, value: Any, hint: str) -> str:
-        """A name under which the source finds `value`."""
+        """Return the name under which the source finds `value`."""
         name = self._names.get(id(value))
         if name is None:
             name = f"{hint}_{len(self._bound)}"
@@ -51,7 +51,7 @@ class Writer:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """`head:` with what is written inside; a block that stays empty passes."""
+        """Write `head:`; what is written inside is its body. An empty body becomes `pass`."""
         self.line(f"{head}:")
         at = len(self._lines)
         self._indent += 1
@@ -72,14 +72,14 @@ class Writer:
         return any(word.search(text) for _, text, _ in self._lines)
 
     def insert(self, text: str, indent: int) -> None:
-        """Put a line before all that was written so far."""
+        """Put a line before all lines written so far."""
         self._lines.insert(0, (indent, text, self.operator))
 
     def indented(self) -> None:
         self._indent += 1
 
     def compiled(self, name: str, parameters: str) -> Callable[..., Any]:
-        """The function `name(parameters)` with everything written as its body."""
+        """Return the function `name(parameters)` with everything written as its body."""
         bound = ", ".join(f"{each}={each}" for each in self._bound)
         head = f"def {name}({parameters}, *, {bound}):" if bound else f"def {name}({parameters}):"
         lines = [head]
@@ -97,7 +97,7 @@ class Writer:
 
 
 def _code(filename: str, text: str, operators: list[str]) -> CodeType:
-    """The compiled text. Tasks of a program share it: their texts are the same."""
+    """Return the compiled text. Tasks of a program share it, because their texts are the same."""
     count, chosen = 1, filename
     while (known := _CODES.get(chosen)) is not None:
         if known[0] == text:
@@ -112,7 +112,7 @@ def _code(filename: str, text: str, operators: list[str]) -> CodeType:
 
 
 def operator_of(traceback: TracebackType | None) -> str | None:
-    """The operator of the innermost generated line that a traceback passes."""
+    """Return the operator of the innermost generated line in a traceback."""
     found = None
     while traceback is not None:
         operators = _OPERATORS.get(traceback.tb_frame.f_code.co_filename)

@@ -1,4 +1,4 @@
-"""From the logical plan to programs: cut at repartitions, group what exchanges records directly."""
+"""Compile the logical plan: cut it at repartitions, group what exchanges records directly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import key_codec, stored_codec
 from moldau.streams.state.spec import StoreSpec
 
-# What keeps neither records nor old values, so that values may be changed in place before it.
+# These keep neither records nor old values, so values may be changed in place before them.
 _STATELESS = (
     op.MapPairs,
     op.MapValues,
@@ -42,7 +42,7 @@ _COPYING = (
 
 
 def compiled(graph: Graph) -> Plan:
-    """The plan of a whole app."""
+    """Return the plan of a whole app. Raise TopologyError if it cannot run."""
     if not graph.steps and not graph.global_tables:
         raise TopologyError(f"app={graph.app}: it has no streams; begin with app.stream(topic)")
     steps, repartitions = _cut(graph)
@@ -55,7 +55,7 @@ def compiled(graph: Graph) -> Plan:
 
 
 def _cut(graph: Graph) -> tuple[list[Step], tuple[RepartitionTopic, ...]]:
-    """Each repartition becomes a sink and a source."""
+    """Replace each repartition by a sink and a source. Return the steps and the topics."""
     steps: list[Step] = []
     topics: list[RepartitionTopic] = []
     sources: dict[str, str] = {}
@@ -87,7 +87,7 @@ def _cut(graph: Graph) -> tuple[list[Step], tuple[RepartitionTopic, ...]]:
 
 
 def _check_topics(app: str, steps: Iterable[Step]) -> None:
-    """A topic is read by one step: two would share its offsets."""
+    """Raise TopologyError if two steps read one topic: they would share its offsets."""
     readers: dict[str, str] = {}
     for step in steps:
         for topic in topics_of(step):
@@ -100,7 +100,7 @@ def _check_topics(app: str, steps: Iterable[Step]) -> None:
 
 
 def _with_copies(step: Step, steps: list[Step]) -> Step:
-    """Copy aggregates that user code may change in place if anything downstream keeps them."""
+    """Make a step copy aggregates that user code may change in place, if later steps keep them."""
     operation = step.operation
     if not isinstance(operation, _COPYING):
         return step
@@ -117,7 +117,8 @@ def _with_copies(step: Step, steps: list[Step]) -> Step:
 
 
 def _at_once(app: str, step: Step, steps: list[Step]) -> Step:
-    """Steps that take batches follow records alone: what is before them emits each update."""
+    """Make a step before one that takes batches emit each update: batches consist only of what
+    records cause. Raise TopologyError if the step may emit by the clock."""
     operation = step.operation
     deferring = _deferring_after(step, steps)
     if deferring is None:
@@ -144,7 +145,7 @@ def _deferring_after(step: Step, steps: list[Step]) -> str | None:
 
 
 def _components(steps: list[Step]) -> list[list[Step]]:
-    """Steps that exchange records or share a store, each group in the order of `steps`."""
+    """Group steps that exchange records or share a store, each group in the order of `steps`."""
     root = {step.name: step.name for step in steps}
 
     def find(name: str) -> str:
@@ -191,7 +192,7 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
 
 
 def _copartitioned(steps: list[Step]) -> tuple[frozenset[str], ...]:
-    """Topics with records that meet in one stateful step, by key."""
+    """Return the groups of topics with records that meet in one stateful step, by key."""
     upstream: dict[str, frozenset[str]] = {}
     sharing: dict[str, frozenset[str]] = {}
     groups: list[frozenset[str]] = []
@@ -212,14 +213,14 @@ def _copartitioned(steps: list[Step]) -> tuple[frozenset[str], ...]:
 
 
 def topics_of(step: Step) -> tuple[str, ...]:
-    """The topics that a step reads."""
+    """Return the topics that a step reads."""
     if isinstance(step.operation, op.Source | op.TableSource):
         return step.operation.topics
     return ()
 
 
 def stores_of(step: Step) -> list[StoreSpec]:
-    """The stores of a step: whatever fields of its operation are stores."""
+    """Return the stores of a step: all fields of its operation that are stores."""
     found: list[StoreSpec] = []
     for each in fields(step.operation):  # type: ignore[arg-type]
         value = getattr(step.operation, each.name)

@@ -13,10 +13,10 @@ from moldau.streams.problems import TopologyError
 
 
 def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
-    """What the app reads, writes and makes, and its steps.
+    """Return what the app reads, writes and makes, and its steps.
 
-    `partitions` has the counts of topics that are known. `problem` says why the app cannot run on
-    them; it is None where the counts fit, or where an input's count is missing.
+    `partitions` has the known partition counts of topics. `problem` says why the app cannot run on
+    them; it is None if the counts fit, or if the count of an input is missing.
     """
     own = {topic.name for topic in plan.repartitions}
     steps = [step for program in plan.programs for step in program.steps]

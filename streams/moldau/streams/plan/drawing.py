@@ -19,7 +19,7 @@ _STYLE = (
 
 
 def draw_svg(plan: Plan) -> str:
-    """The whole app, a frame for each sub-topology."""
+    """Return a picture of the whole app, with a frame for each sub-topology."""
     parts: list[str] = []
     top, width = _MARGIN, 0
     for program in plan.programs:
@@ -44,7 +44,7 @@ def draw_svg(plan: Plan) -> str:
 
 
 def _program(program: Program, top: int) -> tuple[list[str], int, int]:
-    """The boxes and lines of a sub-topology, and where they end."""
+    """Return the boxes and lines of a sub-topology, and where they end."""
     places = _places(program, top)
     parts: list[str] = []
     for step in program.steps:
@@ -73,7 +73,7 @@ def _program(program: Program, top: int) -> tuple[list[str], int, int]:
 
 
 def _places(program: Program, top: int) -> dict[str, tuple[int, int]]:
-    """Each step stands one column right of the last step before it."""
+    """Return the place of each step: one column right of the last step before it."""
     columns: dict[str, int] = {}
     used: dict[int, int] = {}
     places = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`function(value)`, or `function(key, value)` where `takes_key`."""
+    """A user's function, called as function(value), or as function(key, value) if `takes_key`."""
 
     function: Callable[..., Any]
     takes_key: bool = False
@@ -26,7 +26,7 @@ class Call:
 
 
 def name_of(function: Any) -> str:
-    """The name for plans and messages; a lambda is named by its line."""
+    """Return the name of a function for plans and messages; a lambda is named by its line."""
     name = getattr(function, "__qualname__", None) or type(function).__name__
     name = name.rpartition("<locals>.")[2]
     code = getattr(function, "__code__", None)
@@ -39,10 +39,10 @@ def name_of(function: Any) -> str:
 class Folding:
     """How records become an aggregate: Python expressions, which the engine puts into its loop.
 
-    They may use `old` (the aggregate so far), `key`, `value` and the names in `functions`.
-    `first` is the aggregate of the first record; without it that is `add` on `initial`.
-    `remove` takes a record out again (for tables), `merge` joins `old` and `other` (for sessions).
-    `result` makes what is seen downstream of what is stored. `skips_null` leaves out null values.
+    They may use `old` (the aggregate so far), `key`, `value` and the names in `functions`. `first`
+    is the aggregate of the first record; without it that is `add` on `initial`. `remove` takes a
+    record out again (for tables), `merge` joins `old` and `other` (for sessions). `result` turns a
+    stored aggregate into the value that later steps see. `skips_null` leaves out null values.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The logical plan while the DSL writes it: steps by name, in the order they were made."""
+"""The logical plan while the DSL builds it: steps by name, in the order they were made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moldau.streams.state.spec import StoreSpec
 
 
 class Graph:
-    """Parents come before children. Names of stores are unique in the app."""
+    """The logical plan of an app. Parents come before children; names of stores are unique."""
 
     def __init__(self, app: str, *, on_error: Policy = FAIL, emit: Emit = Emit.COMMIT) -> None:
         self.app = app
@@ -26,7 +26,7 @@ class Graph:
         self._shared: dict[str, StoreSpec] = {}
 
     def add(self, step: Step) -> Step:
-        """Add a step; a name that is taken gets a number."""
+        """Add a step and return it; a name that is taken gets a number."""
         name, count = step.name, 1
         while name in self.steps:
             count += 1
@@ -36,18 +36,19 @@ class Graph:
         return step
 
     def update(self, step: Step, operation: Operation) -> Step:
-        """Put another operation into a step: what comes after it may need more of it."""
+        """Replace the operation of a step and return the step: a later step may need more of it."""
         step = replace(self.steps[step.name], operation=operation)
         self.steps[step.name] = step
         return step
 
     def add_lookups(self, step: Step, tables: Iterable[str]) -> Step:
-        """Let a step read rows of these tables."""
+        """Let a step read rows of these tables, and return the step."""
         step = self.steps[step.name] = replace(step, lookups=(*step.lookups, *tables))
         return step
 
     def share_store(self, store: StoreSpec, operator: str) -> StoreSpec:
-        """As `claim_store`, for one that several operators may have: as it was declared first."""
+        """Reserve the name of a store that several operators may share, and return its first
+        declaration. Raise TopologyError if a later one differs."""
         known = self._shared.get(store.name)
         if known is None:
             self.claim_store(store.name, operator)
@@ -60,7 +61,7 @@ class Graph:
         return known
 
     def claim_store(self, name: str | None, operator: str) -> str:
-        """Reserve the name of a store: it names a topic, so it must stay the same."""
+        """Reserve and return the name of a store: part of a topic's name, so it must stay."""
         if not name:
             raise TopologyError(
                 f"app={self.app} {operator}: it keeps state, and the state's topic needs a name "

@@ -67,7 +67,7 @@ def within(
 
 @dataclass(frozen=True, slots=True)
 class StreamJoin(Operation):
-    """Join two streams; the parents are left and right. `waiting` keeps those that found none."""
+    """Join two streams; the parents are left and right. `waiting` keeps records without a match."""
 
     join: JoinKind
     call: Call
@@ -88,8 +88,8 @@ class StreamJoin(Operation):
 
 @dataclass(frozen=True, slots=True)
 class TableLookup(Operation):
-    """Join a stream with a table, the step's lookup, as it is when the record comes; with a
-    versioned one, as it was at the time of the record."""
+    """Join a stream with a table, the step's lookup, with the row at that moment; with a versioned
+    table, with the row at the time of the record."""
 
     join: JoinKind
     call: Call
@@ -99,7 +99,7 @@ class TableLookup(Operation):
 
 @dataclass(frozen=True, slots=True)
 class GlobalLookup(Operation):
-    """Join a stream with a global table, by the key that `key` makes of the record."""
+    """Join a stream with a global table, by the key that `key` makes from the record."""
 
     join: JoinKind
     call: Call
@@ -110,7 +110,7 @@ class GlobalLookup(Operation):
 
 @dataclass(frozen=True, slots=True)
 class TableJoin(Operation):
-    """Join two tables by key; the parents are left and right. It keeps nothing of its own."""
+    """Join two tables by key; the parents are left and right. It keeps no state of its own."""
 
     join: JoinKind
     call: Call
@@ -119,7 +119,7 @@ class TableJoin(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Subscribe(Operation):
-    """Foreign keys, first part: tell the right row which left row refers to it."""
+    """First part of a foreign-key join: send the right row a reference to the left row."""
 
     join: JoinKind
     on: Call
@@ -130,7 +130,7 @@ class Subscribe(Operation):
 
 @dataclass(frozen=True, slots=True)
 class References(Operation):
-    """Foreign keys, second part; the parents are subscriptions and the right table."""
+    """Second part of a foreign-key join; the parents are subscriptions and the right table."""
 
     store: StoreSpec
     left_key: Codec
@@ -140,7 +140,7 @@ class References(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Resolve(Operation):
-    """Foreign keys, third part; the parents are answers and the left table."""
+    """Third part of a foreign-key join; the parents are answers and the left table."""
 
     join: JoinKind
     call: Call
@@ -152,8 +152,8 @@ class Resolve(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DelayedLookup(Operation):
-    """Join a stream with a versioned table, the step's lookup, `grace_ms` later, as it was at the
-    time of the record."""
+    """Join a stream with a versioned table, the step's lookup, `grace_ms` later, with the row at
+    the time of the record."""
 
     join: JoinKind
     call: Call

@@ -29,7 +29,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Source(Operation):
-    """Read topics. `timestamp(value, record_time)` may choose another time for a record."""
+    """Read topics. `timestamp(value, record_time)` returns another time for a record."""
 
     topics: tuple[str, ...]
     key: Codec
@@ -40,7 +40,7 @@ class Source(Operation):
 
 @dataclass(frozen=True, slots=True)
 class MapPairs(Operation):
-    """A new key and a new value: call(key, value) -> (key, value)."""
+    """Map records to new keys and values: call(key, value) -> (key, value)."""
 
     call: Call
     kind: ClassVar[str] = "map"
@@ -67,7 +67,7 @@ class Filter(Operation):
 
 @dataclass(frozen=True, slots=True)
 class FlatMap(Operation):
-    """Many values of one, under the same key; or many (key, value) pairs."""
+    """Map each record to many values under the same key, or to many (key, value) pairs."""
 
     call: Call
     is_pairs: bool = False
@@ -82,7 +82,7 @@ class Peek(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Branch(Operation):
-    """Each record goes to the first arm with a predicate that holds; see `Arm`."""
+    """Send each record to the first arm with a predicate that holds; see `Arm`."""
 
     predicates: tuple[Call, ...]
     kind: ClassVar[str] = "branch"
@@ -90,7 +90,7 @@ class Branch(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Arm(Operation):
-    """One way out of a branch; `index` past the last predicate is the default."""
+    """One output of a branch; `index` past the last predicate is the default."""
 
     index: int
     kind: ClassVar[str] = "arm"
@@ -128,9 +128,9 @@ class Sink(Operation):
 
 
 class Emit(Enum):
-    """When an aggregate is seen downstream."""
+    """When updates of an aggregate are emitted to later steps."""
 
-    # Each update.
+    # Each update, at once.
     EVERY = "every"
     # The last update of each key, when the task commits.
     COMMIT = "commit"
@@ -151,7 +151,8 @@ class Aggregate(Operation):
 
 @dataclass(frozen=True, slots=True)
 class WindowAggregate(Operation):
-    """Fold the records of each key and window into a table. `copies`: keep each version apart."""
+    """Fold the records of each key and window into a table. With `copies` each version of an
+    aggregate is a copy."""
 
     store: StoreSpec
     folding: Folding
@@ -175,7 +176,7 @@ class SessionAggregate(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Late(Operation):
-    """The records that its parent, an aggregation in windows, found too late."""
+    """Pass on the records that came too late for its parent, an aggregation in windows."""
 
     kind: ClassVar[str] = "late"
 
@@ -194,7 +195,7 @@ class TableSource(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ToTable(Operation):
-    """A stream as a table: the last value of each key."""
+    """Turn a stream into a table: the last value of each key."""
 
     store: StoreSpec
     emit: Emit
@@ -203,14 +204,14 @@ class ToTable(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Changes(Operation):
-    """A table's updates as a stream of (key, new value)."""
+    """Turn a table's updates into a stream of (key, new value)."""
 
     kind: ClassVar[str] = "changes"
 
 
 @dataclass(frozen=True, slots=True)
 class TableFilter(Operation):
-    """From table to table. A row that does not match is a tombstone downstream."""
+    """Filter a table into a table. A row that does not match is a tombstone downstream."""
 
     call: Call
     is_negated: bool = False
@@ -219,7 +220,7 @@ class TableFilter(Operation):
 
 @dataclass(frozen=True, slots=True)
 class TableMapValues(Operation):
-    """From table to table."""
+    """Map the values of a table; the result is a table."""
 
     call: Call
     kind: ClassVar[str] = "table map_values"
@@ -227,7 +228,7 @@ class TableMapValues(Operation):
 
 @dataclass(frozen=True, slots=True)
 class SlidingAggregate(Operation):
-    """Fold in sliding windows. `records` keeps what new windows are made of."""
+    """Fold in sliding windows. `records` keeps the records that new windows are made from."""
 
     store: StoreSpec
     records: StoreSpec
@@ -241,7 +242,7 @@ class SlidingAggregate(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CountAggregate(Operation):
-    """Fold in windows of so many records; `value` is the codec of one aggregate."""
+    """Fold in windows of a fixed number of records; `value` is the codec of one aggregate."""
 
     store: StoreSpec
     value: Codec
@@ -254,7 +255,7 @@ class CountAggregate(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Suppress(Operation):
-    """Hold a table's updates back: until `limit_ms` after a window's end, or after the update."""
+    """Hold updates back: until `limit_ms` after a window's end, or after the first held update."""
 
     store: StoreSpec
     until_close: bool
@@ -268,7 +269,7 @@ class Suppress(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Regroup(Operation):
-    """From a table to (new, old) updates under other keys: call(key, value) -> (key, value)."""
+    """Turn a table into (new, old) updates under other keys: call(key, value) -> (key, value)."""
 
     call: Call
     kind: ClassVar[str] = "regroup"
@@ -286,8 +287,8 @@ class TableAggregate(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Process(Operation):
-    """A user's operator: `make(context)` has `process(record)`. `tables` are the stores of the
-    step's lookups, which it may read."""
+    """A user's operator: `make(context)` returns an object with `process(record)`. `tables` are the
+    stores of the step's lookups, which it may read."""
 
     make: Callable[[Any], Any]
     stores: tuple[StoreSpec, ...]
@@ -306,7 +307,7 @@ class AsyncStep(Operation):
 
 @dataclass(frozen=True, slots=True)
 class MapBatch(Operation):
-    """New values for a batch of values: function(values) -> as many."""
+    """Map a batch of values to new ones: function(values) returns as many."""
 
     function: Callable[[Any], Any]
     kind: ClassVar[str] = "map_batch"

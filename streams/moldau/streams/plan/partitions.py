@@ -1,4 +1,4 @@
-"""How many partitions the app's own topics get, and whether inputs of joins fit together."""
+"""The partition counts of the app's own topics, and the check that inputs of joins fit together."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from moldau.streams.problems import CoPartitionError, TopologyError
 
 
 def partition_counts(plan: Plan, known: Mapping[str, int]) -> dict[str, int]:
-    """The count of each input, repartition and changelog topic.
+    """Return the count of each input, repartition and changelog topic.
 
     `known` has the counts of the topics that exist. A repartition topic gets as many partitions as
     the largest input of the programs that write to it, and as many as the others of its group.
+    Raise TopologyError if an input is missing or the counts do not fit.
     """
     missing = [topic for topic in plan.source_topics() if topic not in known]
     if missing:
@@ -43,7 +44,8 @@ def partition_counts(plan: Plan, known: Mapping[str, int]) -> dict[str, int]:
 
 
 def _settle(plan: Plan, topic: str, counts: dict[str, int]) -> bool:
-    """Count `topic` if all inputs of the programs that write to it are counted."""
+    """Set the count of `topic` if all inputs of the programs that write to it are counted. Return
+    whether it is set."""
     writers = [program for program in plan.programs if topic in program.outputs]
     inputs = {name for program in writers for name in program.inputs}
     if any(name not in counts for name in inputs):
@@ -55,7 +57,8 @@ def _settle(plan: Plan, topic: str, counts: dict[str, int]) -> bool:
 def _fit(
     plan: Plan, program: Program, counts: dict[str, int], wanted: Mapping[str, int | None]
 ) -> None:
-    """Topics of a group have one count; free repartition topics take that of the others."""
+    """Give the topics of a group one count; free repartition topics take that of the others. Raise
+    CoPartitionError if the fixed counts differ."""
     for group in program.copartitioned:
         fixed = {name: counts[name] for name in sorted(group) if wanted.get(name, 1) is not None}
         if len(set(fixed.values())) > 1:

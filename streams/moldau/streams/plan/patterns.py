@@ -1,4 +1,4 @@
-"""Sources that read all topics with names that match a pattern.
+"""Sources that read all topics whose names match a pattern.
 
 A plan names such a source by a topic that cannot exist, `pattern:REGEX`; `resolved` puts the topics
 that do exist in its place. As in Kafka Streams, the whole name has to match, and the app's own
@@ -21,18 +21,18 @@ PREFIX: Final = "pattern:"
 
 
 def pattern_topic(pattern: re.Pattern[str]) -> str:
-    """The name that stands for the topics."""
+    """Return the name that stands for the topics of a pattern."""
     flags = "(?i)" if pattern.flags & re.IGNORECASE else ""
     return f"{PREFIX}{flags}{pattern.pattern}"
 
 
 def patterns_of(plan: Plan) -> tuple[str, ...]:
-    """The names in a plan that stand for topics."""
+    """Return the names in a plan that stand for topics of patterns."""
     return tuple(name for name in plan.source_topics() if name.startswith(PREFIX))
 
 
 def matches(plan: Plan, existing: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The topics behind each pattern. TopologyError if two sources would read one topic."""
+    """Return the topics of each pattern. Raise TopologyError if two sources would read one."""
     own = {topic.name for topic in plan.repartitions} | plan.changelogs().keys()
     names = sorted(name for name in set(existing) - own if not name.startswith("__"))
     taken = {name: name for name in plan.source_topics()}
@@ -50,7 +50,7 @@ def matches(plan: Plan, existing: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def resolved(plan: Plan, found: Mapping[str, Sequence[str]]) -> Plan:
-    """The plan with topics in the place of patterns."""
+    """Return the plan with topics in the place of patterns."""
     return replace(plan, programs=tuple(_program(each, found) for each in plan.programs))
 
 

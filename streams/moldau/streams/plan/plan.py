@@ -12,7 +12,7 @@ from moldau.streams.state.spec import StoreSpec
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A sub-topology: steps that exchange records directly. A task runs one on one partition.
+    """A sub-topology: steps that exchange records directly. A task runs it on one partition.
 
     `steps` are in topological order. `inputs` are topics to subscribe to, repartition topics of
     this app included; `outputs` the topics it writes to that are known beforehand. Topics of a
@@ -42,7 +42,7 @@ class GlobalTable:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole app."""
+    """The compiled plan of a whole app."""
 
     app: str
     programs: tuple[Program, ...]
@@ -50,14 +50,14 @@ class Plan:
     global_tables: tuple[GlobalTable, ...] = ()
 
     def source_topics(self) -> tuple[str, ...]:
-        """The input topics that must exist before the app starts."""
+        """Return the input topics that must exist before the app starts."""
         own = {topic.name for topic in self.repartitions}
         found = {topic for program in self.programs for topic in program.inputs}
         found |= {table.topic for table in self.global_tables}
         return tuple(sorted(found - own))
 
     def changelogs(self) -> dict[str, StoreSpec]:
-        """The changelog topics that the app makes: name -> store."""
+        """Return the changelog topics that the app makes: name -> store."""
         return {
             topic: store
             for program in self.programs

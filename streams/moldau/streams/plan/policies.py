@@ -1,4 +1,4 @@
-"""What to do with a record that fails."""
+"""Error policies: what happens to a record that fails."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from moldau.streams.problems import TopologyError
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """First try again, `retries` times after a pause that doubles; then fail, skip, or send the
-    record to the topic `dead_letter`."""
+    """What happens to a record that fails: first it is tried again, `retries` times after a pause
+    that doubles; then the policy is to fail, to skip it, or to send it to the topic `dead_letter`.
+    """
 
     then: str
     dead_letter: str | None = None
@@ -30,14 +31,14 @@ SKIP = Policy("skip")
 
 
 def dead_letter(topic: str) -> Policy:
-    """Send a record that fails to `topic`, with the reason in its headers, and go on."""
+    """Send a failed record to `topic`, with the reason in its headers, and continue."""
     if not topic:
         raise TopologyError("dead_letter: name a topic")
     return Policy("dead-letter", topic)
 
 
 def retry(times: int, *, backoff: Duration = "100ms", then: Policy | str = FAIL) -> Policy:
-    """Try a failing record `times` more, with pauses that double; then do as `then` says.
+    """Try a failed record `times` more, with pauses that double; then do as `then` says.
 
     Each attempt takes the record from its source again: a store between the source and the failing
     operator is updated by every attempt, so a count there is too high. Put functions that may fail
@@ -50,7 +51,7 @@ def retry(times: int, *, backoff: Duration = "100ms", then: Policy | str = FAIL)
 
 
 def policy(given: Policy | str) -> Policy:
-    """A policy as users write it: "fail", "skip", retry(...) or dead_letter(...)."""
+    """Return the policy that a user gives as "fail", "skip", retry(...) or dead_letter(...)."""
     if isinstance(given, Policy):
         return given
     if given not in ("fail", "skip"):

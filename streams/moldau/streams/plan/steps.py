@@ -13,10 +13,9 @@ from moldau.streams.plan.policies import Policy
 class Step:
     """One operator: its name, the steps it takes records from, and what it does.
 
-    `key_type` and `value_type` are the types of what comes out; Any where none was declared.
+    `key_type` and `value_type` are the types of its output; Any where none was declared.
     `is_rekeyed` says that a key may have changed since records were last sent to the partition of
-    their key.
-    `lookups` are tables that the step reads rows of, without being told of their updates.
+    their key. `lookups` are tables whose rows the step reads, without receiving their updates.
     """
 
     name: str

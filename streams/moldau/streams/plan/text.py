@@ -1,4 +1,4 @@
-"""A plan as text: what is read and written, and each step with what it keeps."""
+"""A plan as text: the topics it reads and writes, and each step with its stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.streams.serdes.types import type_name
 
 
 def topology_text(plan: Plan) -> str:
-    """The sub-topologies with their topics and stores, and the topics that the app makes."""
+    """Return the sub-topologies with their topics and stores, and the topics that the app makes."""
     lines = [f"app {plan.app}"]
     for program in plan.programs:
         lines.append(f"  sub-topology {program.index}")
@@ -32,7 +32,7 @@ def topology_text(plan: Plan) -> str:
 
 
 def explain_text(plan: Plan) -> str:
-    """Every step in order, indented under the one it follows."""
+    """Return every step in order, indented under the step that it follows."""
     lines = [f"app {plan.app}: {len(plan.programs)} sub-topologies"]
     for program in plan.programs:
         lines.append(f"sub-topology {program.index}: a task for each partition")
@@ -56,7 +56,7 @@ def _explain(program: Program, step: Step, depth: int, lines: list[str], told: s
 
 
 def describe(step: Step) -> str:
-    """One line: the kind of step, what it reads or writes, its types, stores and policy."""
+    """Return one line on a step: kind, topics read or written, types, stores and policy."""
     operation = step.operation
     parts = [operation.kind]
     if topics := topics_of(step):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopic:
-    """Carries records to the partition of their new key. Purged behind the committed offset.
+    """A topic that carries records to the partition of their new key.
 
-    `partitions` is None where it follows from the inputs (see plan.partitions).
+    Records below the committed offset are purged. `partitions` is None if it follows from the
+    inputs (see plan.partitions).
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""Interactive queries: what can be asked of a store, and how the question gets to it.
+"""Interactive queries: the questions that a store answers, and how they reach the store.
 
-A question is plain data (`questions`). `answers` reads it from a store, in the test driver, in a
-worker, and behind the HTTP API alike.
+A question is plain data (`questions`). `answers` reads the answer from a store, alike in the test
+driver, in a worker, and behind the HTTP API.
 """

@@ -1,7 +1,7 @@
-"""Reads the answer to a question from a store.
+"""Read the answer to a question from a store.
 
-Invariants: a reader sees what the cache holds, flushed or not; reading changes nothing, and keeps
-nothing in memory; a value that comes out is a copy, shared with no cache.
+Invariants: an answer contains what the cache holds, flushed or not; reading changes nothing, and
+keeps nothing in memory; a returned value is a copy, shared with no cache.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Answer = Row | None | list[Row] | int
 
 
 def answer(store: Store, question: Question) -> Answer:
-    """BadQuery if the store is of a kind that has no such answer."""
+    """Return the store's answer. Raise BadQuery if a store of this kind has no such answer."""
     if isinstance(question, Count) and not isinstance(store, RecordStore):
         return store.approximate_count()
     _check_keys(store.spec, question)
@@ -48,7 +48,7 @@ def answer(store: Store, question: Question) -> Answer:
 
 
 def _check_keys(spec: StoreSpec, question: Question) -> None:
-    """BadQuery for a key that no row of the store can have."""
+    """Raise BadQuery for a key that no row of the store can have."""
     keys: list[Any] = []
     if isinstance(question, Get | Fetch):
         keys = [question.key]
@@ -65,7 +65,7 @@ def _check_keys(spec: StoreSpec, question: Question) -> None:
 
 
 def merged(spec: StoreSpec, question: Question, answers: Sequence[Any]) -> Answer:
-    """One answer of those of several partitions."""
+    """Merge the answers of several partitions into one."""
     if isinstance(question, Count):
         total: int = sum(answers)
         return total
@@ -95,7 +95,7 @@ def _cut(rows: list[Row], question: Range, order: Callable[[Row], Any]) -> list[
 
 
 def _own(spec: StoreSpec, value: Any) -> Any:
-    """The app may change the object in its cache."""
+    """Copy a value, unless it is immutable: the app may change the object in its cache."""
     return value if spec.value.is_immutable else spec.value.decode(spec.value.encode(value))
 
 
@@ -199,7 +199,7 @@ def _of_sessions(store: SessionStore, question: Question) -> Answer:
 
 
 def _within(spec: StoreSpec, question: Range) -> Callable[[Any], bool]:
-    """Whether a key is in the range, by its bytes."""
+    """Return a predicate that is true for keys in the range, compared by their bytes."""
     encode = spec.key.encode
     low = None if question.first is None else encode(question.first)
     high = None if question.last is None else encode(question.last)

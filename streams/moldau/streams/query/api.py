@@ -1,4 +1,4 @@
-"""The HTTP API of a worker's stores: a request to a question, an answer to JSON.
+"""The HTTP API of a worker's stores: turns requests into questions, and answers into JSON.
 
     GET /                               the app, and the state of its tasks here
     GET /stores                         the stores, and which worker has which partition
@@ -9,7 +9,7 @@
                                         its windows or sessions: ?first= last=
     GET /metrics                        for Prometheus
 
-Any worker takes any request. Invariant: a request is passed on once at most.
+Any worker accepts any request. Invariant: a request is forwarded at most once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
 Forward = Callable[[str, str], Awaitable[Answer]]
-"""Asks another worker (host:port) for a target. StoreUnavailable if it does not answer."""
+"""Requests a target from another worker (host:port). StoreUnavailable if it does not answer."""
 
 LIMIT: Final = 1000
 LIMIT_MAX: Final = 100_000
@@ -50,7 +50,7 @@ _TEXT: Final = (TEXT, LENIENT_TEXT, INTERNAL_ANY)
 
 
 class KnownStore(Protocol):
-    """A store of the app; without a program it is a global table."""
+    """A store of the app; `program` is None for a global table."""
 
     @property
     def spec(self) -> StoreSpec: ...
@@ -60,7 +60,7 @@ class KnownStore(Protocol):
 
 
 class Stores(Protocol):
-    """What the API asks of a worker."""
+    """What the API needs from a worker."""
 
     app: str
 
@@ -79,7 +79,7 @@ class Stores(Protocol):
 
 
 class Api:
-    """One worker's. `server` is its own address."""
+    """The API of one worker. `server` is the worker's own address."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Api:
         self._metrics = metrics
 
     async def answer(self, request: Request) -> Answer:
-        """Never raises for what a client or the state of the app is to blame for."""
+        """Answer a request. Bad requests and unavailable stores give an error answer."""
         if request.method != "GET":
             return refusal(405, f"{request.method} is not for stores: use GET")
         try:
@@ -124,7 +124,7 @@ class Api:
                 return await self._of_key(name, key, request)
         return refusal(404, f"there is no {request.target}: see / for what there is")
 
-    # What there is
+    # The app and its stores
 
     def _names(self) -> list[str]:
         return sorted(self._stores.stores)
@@ -224,7 +224,8 @@ class Api:
         return json_answer({"count": count})
 
     async def _elsewhere(self, program: Program | None, request: Request) -> list[Any]:
-        """What the other workers answer to the same request."""
+        """Forward the request to the other workers with partitions of the store, and return their
+        answers. Raise StoreUnavailable if one cannot answer."""
         if program is None or request.is_forwarded:
             return []
         here = self._stores.here(program)
@@ -269,7 +270,7 @@ def _number(request: Request, name: str, default: int) -> int:
 
 
 def key_from_text(spec: StoreSpec, text: str) -> Any:
-    """A key as it stands in a URL: text for str, base64 for bytes, JSON for everything else."""
+    """Return the key in a URL: text for str, base64 for bytes, JSON for everything else."""
     try:
         if spec.key in _TEXT:
             return text
@@ -283,7 +284,7 @@ def key_from_text(spec: StoreSpec, text: str) -> Any:
 
 
 def row_json(row: Row) -> dict[str, object]:
-    """A row; its window stands beside its key."""
+    """Return a row as JSON values. The start and end of a window stand beside its key."""
     facts: dict[str, object] = {"key": row.key}
     if isinstance(row.key, Windowed):
         facts = {"key": row.key.key, "start": row.key.start, "end": row.key.end}

@@ -1,6 +1,6 @@
-"""How a user asks: `Query` for threads and the test driver, `AsyncQuery` for coroutines.
+"""The query objects of users: `Query` for threads and the test driver, `AsyncQuery` for coroutines.
 
-Both put a question together and hand it to a function that finds the store.
+Both build a question and pass it to a function that finds the store.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ AskLater = Callable[[Question], Awaitable[Any]]
 
 
 class Query:
-    """The rows of a store, as they are now: also what no commit has written yet."""
+    """The current rows of a store, including those that no commit has written yet."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     def get(self, key: Any, *, as_of: int | None = None) -> Any:
-        """The value of a key, or None. `as_of`: the one that was valid at a time, of a versioned
-        table."""
+        """Return the value of a key, or None. `as_of` is for a versioned table: the value that was
+        valid at that time."""
         row = self._ask(Get(key, as_of))
         return None if row is None else row.value
 
     def row(self, key: Any, *, as_of: int | None = None) -> Row | None:
-        """As `get`, with the time of the value."""
+        """Return the row of a key, as `get` does, with the time of the value."""
         found: Row | None = self._ask(Get(key, as_of))
         return found
 
@@ -39,22 +39,22 @@ class Query:
         limit: int | None = None,
         reverse: bool = False,
     ) -> list[Row]:
-        """The rows with keys from `first` to `last`, both included, in the order of their bytes."""
+        """Return rows with keys from `first` to `last`, both included, in the order of bytes."""
         rows: list[Row] = self._ask(Range(first, last, limit=limit, is_reverse=reverse))
         return rows
 
     def all(self) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         return self.range()
 
     def approximate_count(self) -> int:
-        """About how many rows there are."""
+        """Return about how many rows there are."""
         count: int = self._ask(Count())
         return count
 
     def fetch(self, key: Any, first: int = 0, last: int = FOREVER_MS) -> list[Row]:
-        """The windows of a key that start from `first` to `last`, its sessions that overlap that
-        time, or its versions of that time. Both ends are included."""
+        """Return the windows of a key that start from `first` to `last`, its sessions that overlap
+        that time, or its versions of that time. Both ends are included."""
         rows: list[Row] = self._ask(Fetch(key, first, last))
         return rows
 
@@ -67,13 +67,13 @@ class Query:
         until: int = FOREVER_MS,
         limit: int | None = None,
     ) -> list[Row]:
-        """The windows or sessions of the keys from `first` to `last`, within a time."""
+        """Return windows or sessions: keys from `first` to `last`, times `since` to `until`."""
         rows: list[Row] = self._ask(Range(first, last, since, until, limit))
         return rows
 
 
 class AsyncQuery:
-    """As `Query`, to be awaited."""
+    """The same as `Query`, with coroutines."""
 
     def __init__(self, ask: AskLater) -> None:
         self._ask = ask

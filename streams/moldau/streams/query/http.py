@@ -1,11 +1,11 @@
 """HTTP/1.1 of the query API, without IO: bytes to requests and answers, and back, on h11.
 
-Why h11 and no web framework: it is a parser of one file's worth of rules that others keep well
-(uvicorn and httpx stand on it), it brings nothing along, and since it does no IO, the API runs on
+Why h11 and no web framework: it is a small parser of rules that others maintain well (uvicorn and
+httpx are built on it), it has no dependencies, and since it does no IO, the API runs on
 `moldau.runtime` like the rest of a worker, in the simulator too.
 
-Invariants: requests are bounded, bodies are refused; after anything that is not HTTP the connection
-is closed.
+Invariants: requests are bounded, bodies are refused; the connection is closed after anything that
+is not HTTP.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _HEAD_BYTES_MAX: Final = 32 * 1024
 
 
 class NotHttp(Exception):
-    """The peer does not speak HTTP, or too much of it."""
+    """The peer sent something that is not HTTP, or more of it than is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client wants."""
+    """A request of a client."""
 
     method: str
     target: str
     path: tuple[str, ...]
     options: Mapping[str, str] = field(default_factory=dict)
     is_forwarded: bool = False
-    """Another worker passes it on: it is answered here or not at all."""
+    """Whether another worker forwarded the request: it is answered here or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What it gets."""
+    """The answer to a request."""
 
     status: int
     body: bytes
@@ -52,27 +52,27 @@ class Answer:
 
 
 def json_answer(value: object, status: int = 200, *, is_retryable: bool = False) -> Answer:
-    """A value as JSON."""
+    """Return an answer with a value as JSON."""
     return Answer(status, msgspec.json.encode(value) + b"\n", JSON, is_retryable)
 
 
 def refusal(status: int, reason: str, *, is_retryable: bool = False) -> Answer:
-    """An error, as all of them look."""
+    """Return an error as an answer; all errors have this form."""
     return json_answer({"error": reason, "again": is_retryable}, status, is_retryable=is_retryable)
 
 
 class ServerTalk:
-    """One connection, as the server sees it."""
+    """The server's side of one connection."""
 
     def __init__(self) -> None:
         self._talk = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES_MAX)
 
     def receive(self, data: bytes) -> None:
-        """Bytes came; none means that the client has ended."""
+        """Receive bytes; no bytes mean that the client has closed its side."""
         self._talk.receive_data(data)
 
     def next_request(self) -> Request | None:
-        """A whole request; None as long as there is none. NotHttp ends the connection."""
+        """Return the next whole request, None until it has arrived. NotHttp ends the connection."""
         if self._talk.our_state is h11.DONE and self._talk.their_state is h11.DONE:
             self._talk.start_next_cycle()
         request: Request | None = None
@@ -92,7 +92,7 @@ class ServerTalk:
                 return None
 
     def answer(self, answer: Answer) -> bytes:
-        """The bytes of an answer to the last request."""
+        """Return the bytes of an answer to the last request."""
         headers = [
             ("Content-Type", answer.content_type),
             ("Content-Length", str(len(answer.body))),
@@ -109,7 +109,7 @@ class ServerTalk:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can follow on this connection."""
+        """Whether no request can follow on this connection."""
         ends = (h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
         return self._talk.our_state in ends or self._talk.their_state in ends
 
@@ -126,7 +126,7 @@ def _request(event: h11.Request) -> Request:
 
 
 class ClientTalk:
-    """One request to another worker."""
+    """The client's side of one request to another worker."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -136,13 +136,13 @@ class ClientTalk:
         self._body = bytearray()
 
     def ask(self, target: str) -> bytes:
-        """The bytes of the request."""
+        """Return the bytes of the request."""
         headers = [("Host", self._server), ("Connection", "close"), (FORWARDED, "1")]
         request = h11.Request(method="GET", target=target, headers=headers)
         return b"".join(self._talk.send(event) or b"" for event in (request, h11.EndOfMessage()))
 
     def receive(self, data: bytes) -> Answer | None:
-        """Bytes came; the answer when it is whole."""
+        """Receive bytes. Return the answer once it is whole. Raise NotHttp if it is bad."""
         try:
             self._talk.receive_data(data)
             while True:

@@ -1,4 +1,4 @@
-"""What can be asked of a store, as plain data, and what comes back."""
+"""The questions that a store answers, as plain data, and the rows of its answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOREVER_MS: Final = 2**63 - 1
 
 
 class QueryFailed(StreamsError):
-    """A question that has no answer here."""
+    """The question has no answer here."""
 
 
 class BadQuery(QueryFailed):
@@ -24,16 +24,16 @@ class NoSuchStore(BadQuery):
 
 
 class StoreUnavailable(QueryFailed):
-    """The store cannot be read now. Ask again."""
+    """The store cannot be read now. Try again later."""
 
 
 class NotHere(QueryFailed):
-    """Another worker has the key."""
+    """Another worker has the partition of the key."""
 
     def __init__(self, message: str, owner: str | None) -> None:
         super().__init__(message)
         self.owner = owner
-        """Its address, if it serves queries."""
+        """The address of that worker, if it serves queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """The row of a key; of a versioned store, the one that was valid at `as_of`."""
+    """Request the row of a key; in a versioned store, the one that was valid at `as_of`."""
 
     key: Any
     as_of: int | None = None
@@ -58,8 +58,8 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """The windows of a key that start from `first` to `last`, both included, in that order; its
-    sessions that overlap that time; its versions of that time."""
+    """Request the windows of a key that start from `first` to `last`, both included, in that order;
+    its sessions that overlap that time; its versions of that time."""
 
     key: Any
     first: int = 0
@@ -68,8 +68,8 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The rows with keys from `first` to `last`, both included, in the order of the keys' bytes;
-    `since` and `until` bound windows as in `Fetch`."""
+    """Request the rows with keys from `first` to `last`, both included, in the order of the keys'
+    bytes; `since` and `until` bound windows as in `Fetch`."""
 
     first: Any = None
     last: Any = None
@@ -81,7 +81,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """About how many rows there are."""
+    """Request about how many rows there are."""
 
 
 Question = Get | Fetch | Range | Count

@@ -18,11 +18,11 @@ _READ_BYTES: Final = 64 * 1024
 
 
 class CannotListen(MoldauError):
-    """The address of the query API cannot be had."""
+    """The query API cannot listen on its address."""
 
 
 class QueryServer:
-    """Listens from `listen` on; answers for a worker from `serve` on."""
+    """The HTTP server of one worker. It listens after `listen`, and answers after `serve`."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -31,7 +31,7 @@ class QueryServer:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def listen(self, host: str, port: int) -> int:
-        """The port that was bound, also for 0."""
+        """Listen and return the port (0: a free one). Raise CannotListen if that fails."""
         try:
             listener = await self._runtime.network.serve_streams(self._talk, host, port)
         except OSError as error:
@@ -44,11 +44,11 @@ class QueryServer:
         return listener.port
 
     def serve(self, api: Api) -> None:
-        """Requests go there from now on."""
+        """Answer requests by `api` from now on."""
         self._api = api
 
     async def aclose(self) -> None:
-        """Frees the port and ends all connections."""
+        """Free the port and close all connections."""
         if self._listener is not None:
             self._listener.close()
         for writer in list(self._writers):
@@ -71,13 +71,13 @@ class QueryServer:
                 writer.write(talk.answer(answer))
                 await writer.drain()
         except (NotHttp, OSError, TimeoutError):
-            return  # the client's own fault, or it is gone
+            return  # the client sent something wrong, or has gone
         finally:
             self._writers.discard(writer)
             writer.close()
 
     async def forward(self, server: str, target: str) -> Answer:
-        """Asks another worker. StoreUnavailable if it does not answer."""
+        """Request a target from another worker. Raise StoreUnavailable if it does not answer."""
         host, _, port = server.rpartition(":")
         talk = ClientTalk(server)
         try:

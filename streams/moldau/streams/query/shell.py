@@ -1,8 +1,9 @@
-"""How questions from other threads and coroutines reach the stores of a worker.
+"""Bring questions from other threads and coroutines to the stores of a worker.
 
-`Gate` lets one thread at a time at the stores. A question waits for the work that goes on there and
-is answered in the next break: between two slices of records, or when the work is over.
-`Running` is what an app knows of its worker in this process.
+`Gate` admits one thread at a time to the stores. A question waits for the work in progress and is
+answered in the next break: between two slices of records, or when the work is over.
+
+`Running` is an app's handle on its worker in this process.
 """
 
 from __future__ import annotations
@@ -29,29 +30,29 @@ class _Asked(NamedTuple):
 
 
 class Gate:
-    """Invariant: what runs here has all stores of the worker to itself."""
+    """Access to the stores. Invariant: what runs here has all stores of the worker to itself."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.damage: StoreCorrupted | None = None
-        """What a question has found; the worker repairs it."""
+        """The corruption that a question found, if any; the worker repairs it."""
         self._runtime = runtime
         self._lock = asyncio.Lock()
         self._asked: deque[_Asked] = deque()
         self._answering: asyncio.Task[None] | None = None
 
     async def run(self, function: Callable[..., T], /, *arguments: Any) -> T:
-        """Runs it on a thread, alone."""
+        """Run a function on a thread, alone with the stores."""
         async with self._lock:
             return await self._runtime.run_blocking(function, *arguments)
 
     async def wait_until(self, wall_ms: int) -> int:
-        """Returns the time, when it has come; questions are answered meanwhile."""
+        """Wait until `wall_ms` and return the time. Questions are answered meanwhile."""
         now_ms = self._runtime.clock.wall_ms()
         await asyncio.sleep(max(0, wall_ms - now_ms) / 1000)
         return max(wall_ms, self._runtime.clock.wall_ms())
 
     async def ask(self, read: Callable[[], T]) -> T:
-        """Runs a read in the next break."""
+        """Run a read in the next break, and return its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._asked.append(_Asked(read, future))
         if self._answering is None:
@@ -66,7 +67,7 @@ class Gate:
             self._answering = None
 
     def answer(self) -> None:
-        """What was asked, on the thread that has the stores; of no cost if nothing was."""
+        """Answer the waiting questions on the thread that has the stores; free if none wait."""
         while self._asked:
             read, future = self._asked.popleft()
             loop = future.get_loop()
@@ -80,7 +81,7 @@ class Gate:
                 loop.call_soon_threadsafe(_succeed, future, result)
 
     def close(self) -> None:
-        """Refuses the questions that wait: the worker has stopped."""
+        """Fail the waiting questions with StoreUnavailable: the worker has stopped."""
         while self._asked:
             _fail(self._asked.popleft().future, StoreUnavailable("the worker has stopped"))
 
@@ -96,7 +97,7 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
 
 
 class Answers(Protocol):
-    """A worker, as its app sees it."""
+    """A worker, as its app queries it."""
 
     async def ask(self, store: str, question: Question) -> Any: ...
 
@@ -108,25 +109,25 @@ class _Worker(NamedTuple):
 
 
 class Running:
-    """The worker of an app in this process, when there is one."""
+    """The worker of an app in this process, if one runs."""
 
     def __init__(self, app: str) -> None:
         self._app = app
         self._worker: Future[_Worker] = Future()
 
     def attach(self, answers: Answers) -> None:
-        """The worker answers, on this event loop."""
+        """Send questions to this worker, on this event loop, from now on."""
         self._worker.set_result(_Worker(answers, asyncio.get_running_loop(), set()))
 
     def detach(self) -> None:
-        """It ends."""
+        """Remove the worker, which stops, and cancel its open questions."""
         worker, self._worker = self._worker, Future()
         if worker.done():
             for task in worker.result().asking:
                 task.cancel()
 
     def ask(self, store: str, question: Question, wait_s: float) -> Any:
-        """From a thread without an event loop. Waits so long for a store that is not ready."""
+        """Query a store from a thread without an event loop; wait up to `wait_s` for it."""
         try:
             worker = self._worker.result(wait_s)
         except TimeoutError:
@@ -143,7 +144,7 @@ class Running:
             raise self._not_running() from None
 
     async def ask_later(self, store: str, question: Question, wait_s: float) -> Any:
-        """From a coroutine, on any event loop."""
+        """Query a store from a coroutine on any event loop; wait up to `wait_s` for it."""
         async with asyncio.timeout(wait_s + 1.0):
             while not self._worker.done():
                 if wait_s <= 0:
@@ -157,7 +158,7 @@ class Running:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, worker.loop))
 
     async def _answer(self, worker: _Worker, store: str, question: Question, wait_s: float) -> Any:
-        """On the worker's loop."""
+        """Query the worker; runs on its event loop."""
         task = asyncio.ensure_future(_patiently(worker.answers, store, question, wait_s))
         worker.asking.add(task)
         task.add_done_callback(worker.asking.discard)

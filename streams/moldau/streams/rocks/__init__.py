@@ -1,8 +1,8 @@
 """Stores on disk: one RocksDB for each task, a column family for each of its stores.
 
-`TaskDatabase` is the protagonist; `RocksBacking` is what a store sees of it. What RocksDB holds is
-never ahead of the last commit: rows wait in memory until `TaskDatabase.commit` writes them in one
-batch with the changelog offsets that they belong to. There is no write-ahead log, since the
+`TaskDatabase` is the main class; `RocksBacking` is the part that one store uses. What RocksDB holds
+is never ahead of the last commit: rows wait in memory until `TaskDatabase.commit` writes them in
+one batch with the changelog offsets that they belong to. There is no write-ahead log, since the
 changelog topic is the log.
 
 Never fork a process that has used RocksDB: the child hangs on its first call. Spawn workers.

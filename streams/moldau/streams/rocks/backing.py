@@ -1,8 +1,8 @@
-"""The rows of one store of one task: what is committed in RocksDB, and above it what is not yet.
+"""The rows of one store of one task: committed rows in RocksDB, uncommitted ones in memory above.
 
-Invariants: reads see every row that was written; RocksDB sees none before `TaskDatabase.commit`
-asks for it (`stage`). A range that was deleted hides the committed rows in it; rows that were
-written into it afterwards stand.
+Invariants: reads see every row that was written; RocksDB receives none before `TaskDatabase.commit`
+stages it (`stage`). A range that was deleted hides the committed rows in it; rows that were written
+into it afterwards are visible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Row = tuple[bytes, bytes | None]
 _MISSING: Final = object()
 _SAMPLE: Final = 100
-"""About so many rows are measured of those that are written at once."""
+"""About this many rows of a write are measured, to estimate its size."""
 
 
 class RocksBacking:
@@ -39,10 +39,10 @@ class RocksBacking:
         self._deleted: list[tuple[bytes, bytes]] = []
         self._scans: WeakSet[Generator[tuple[bytes, bytes], None, None]] = WeakSet()
         self.staged_bytes = 0
-        """About how much is written and not committed."""
+        """The approximate size of the rows that are written and not committed."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The value; None where there is no row."""
+        """Return the value of a key; None if there is no row."""
         found = self._written.get(key, _MISSING)
         if found is not _MISSING:
             return found  # type: ignore[return-value]
@@ -57,28 +57,28 @@ class RocksBacking:
     def scan(
         self, first: bytes, end: bytes | None, *, is_reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with first <= key < end, ordered by key. What is written during the scan is not
-        seen by it."""
+        """Yield the rows with first <= key < end, ordered by key. Rows written during the scan do
+        not appear in it."""
         scan = self._scan(first, end, is_reverse)
         self._scans.add(scan)
         return scan
 
     def approximate_count(self) -> int:
-        """RocksDB's own estimate, and what is not committed."""
+        """Return RocksDB's own estimate, plus the number of rows that are not committed."""
         assert self._rows is not None, "the store is closed"
         with rocks_errors(self._path):
             count = self._rows.property_int_value("rocksdb.estimate-num-keys") or 0
         return count + sum(1 for value in self._written.values() if value is not None)
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Stores these; None deletes."""
+        """Put rows; a value of None deletes the row."""
         self._written.update(rows)
         some = rows[:: len(rows) // _SAMPLE + 1]
         size_bytes = sum(len(key) + len(value or b"") for key, value in some)
         self.staged_bytes += size_bytes * len(rows) // max(1, len(some))
 
     def delete_range(self, first: bytes, end: bytes) -> None:
-        """Deletes the rows with first <= key < end."""
+        """Delete the rows with first <= key < end."""
         if first >= end:
             return
         for key in [key for key in self._written if first <= key < end]:
@@ -88,7 +88,7 @@ class RocksBacking:
     # For the database
 
     def stage(self, batch: WriteBatch) -> None:
-        """Adds what is not committed to the batch."""
+        """Add all changes that are not committed to the batch."""
         family = self._family
         for first, end in self._deleted:
             batch.delete_range(first, end, family)
@@ -101,13 +101,13 @@ class RocksBacking:
                 batch.put(key, value, family)
 
     def committed(self) -> None:
-        """What was staged is in RocksDB."""
+        """Forget the staged changes: they are in RocksDB now."""
         self._written.clear()
         self._deleted.clear()
         self.staged_bytes = 0
 
     def clear(self) -> None:
-        """Deletes everything with the next commit."""
+        """Delete all rows with the next commit."""
         last = self._last_key()
         self._written.clear()
         self._deleted.clear()
@@ -116,7 +116,7 @@ class RocksBacking:
             self.delete_range(b"", last + b"\0")
 
     def close(self) -> None:
-        """Lets go of RocksDB, which stays open as long as anything refers to it."""
+        """Release RocksDB, which stays open as long as anything refers to it."""
         for scan in list(self._scans):
             scan.close()
         self._rows = self._family = None
@@ -169,9 +169,9 @@ class RocksBacking:
                 else:
                     rows.seek(first)
                     yield from _walk(rows)
-                rows.status()  # a damaged block ends a walk like the last row does
+                rows.status()  # a damaged block ends a walk just like the last row
             finally:
-                del rows  # an error keeps this frame, and would keep the database open
+                del rows  # an error keeps this frame, which would keep the database open
 
 
 def _walk(rows: RdictIter) -> Iterator[tuple[bytes, bytes]]:
@@ -198,7 +198,7 @@ def _without(
 def _merged(
     below: Iterator[tuple[bytes, bytes]], above: Sequence[Row], *, is_reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Both by key; a row of `above` stands for that of the same key below."""
+    """Yield the rows of both by key; a row of `above` replaces the one of the same key below."""
     waiting = deque(above)
     for row in below:
         key = row[0]

@@ -1,9 +1,9 @@
-"""The RocksDB of one task: a column family for each store, and how far each changelog is in it.
+"""The RocksDB of one task: a column family for each store, and the position in each changelog.
 
-Invariants: rows and the changelog offset behind them reach RocksDB in one batch, and the disk in
-one flush, so that after a crash the offset is that of the rows, however old both are. A damaged
-database is renamed aside and made anew, never opened again. Stores that the topology no longer
-has stay on disk, unread, until the application is reset.
+Invariants: rows and their changelog offset reach RocksDB in one batch, and the disk in one flush,
+so that after a crash the offset is that of the rows, however old both are. A damaged database is
+renamed and a new one made; the damaged one is never opened again. Stores that the topology no
+longer has stay on disk, unread, until the application is reset.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _ANEW: Final = "they are deleted, and restored from the changelog if it has one"
 
 
 class ChangelogPosition(NamedTuple):
-    """The rows hold everything below `offset` of the changelog topic of this id."""
+    """A position: the rows hold everything below `offset` of the changelog topic with this id."""
 
     offset: int
     topic_id: Uuid = ZERO_UUID
 
 
 class StoreSize(NamedTuple):
-    """How large a store is, about; `offset` is -1 if nothing was ever committed."""
+    """The approximate size of a store; `offset` is -1 if nothing was ever committed."""
 
     name: str
     kind: str
@@ -52,10 +52,10 @@ class StoreSize(NamedTuple):
 
 
 class TaskDatabase:
-    """Opened by one worker at a time, used by one thread at a time."""
+    """The database of one task. Opened by one worker at a time, used by one thread at a time."""
 
     def __init__(self, path: str, database: Rdict, stores: Mapping[str, str]) -> None:
-        """Use `open`."""
+        """Use `open` instead."""
         self.path = path
         self._database: Rdict | None = database
         self._unlogged = WriteOptions()
@@ -68,9 +68,11 @@ class TaskDatabase:
 
     @classmethod
     def open(cls, path: str, stores: Mapping[str, str], memory: RocksMemory, files: Files) -> Self:
-        """Opens or makes the database. `stores`: what `noted` makes of their kinds and facts, by
-        name. StoreFailed if one was of another kind or another fact, StoreCorrupted if the files
-        are damaged, StateInUse if they are in use."""
+        """Open or create the database. `stores` has what `noted` returns for each store, by name.
+
+        Raise StoreFailed if a store had another kind or another fact, StoreCorrupted if the files
+        are damaged, StateInUse if they are in use.
+        """
         files.make_dirs(path)
         with rocks_errors(path), ExitStack() as on_failure:
             there = Rdict.list_cf(path) if files.exists(posixpath.join(path, "CURRENT")) else []
@@ -83,7 +85,7 @@ class TaskDatabase:
 
     @staticmethod
     def set_aside(path: str, files: Files) -> str:
-        """Renames damaged files; of those that were set aside before the newest replace them."""
+        """Rename damaged files, delete those that were renamed before, and return the new path."""
         aside = path + _ASIDE
         files.remove_tree(aside)
         files.rename(path, aside)
@@ -106,7 +108,7 @@ class TaskDatabase:
                 self.clear(name)
 
     def read_positions(self) -> None:
-        """As they were committed last."""
+        """Read the positions of the last commit."""
         assert self._database is not None, "the state is closed"
         for name in self._stores:
             found = self._database.get(_position_key(name))
@@ -114,12 +116,12 @@ class TaskDatabase:
                 self._positions[name] = self._read_position(found)
 
     def _is_old(self, name: str, layout: str) -> bool:
-        """Whether the rows are of the right kind, in another layout than that one."""
+        """Whether the rows have another layout. Raise StoreFailed if they have another kind."""
         database = self._database
         assert database is not None
         found = database.get(_kind_key(name))
         if found is None and _PART in layout:
-            # Of a store without a changelog nothing is noted later.
+            # Record the layout now: a store without a changelog never commits a position with it.
             database.put(_kind_key(name), layout.encode(), self._unlogged)
             rows = database.get_column_family(name).iter()
             rows.seek_to_first()
@@ -132,7 +134,10 @@ class TaskDatabase:
         return True
 
     def _check_facts(self, name: str, facts: Mapping[str, str]) -> None:
-        """StoreFailed if one is not as it was. An earlier version noted none, or not all."""
+        """Raise StoreFailed if a fact has changed, else record the facts.
+
+        Earlier versions recorded none, or not all.
+        """
         database = self._database
         assert database is not None
         found = database.get(_facts_key(name))
@@ -164,13 +169,14 @@ class TaskDatabase:
         return ChangelogPosition(offset, topic_id)
 
     def backing(self, store: str) -> RocksBacking:
-        """The rows of this store."""
+        """Return the rows of this store."""
         return self._backings[store]
 
     def position(self, store: str) -> ChangelogPosition | None:
-        """How far the changelog is in the committed rows; None if nothing was ever committed.
+        """Return the changelog position of the committed rows; None if nothing was ever committed.
 
-        A store of several changelog partitions has one for each: `position_name`."""
+        A store of several changelog partitions has one for each: `position_name`.
+        """
         found = self._positions.get(store)
         if found is None and _PART in store:
             assert self._database is not None, "the state is closed"
@@ -181,11 +187,11 @@ class TaskDatabase:
 
     @property
     def staged_bytes(self) -> int:
-        """About how much waits for a commit."""
+        """The approximate size of what waits for a commit."""
         return sum(each.staged_bytes for each in self._backings.values())
 
     def commit(self, positions: Mapping[str, ChangelogPosition]) -> None:
-        """Stores all rows written since the last commit, and these positions, at once."""
+        """Store all rows written since the last commit, and these positions, in one batch."""
         assert self._database is not None, "the state is closed"
         with rocks_errors(self.path):
             batch = WriteBatch(raw_mode=True)
@@ -203,16 +209,16 @@ class TaskDatabase:
             backing.committed()
 
     def clear(self, store: str) -> None:
-        """Deletes all rows of the store and forgets its changelog offset, at once."""
+        """Delete all rows of the store and forget its changelog offset, in one batch."""
         self._backings[store].clear()
         self.commit({store: ChangelogPosition(0)})
         del self._positions[store]
 
     def flush(self) -> None:
-        """Writes what is committed to disk; `close` does it too.
+        """Write what is committed to disk; `close` does it too.
 
-        Asked for by name, RocksDB flushes one column family. The rows go before the positions: a
-        crash in between leaves rows that are newer than their position, and those are read again.
+        An explicit flush covers one column family. The rows go before the positions: a crash in
+        between leaves rows that are newer than their position, and those are read again.
         """
         assert self._database is not None, "the state is closed"
         with rocks_errors(self.path):
@@ -221,7 +227,7 @@ class TaskDatabase:
             self._database.flush()
 
     def sizes(self) -> list[StoreSize]:
-        """Of each store, estimated from RocksDB's own figures."""
+        """Return the size of each store, estimated from RocksDB's own figures."""
         assert self._database is not None, "the state is closed"
         found = []
         with rocks_errors(self.path):
@@ -232,14 +238,14 @@ class TaskDatabase:
                     for each in ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
                 )
                 count = rows.property_int_value("rocksdb.estimate-num-keys") or 0
-                if kind.endswith(_TIMED):  # a second row for the time of each
+                if kind.endswith(_TIMED):  # each row has a second one for its time
                     count //= 2
                 offset = self._offset_of(name)
                 found.append(StoreSize(name, _kind_of(kind), count, size_bytes, offset))
         return found
 
     def _offset_of(self, store: str) -> int:
-        """-1 if nothing was committed; of a store of several partitions the sum of theirs."""
+        """Return the changelog offset: -1 before a commit, the sum over several partitions."""
         assert self._database is not None
         if (position := self._positions.get(store)) is not None:
             return position.offset
@@ -255,7 +261,7 @@ class TaskDatabase:
         return sum(offsets) if offsets else -1
 
     def close(self) -> None:
-        """Writes what is committed to disk and lets go; what was not committed is dropped."""
+        """Write what is committed to disk and close; what was not committed is dropped."""
         for backing in self._backings.values():
             backing.close()
         self._backings.clear()
@@ -266,12 +272,12 @@ class TaskDatabase:
 
 
 def position_name(store: str, partition: int) -> str:
-    """Names the position of one partition of the topic that a store is made of."""
+    """Return the name of the position in one partition of the topic that a store is made from."""
     return f"{store}{_PART}{partition}"
 
 
 def noted(layout: str, facts: Mapping[str, str]) -> str:
-    """What `TaskDatabase.open` is told of a store."""
+    """Return a store's layout and facts as the text that `TaskDatabase.open` takes."""
     return f"{layout}{_LINE}{_lines(facts)}"
 
 
@@ -285,7 +291,7 @@ def _facts_of(lines: str) -> dict[str, str]:
 
 
 def _kind_of(layout: str) -> str:
-    """The kind of store, without what follows on how its rows are laid out."""
+    """Return the kind of store in a layout, without the details after it."""
     return layout.partition("/")[0]
 
 
@@ -302,8 +308,8 @@ def _kind_key(store: str) -> bytes:
 
 
 def stores_on_disk(path: str) -> list[StoreSize]:
-    """What a database has, read beside a worker that may use it: what that one has not flushed is
-    not seen. Empty where there is no database, or none that can be read."""
+    """Return the stores of a database, even while a worker uses it: rows that the worker has not
+    flushed are missing. Raise StoreFailed if there is no database that can be read."""
     with rocks_errors(path):
         names = Rdict.list_cf(path)
         options = {name: Options(raw_mode=True) for name in names}

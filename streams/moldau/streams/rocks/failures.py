@@ -1,7 +1,7 @@
-"""What RocksDB's errors mean. rocksdict raises plain `Exception` with RocksDB's text.
+"""The meaning of RocksDB's errors: rocksdict raises plain `Exception` with RocksDB's text.
 
-Invariant: a corruption is told apart from everything else, because it heals by a restore from the
-changelog, while a full disk or a missing permission must stop the worker.
+Invariant: a corruption is distinguished from everything else, because a restore from the changelog
+repairs it, while a full disk or a missing permission must stop the worker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class StoreFailed(StateError):
 
 
 class StoreCorrupted(StoreFailed):
-    """The files of a task's state are damaged. The changelog has everything to make them anew."""
+    """The files of a task's state are damaged. The changelog has everything to rebuild them."""
 
 
 class StateInUse(StoreFailed):
@@ -32,7 +32,7 @@ class StateInUse(StoreFailed):
 
 @contextmanager
 def rocks_errors(path: str) -> Iterator[None]:
-    """RocksDB's errors inside the block become ours, with the database's path."""
+    """Convert RocksDB's errors inside the block into ours, with the database's path."""
     try:
         yield
     except MoldauError:
@@ -42,7 +42,7 @@ def rocks_errors(path: str) -> Iterator[None]:
 
 
 def meaning_of(error: Exception, path: str) -> Exception:
-    """Ours for RocksDB's; any other exception as it is."""
+    """Return our error for one of RocksDB's, and any other exception unchanged."""
     text = str(error)
     if _CORRUPTION in text:
         return StoreCorrupted(f"the state is damaged: {text}", path=path)

@@ -14,14 +14,14 @@ CACHE_BYTES_DEFAULT: Final = 64 << 20
 WRITE_BUFFER_BYTES_DEFAULT: Final = 8 << 20
 _BLOOM_BITS: Final = 10
 _BUFFERS_OF_ALL: Final = 8
-"""All stores together hold at most so many full write buffers."""
+"""All stores together hold at most this many full write buffers."""
 _WRITE_BUFFER_BLOOM: Final = 0.02
-"""Of a write buffer: about 16 bits a key."""
+"""The share of a write buffer for its bloom filter: about 16 bits a key."""
 _LOG_FILES: Final = 2
 
 
 class RocksMemory:
-    """Made once for each worker."""
+    """The memory shared by all stores of a worker. Made once for each worker."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class RocksMemory:
         self._buffers = WriteBufferManager(write_buffer_bytes * _BUFFERS_OF_ALL, False)
 
     def options(self) -> Options:
-        """For a database or one of its column families.
+        """Return the options of a database or one of its column families.
 
         Flushes are atomic over the column families: without a write-ahead log, rows and the
         changelog offset beside them would otherwise reach the disk at different times.
@@ -44,7 +44,7 @@ class RocksMemory:
         options.set_atomic_flush(True)
         options.set_write_buffer_size(self._write_buffer_bytes)
         options.set_max_write_buffer_number(3)
-        # A key that was never written costs a quarter of a search in the write buffer.
+        # With this, a key that was never written costs a quarter of a search in the write buffer.
         options.set_memtable_whole_key_filtering(True)
         options.set_memtable_prefix_bloom_ratio(_WRITE_BUFFER_BLOOM)
         options.set_write_buffer_manager(self._buffers)

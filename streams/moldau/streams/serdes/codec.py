@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Invariant: decode(encode(value)) == value.
+    """The encoding of one type. Invariant: decode(encode(value)) == value.
 
     `is_hashable` says that equal values have equal bytes and a hash, so that a cache may use the
     value itself as its key. `is_immutable` says that a value may be kept without a copy.

@@ -1,4 +1,4 @@
-"""Codecs made of others: lists, updates of tables, keys of waiting records. Big endian lengths."""
+"""Codecs made from others: lists, updates of tables, keys of waiting records. Big endian."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _LENGTH = Struct(">i")
 
 
 def list_kind(kind: Any) -> Any:
-    """The type of lists of a type, for stores: JSON where JSON knows the elements."""
+    """Return the type of lists of a type, for stores: JSON if JSON can hold the elements."""
     is_json = not isinstance(kind, Codec | TimeWindowed | SessionWindowed)
     return list[kind] if is_json and not hasattr(kind, "model_validate_json") else list_codec(kind)
 
 
 def list_codec(kind: Any) -> Codec:
-    """Lists of values, each with its length in front."""
+    """Return the codec of lists of values, each with its length in front."""
     inner = kind if isinstance(kind, Codec) else stored_codec(kind)
 
     def encode(values: Sequence[Any]) -> bytes:
@@ -33,7 +33,7 @@ def list_codec(kind: Any) -> Codec:
 
 
 def update_codec(inner: Codec) -> Codec:
-    """(new value, old value) of a table's row; each may be None."""
+    """Return the codec of (new value, old value) of a table's row; each may be None."""
 
     def encode(update: tuple[Any, Any]) -> bytes:
         return joined([None if value is None else inner.encode(value) for value in update])
@@ -46,7 +46,7 @@ def update_codec(inner: Codec) -> Codec:
 
 
 def timed_codec(inner: Codec) -> Codec:
-    """(value or None, time, headers) of a record that is held back."""
+    """Return the codec of (value or None, time, headers) of a record that is held back."""
 
     def encode(held: tuple[Any, int, Sequence[tuple[str, bytes | None]]]) -> bytes:
         value, time, headers = held
@@ -68,7 +68,7 @@ def timed_codec(inner: Codec) -> Codec:
 
 
 def suppressed_codec(inner: Codec) -> Codec:
-    """(value, value before, time, headers) of an update that is held back; values may be None."""
+    """Return the codec of a held update: (value or None, value before or None, time, headers)."""
     timed = timed_codec(inner)
 
     def encode(held: tuple[Any, Any, int, Any]) -> bytes:
@@ -86,7 +86,7 @@ def suppressed_codec(inner: Codec) -> Codec:
 
 
 def counted_codec(inner: Codec) -> Codec:
-    """(count, ((start, aggregate), ...)): the records of a key so far, and its open windows."""
+    """Return the codec of (count, ((start, aggregate), ...)): a key's records, its open windows."""
 
     def encode(state: tuple[int, tuple[tuple[int, Any], ...]]) -> bytes:
         parts: list[bytes | None] = []
@@ -107,7 +107,7 @@ def counted_codec(inner: Codec) -> Codec:
 
 
 def tagged_codec(inner: Sequence[Codec]) -> Codec:
-    """(index, value): the value is encoded by the codec of that index; it may be None."""
+    """Return the codec of (index, value or None): the codec of that index encodes the value."""
 
     def encode(tagged: tuple[int, Any]) -> bytes:
         index, value = tagged
@@ -121,7 +121,7 @@ def tagged_codec(inner: Sequence[Codec]) -> Codec:
 
 
 def subscription_codec() -> Codec:
-    """(left key, hash, instruction) of a foreign-key join."""
+    """Return the codec of (left key, hash, instruction) of a foreign-key join."""
 
     def encode(reference: tuple[bytes, bytes, int]) -> bytes:
         left, version, instruction = reference
@@ -135,7 +135,7 @@ def subscription_codec() -> Codec:
 
 
 def reference_key_codec() -> Codec:
-    """(right key, left key) as bytes: the references to a right row are one range."""
+    """Return the codec of (right key, left key) as bytes: one range for each right row."""
 
     def encode(pair: tuple[bytes, bytes]) -> bytes:
         return joined(pair)
@@ -148,7 +148,7 @@ def reference_key_codec() -> Codec:
 
 
 def answer_codec(inner: Codec) -> Codec:
-    """(hash, right value or None) of a foreign-key join."""
+    """Return the codec of (hash, right value or None) of a foreign-key join."""
 
     def encode(answer: tuple[bytes, Any]) -> bytes:
         version, value = answer
@@ -162,7 +162,7 @@ def answer_codec(inner: Codec) -> Codec:
 
 
 def held_codec(inner: Codec) -> Codec:
-    """A list of (value, headers) of records that are held back."""
+    """Return the codec of a list of (value, headers) of records that are held back."""
     timed = timed_codec(inner)
 
     def encode(held: Sequence[tuple[Any, Any]]) -> bytes:
@@ -176,7 +176,7 @@ def held_codec(inner: Codec) -> Codec:
 
 
 def waiting_key_codec(inner: Codec) -> Codec:
-    """(time, side, key): in the order of their bytes they are in the order of time."""
+    """Return the codec of (time, side, key): the order of the bytes is the order of time."""
 
     def encode(waiting: tuple[int, int, Any]) -> bytes:
         return LONG.pack(waiting[0]) + bytes([waiting[1]]) + inner.encode(waiting[2])
@@ -188,14 +188,14 @@ def waiting_key_codec(inner: Codec) -> Codec:
 
 
 def joined(parts: Sequence[bytes | None]) -> bytes:
-    """Byte strings one after another; a length of -1 is None."""
+    """Join byte strings, each with its length in front; a length of -1 is None."""
     return b"".join(
         _LENGTH.pack(-1) if part is None else _LENGTH.pack(len(part)) + part for part in parts
     )
 
 
 def parted(data: bytes) -> list[bytes | None]:
-    """The byte strings that `joined` put together."""
+    """Return the byte strings that `joined` put together. Raise ValueError if one is cut off."""
     found: list[bytes | None] = []
     at = 0
     while at < len(data):

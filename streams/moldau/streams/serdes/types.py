@@ -1,8 +1,8 @@
 """Codecs by type: str is UTF-8, bytes are raw, everything else is JSON.
 
-Values without a declared type need two codecs. What goes to a topic of the user is written
-plainly, by the type each value turns out to have. What comes back to us (repartition topics and
-stores) must be read as what it was: text is plain, and anything else carries a mark in front.
+Values without a declared type need two codecs. Output to a topic of the user is written plainly, by
+the type that each value has at run time. What the app reads back (repartition topics and stores)
+must keep its type: text is plain, and anything else has a mark in front.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _key_encoder = msgspec.json.Encoder(order="deterministic")
 _decode_any = msgspec.json.Decoder().decode
 _IMMUTABLE = (str, bytes, int, float, bool, type(None))
 
-# What a decoder raises on bytes that are no value of its type.
+# The errors that a decoder raises on bytes that are no value of its type.
 UNREADABLE = (ValueError, msgspec.MsgspecError)
 
 _MARK = b"\x00"
@@ -93,7 +93,8 @@ def _unmarked(data: bytes) -> Any:
 
 
 def _native(value: Any) -> Any:
-    """A value that JSON gives back as it was: other types would come back as a dict or text."""
+    """Return a value that JSON restores unchanged. Raise TypeError for other types: they would come
+    back as a dict or text."""
     if value.__class__ not in _NATIVE:
         raise TypeError(
             f"the type {type(value).__name__} must be declared before such values are kept or "
@@ -108,7 +109,7 @@ def _json_value(value: Any) -> bytes:
 
 TEXT = Codec("str", _text, bytes.decode, is_hashable=True, is_immutable=True)
 BYTES = Codec("bytes", _raw, bytes, is_hashable=True, is_immutable=True)
-# Keys without a declared type: text where it is text.
+# For keys without a declared type: text if the bytes are UTF-8, else bytes.
 LENIENT_TEXT = Codec("str or bytes", _plain, _lenient_text, is_hashable=True, is_immutable=True)
 LENIENT_JSON = Codec("json or text", _plain, _lenient_json)
 ANY_JSON = Codec("json", _plain, _decode_any)
@@ -117,11 +118,11 @@ INTERNAL_VALUE = Codec("any json", _json_value, _decode_any)
 
 
 class Undeclared:
-    """The type of keys without a declared one: UTF-8 text, or bytes where it is none."""
+    """The type of keys without a declared one: UTF-8 text, or bytes if they are not UTF-8."""
 
 
 def codec_for(kind: Any, *, is_internal: bool = False) -> Codec:
-    """The codec of a type. `is_internal`: the bytes are read back by this app alone."""
+    """Return the codec of a type. `is_internal`: only this app reads the bytes back."""
     if isinstance(kind, Codec):
         return kind
     if kind is Undeclared:
@@ -140,13 +141,13 @@ def codec_for(kind: Any, *, is_internal: bool = False) -> Codec:
 
 
 def stored_codec(kind: Any) -> Codec:
-    """The codec of values in stores and repartition topics."""
+    """Return the codec of values in stores and repartition topics."""
     codec = codec_for(kind, is_internal=True)
     return INTERNAL_VALUE if codec is INTERNAL_ANY else codec
 
 
 def key_codec(kind: Any) -> Codec:
-    """The codec of keys in stores and repartition topics."""
+    """Return the codec of keys in stores and repartition topics."""
     return codec_for(kind, is_internal=True)
 
 
@@ -198,7 +199,7 @@ def _is_immutable(kind: Any) -> bool:
 
 
 def type_name(kind: Any) -> str:
-    """A short name for messages and plans."""
+    """Return a short name of a type for messages and plans."""
     if isinstance(kind, Codec):
         return kind.name
     if kind is Any:

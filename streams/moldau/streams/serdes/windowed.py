@@ -31,7 +31,7 @@ class Windowed(NamedTuple, Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class TimeWindowed:
-    """The type of keys in windows of one size. `size_ms` None: windows that never end."""
+    """The type of keys in windows of one size. `size_ms` is None for windows that never end."""
 
     key: Any
     size_ms: int | None

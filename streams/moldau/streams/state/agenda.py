@@ -1,12 +1,12 @@
-"""The first of many deadlines in memory; the others stay in a store, which keeps them in order.
+"""The earliest of many deadlines, in memory; the others stay in a store, which keeps them in order.
 
 An entry is bytes that begin with a time (8 bytes, big endian): the order of entries is the order of
 deadlines.
 
 Invariants:
 * All entries below `_edge` are in the heap, and no others. None: all entries are in it.
-* An entry is in the store before it is added. One that has left the store, or has come twice, may
-  come out: what takes entries asks the store whether they still hold.
+* An entry is in the store before it is added. An entry that has left the store, or was added twice,
+  may still be returned: the caller checks in the store that each entry is valid.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ Read = Callable[[bytes, int], list[bytes]]
 
 
 class Agenda:
-    """`first_time` is the lowest time, or 0 if the store has to be asked; NEVER without entries."""
+    """The deadlines of a store. `first_time` is the lowest time.
+
+    It is 0 if only the store knows it, NEVER without entries.
+    """
 
     size = 10_000
-    """About how many entries are in memory."""
+    """The approximate number of entries in memory; twice as many are cut down to it."""
 
     def __init__(self, read: Read, edge: bytes = b"") -> None:
-        """Entries below `edge` do not count."""
+        """Leave out the entries of the store below `edge`."""
         self.first_time = 0
         self._read = read
         self._heap: list[bytes] = []
         self._edge: bytes | None = edge
 
     def __len__(self) -> int:
-        """How many entries are in memory."""
+        """Return how many entries are in memory."""
         return len(self._heap)
 
     def add(self, entry: bytes) -> None:
-        """Take note of an entry that the store has now."""
+        """Add an entry that the store already holds."""
         if self._edge is not None and entry >= self._edge:
             return
         heapq.heappush(self._heap, entry)
@@ -52,13 +55,13 @@ class Agenda:
         self.first_time = _TIME.unpack_from(self._heap[0])[0]
 
     def first(self) -> bytes | None:
-        """The lowest entry."""
+        """Return the lowest entry, None without any. Read the store if none is in memory."""
         if not self._heap and self._edge is not None:
             self._refill(self._edge)
         return self._heap[0] if self._heap else None
 
     def pop(self) -> bytes:
-        """Take the lowest entry away. There must be one: `first` tells."""
+        """Remove and return the lowest entry. The last `first` must have returned one."""
         entry = heapq.heappop(self._heap)
         if self._heap:
             self.first_time = _TIME.unpack_from(self._heap[0])[0]

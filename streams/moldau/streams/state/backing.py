@@ -20,15 +20,15 @@ class Backing(Protocol):
     def scan(
         self, first: bytes, end: bytes | None, *, is_reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The rows with first <= key < end. `end` None means no upper bound."""
+        """Yield the rows with first <= key < end. `end` None means no upper bound."""
         ...
 
     def approximate_count(self) -> int:
-        """About how many rows there are, without reading them."""
+        """Return about how many rows there are, without reading them."""
         ...
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Put rows; a value of None deletes. A later row of the same key wins."""
+        """Put rows; a value of None deletes the row. A later row of the same key wins."""
         ...
 
     def delete_range(self, first: bytes, end: bytes) -> None:
@@ -37,7 +37,7 @@ class Backing(Protocol):
 
 
 class PrefixedBacking:
-    """The rows of another backing with keys that begin with one byte, without that byte."""
+    """The rows of another backing whose keys begin with one byte; seen without that byte."""
 
     def __init__(self, backing: Backing, prefix: int) -> None:
         assert prefix < 0xFF
@@ -56,7 +56,7 @@ class PrefixedBacking:
             yield key[1:], value
 
     def approximate_count(self) -> int:
-        """Of all rows of the other backing."""
+        """Count all rows of the other backing, those with other prefixes included."""
         return self._backing.approximate_count()
 
     def write(self, rows: Sequence[Row]) -> None:
@@ -68,7 +68,7 @@ class PrefixedBacking:
 
 
 def first_numbers(backing: Backing, end: bytes) -> set[int]:
-    """The different numbers of 8 bytes that rows before `end` begin with: one seek for each."""
+    """Return the distinct 8-byte numbers that rows before `end` begin with: one seek for each."""
     found: set[int] = set()
     first = b""
     while (row := next(iter(backing.scan(first, end)), None)) is not None:
@@ -81,8 +81,8 @@ def first_numbers(backing: Backing, end: bytes) -> set[int]:
 def first_rows(
     backing: Backing, first: bytes, limit: int, changed: Mapping[bytes, bool]
 ) -> list[bytes]:
-    """The first `limit` keys from `first` on, in order. `changed` is what has not reached the
-    backing yet: keys that come (True) or go (False)."""
+    """Return the first `limit` keys from `first` on, in order. `changed` has what is not yet in the
+    backing: True for keys that were added, False for deleted ones."""
     found = []
     for key, _ in backing.scan(first, None):
         if key not in changed:

@@ -1,4 +1,4 @@
-"""Changes of a store as its changelog topic carries them, in columns."""
+"""Changes of a store as its changelog topic holds them, in columns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Changes:
-    """Records of a changelog: equally long lists. A value of None deletes.
+    """Records of a changelog: lists of equal length. A value of None deletes.
 
-    The bytes are Kafka Streams' own: the value of a store with timestamps is the plain value, and
-    its time is the record's.
+    The bytes are those of Kafka Streams: the value of a store with timestamps is the plain value,
+    and its time is the record's timestamp.
     """
 
     keys: list[bytes] = field(default_factory=list)

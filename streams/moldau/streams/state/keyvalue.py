@@ -1,15 +1,15 @@
 """A key-value store with timestamps: decoded objects in a cache above rows of bytes.
 
-The engine's generated loop works on `cache` and `dirty` directly and calls `load` on a miss only.
+The engine's generated loop uses `cache` and `dirty` directly and calls `load` only on a miss.
 
 Invariants:
 * `cache[k]` is the newest entry (value, timestamp) of a key, or None if the key is known to be
   absent. A key that is not in it must be loaded.
-* `dirty[k]` is the entry as it was at the last flush; every key that changed since is in it.
+* `dirty[k]` is the entry at the last flush; every key that has changed since is in it.
 * A row is key -> 8-byte time + value. The changelog has the plain value.
 * A store that `is_complete` has all of its rows in the cache, so that a miss needs no read.
-* The rows of a store that is timed lie below one byte of their own, and beside them, below another,
-  there is an empty row time + key for each.
+* A timed store has its rows below one prefix byte. For each row it has an empty row time + key
+  below another prefix byte.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Entry = tuple[Any, int]
 
 _TIME = Struct(">q")
 
-# The first bytes of the two kinds of rows of a store that is timed.
+# The prefix bytes of the two kinds of rows of a timed store.
 _ROWS, _TIMES = 0x6B, 0x74
 
-# About so many rows of a flush are measured.
+# About this many rows of a flush are measured, to estimate the size of a row.
 _SAMPLE = 100
 
-# What an object in the cache costs beside its bytes, roughly.
+# The rough cost in bytes of an object in the cache, besides its encoded bytes.
 _ENTRY_BYTES = 200
 
 
 def cache_key_of(codec: Codec) -> Callable[[Any], Any] | None:
-    """How a cache names keys: None for the key itself, else a function to its bytes (or text)."""
+    """Return the function from keys to their names in a cache; None if a key is its own name."""
     if codec.is_hashable:
         return None
     if codec is INTERNAL_ANY:
@@ -51,26 +51,26 @@ def cache_key_of(codec: Codec) -> Callable[[Any], Any] | None:
 
 
 class KeyCoding:
-    """Keys as users see them, as the cache names them, and as rows hold them."""
+    """The three forms of a key: the user's object, its name in the cache, its bytes in a row."""
 
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
         self.cached = cache_key_of(codec)
-        # As `encoded`, without a detour where the cache names keys as users do.
+        # The same as `encoded`, but a direct call where the cache uses the user's keys.
         self.encoder = codec.encode if self.cached is None else self.encoded
 
     def name(self, key: Any) -> Any:
-        """What the cache calls `key`."""
+        """Return the cache's name of `key`."""
         return key if self.cached is None else self.cached(key)
 
     def original(self, name: Any) -> Any:
-        """The key that the cache calls `name`."""
+        """Return the key that the cache calls `name`."""
         if self.cached is None or name.__class__ is str:
             return name
         return self.codec.decode(name)
 
     def encoded(self, name: Any) -> bytes:
-        """The bytes of the key that the cache calls `name`."""
+        """Return the bytes of the key that the cache calls `name`."""
         if self.cached is None or name.__class__ is str:
             return self.codec.encode(name)
         return name  # type: ignore[no-any-return]
@@ -90,7 +90,7 @@ class KeyValueStore:
         self._times = PrefixedBacking(backing, _TIMES) if spec.is_timed else None
         self._row_bytes = 64.0
         self._trim_at = 0
-        # None: nothing was read yet.
+        # None: unknown, because nothing was read yet.
         self._is_complete: bool | None = None
 
     def load(self, name: Any) -> Entry | None:
@@ -110,7 +110,7 @@ class KeyValueStore:
             return self.load(name)
 
     def peek(self, key: Any) -> Entry | None:
-        """As `get`, without keeping anything in the cache."""
+        """Return the entry of a key as `get` does, without adding it to the cache."""
         name = self.keys.name(key)
         if name in self.cache:
             return self.cache[name]
@@ -120,7 +120,7 @@ class KeyValueStore:
     def peek_range(
         self, first: Any, last: Any, *, limit: int | None = None, is_reverse: bool = False
     ) -> list[tuple[Any, Entry]]:
-        """At most so many rows as `items` has them, reading no more than these from below."""
+        """Return at most `limit` rows as `items` does, without reading the whole range."""
         low = b"" if first is None else self.keys.codec.encode(first)
         high = None if last is None else self.keys.codec.encode(last) + b"\x00"
         changed = {
@@ -143,7 +143,7 @@ class KeyValueStore:
         return [(self.keys.codec.decode(key), entry) for key, entry in found[:limit]]
 
     def approximate_count(self) -> int:
-        """About how many rows there are."""
+        """Return about how many rows there are."""
         fresh = sum(1 for name, old in self.dirty.items() if old is None and self.cache[name])
         below = self._backing.approximate_count()
         return (below if self._times is None else below // 2) + fresh
@@ -151,7 +151,7 @@ class KeyValueStore:
     def first_keys(
         self, first: bytes, limit: int, wanted: Callable[[bytes], bool] = lambda _: True
     ) -> list[bytes]:
-        """The bytes of the first keys from `first` on, as many as `limit`, of those wanted."""
+        """Return the bytes of the first `limit` keys from `first` on for which `wanted` is true."""
         encoded, cache = self.keys.encoded, self.cache
         changed = {encoded(name): cache[name] is not None for name in self.dirty}
         found: list[bytes] = []
@@ -164,7 +164,7 @@ class KeyValueStore:
         return found[:limit]
 
     def first_times(self, first: bytes, limit: int) -> list[bytes]:
-        """As `first_keys`, for time + key, in the order of the entries' times."""
+        """Return the first `limit` entries time + key from `first` on, in the order of times."""
         assert self._times is not None, "the store is not timed"
         changed: dict[bytes, bool] = {}
         for name, old in self.dirty.items():
@@ -176,7 +176,7 @@ class KeyValueStore:
         return first_rows(self._times, first, limit, changed)
 
     def put(self, key: Any, value: Any, timestamp: int) -> Entry | None:
-        """Set a value, or delete with None; return what was there."""
+        """Set the value of a key, or delete the key with None. Return the previous entry."""
         name = self.keys.name(key)
         old = self.get(key)
         self.cache[name] = None if value is None else (value, timestamp)
@@ -186,13 +186,13 @@ class KeyValueStore:
         return old
 
     def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Entry]]:
-        """The rows with keys from `first` to `last`, both included, in the order of their bytes."""
+        """Yield rows with keys from `first` to `last`, both included, in the order of bytes."""
         low = b"" if first is None else self.keys.codec.encode(first)
         high = None if last is None else self.keys.codec.encode(last) + b"\x00"
         return self._range(low, high)
 
     def with_prefix(self, prefix: bytes) -> Iterator[tuple[Any, Entry]]:
-        """The rows with keys that begin with `prefix`, in the order of their bytes."""
+        """Yield the rows with keys that begin with `prefix`, in the order of their bytes."""
         return self._range(prefix, prefix + b"\xff" * 64)
 
     def _range(self, low: bytes, high: bytes | None) -> Iterator[tuple[Any, Entry]]:
@@ -214,7 +214,7 @@ class KeyValueStore:
                 yield decode(key), entry
 
     def flush(self) -> Changes:
-        """Write what changed to the backing and return it for the changelog."""
+        """Write the changes to the backing, and return them for the changelog."""
         changes = Changes()
         rows: list[Row] = []
         if self._times is not None:
@@ -283,15 +283,15 @@ class KeyValueStore:
         return rows
 
     def size_bytes(self) -> int:
-        """What the cache takes, estimated from the rows of the last flush."""
+        """Estimate the size of the cache from the rows of the last flush."""
         return int(len(self.cache) * (3 * self._row_bytes + _ENTRY_BYTES))
 
     def unflushed_bytes(self) -> int:
-        """As `size_bytes`, of what has changed since the last flush."""
+        """Estimate, as `size_bytes` does, the size of what has changed since the last flush."""
         return int(len(self.dirty) * (3 * self._row_bytes + _ENTRY_BYTES))
 
     def trim(self, budget_bytes: int) -> None:
-        """Forget the oldest clean entries until the cache fits. Changed ones stay till a flush."""
+        """Drop the oldest clean entries until the cache fits. Changed ones stay until a flush."""
         cache, dirty = self.cache, self.dirty
         limit = int(budget_bytes / (3 * self._row_bytes + _ENTRY_BYTES))
         if len(cache) <= limit or len(cache) < self._trim_at:
@@ -303,7 +303,7 @@ class KeyValueStore:
             del cache[name]
         if clean:
             self._is_complete = False
-        # What is left is changed: look again when there is a quarter more, or after a flush.
+        # All entries left are changed: try again when there are a quarter more, or after a flush.
         self._trim_at = len(cache) * 5 // 4 if len(cache) > limit else 0
 
     def _entry(self, row: bytes) -> Entry:

@@ -1,13 +1,13 @@
-"""A store of records by key and time that keeps equal ones apart: one side of a join in windows.
+"""A store of records by key and time that keeps equal ones apart: one side of a windowed join.
 
-Time is cut into slices. The records of a slice are in memory as long as the cache has room; then
-keys of the oldest slices are forgotten, and read again from the rows when they are asked for.
+Time is divided into slices. The records of a slice are in memory while the cache has room; then
+keys of the oldest slices are dropped from memory, and read from the rows again when needed.
 
 Invariants:
-* `Slice.rows[k]` has all records of a key in the slice, in the order of time. Those of a key that
-  is not in it lie below, and in `Slice.added` as far as no flush has written them.
+* `Slice.rows[k]` has all records of a key in the slice, in the order of time. The records of a key
+  that is not in it are in the backing, and in `Slice.added` until a flush has written them.
 * A slice that `is_complete` has all of its records in `rows`, so that a miss needs no read.
-* A record that is over before the next flush is never written.
+* A record that expires before the next flush is never written.
 
 Rows are slice (8) + length of the key (4) + key + time (8) + sequence (4) -> value, so that the
 records of a key in a stretch of time are one range, and so is a slice that has expired. The
@@ -36,16 +36,16 @@ _PLACE_END = b"\xff" * 13
 _CLOCK_ROW = b"\xff"
 _CLOCK = Struct(">qi")
 _SEQUENCE_MAX = 0x7FFFFFFF
-# What a record or a key in memory costs beside its bytes, roughly.
+# The rough cost in bytes of a record or a key in memory, besides its encoded bytes.
 _RECORD_BYTES = 200
 
-# (time, sequence, value): the sequence keeps values from being compared.
+# (time, sequence, value): the sequence orders records of one time, so values are never compared.
 Timed = tuple[int, int, Any]
 _NOTHING: tuple[Timed, ...] = ()
 
 
 class Slice:
-    """What is in memory of a stretch of time."""
+    """The part of one slice of time that is in memory."""
 
     __slots__ = ("added", "is_complete", "rows")
 
@@ -55,12 +55,13 @@ class Slice:
         self.added: dict[Any, list[Timed]] = {}
 
     def count(self) -> int:
-        """Keys and records."""
+        """Return the number of keys and records in memory."""
         return sum(len(kept) + 1 for part in (self.rows, self.added) for kept in part.values())
 
 
 class RecordStore:
-    """`clock` is the highest time that was put: only later times than it - retention are seen."""
+    """The records of one partition. `clock` is the highest time that was put: only records with a
+    time above clock - retention are visible."""
 
     def __init__(self, spec: StoreSpec, backing: Backing) -> None:
         assert spec.retention_ms is not None
@@ -72,17 +73,17 @@ class RecordStore:
         self._slice_ms = spec.slice_ms or spec.retention_ms
         self._backing = backing
         self._slices: dict[int, Slice] = {}
-        # Slices that have rows below.
+        # Slices that have rows in the backing; None until it is read.
         self._stored: set[int] | None = None
         self._fresh: list[tuple[Any, Timed]] = []
-        # Keys and records in memory.
+        # The number of keys and records in memory.
         self._count = 0
         self._sequence = 0
         self._row_bytes = 64.0
         self._trim_at = 0
 
     def put(self, key: Any, value: Any, time: int) -> None:
-        """Keep a record, unless it is older than the retention."""
+        """Add a record, unless it is older than the retention."""
         if time > self.clock:
             self.clock = time
         elif time <= self.clock - self._retention_ms:
@@ -107,8 +108,8 @@ class RecordStore:
         self._fresh.append((name, record))
 
     def fetch(self, key: Any, first: int, last: int) -> Sequence[Timed]:
-        """The records of a key from `first` to `last`, both included, by time. Belongs to the
-        store."""
+        """Return the records of a key from `first` to `last`, both included, in the order of time.
+        The sequence may be the store's own: do not change it."""
         clock = self.clock
         if last > clock:
             last = clock
@@ -126,7 +127,7 @@ class RecordStore:
         return found
 
     def _within(self, at: int, name: Any, first: int, last: int) -> Sequence[Timed]:
-        """As `fetch`, of one slice."""
+        """Return the records of a key in one slice, as `fetch` does."""
         part = self._slices.get(at)
         if part is None:
             if at not in self._stored_slices():
@@ -154,7 +155,7 @@ class RecordStore:
         return self._stored
 
     def _read(self, at: int, part: Slice, name: Any) -> list[Timed]:
-        """Read the records of a key, and keep them in memory."""
+        """Read the records of a key in a slice, and keep them in memory."""
         key, decode = self.keys.encoded(name), self.spec.value.decode
         prefix = _KEY.pack(at, len(key)) + key
         kept: list[Timed] = []
@@ -175,14 +176,14 @@ class RecordStore:
         return kept
 
     def load(self) -> None:
-        """Read the clock."""
+        """Read the clock and the last sequence from the backing."""
         row = self._backing.get(_CLOCK_ROW)
         if row is not None:
             clock, self._sequence = _CLOCK.unpack(row)
             self.clock = max(self.clock, clock)
 
     def expire(self) -> None:
-        """Forget what is out of retention."""
+        """Delete the slices that are wholly out of retention, in memory and in the backing."""
         self._forget_expired()
         end = self._first_slice()
         stored = self._stored_slices()
@@ -192,7 +193,7 @@ class RecordStore:
             stored.difference_update(old)
 
     def _first_slice(self) -> int:
-        """The first slice that is not wholly out of retention."""
+        """Return the number of the first slice that is not wholly out of retention."""
         return max(0, self.clock - self._retention_ms + 1) // self._slice_ms
 
     def _forget_expired(self) -> None:
@@ -239,15 +240,15 @@ class RecordStore:
         self._stored = None
 
     def size_bytes(self) -> int:
-        """What is in memory, estimated from the rows of the last flush."""
+        """Estimate the size of what is in memory from the rows of the last flush."""
         return int(self._count * (self._row_bytes + _RECORD_BYTES))
 
     def unflushed_bytes(self) -> int:
-        """As `size_bytes`, of what no flush has written."""
+        """Estimate, as `size_bytes` does, the size of what no flush has written."""
         return int(len(self._fresh) * (self._row_bytes + _RECORD_BYTES))
 
     def trim(self, budget_bytes: int) -> None:
-        """Forget keys of the oldest slices until the rest fits. What is not flushed stays."""
+        """Drop keys of the oldest slices from memory until the rest fits. Unflushed ones stay."""
         limit = int(budget_bytes / (self._row_bytes + _RECORD_BYTES))
         if self._count <= limit or self._count < self._trim_at:
             return
@@ -259,7 +260,7 @@ class RecordStore:
             if self._count <= limit * 9 // 10:
                 break
             self._forget(at, limit * 9 // 10, fresh)
-        # What is left is not flushed: look again when there is a quarter more, or after a flush.
+        # All records left are unflushed: try again when there are a quarter more, or after a flush.
         self._trim_at = self._count * 5 // 4 if self._count > limit else 0
 
     def _forget(self, at: int, limit: int, fresh: set[tuple[int, Any]]) -> None:

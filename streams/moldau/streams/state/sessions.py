@@ -1,17 +1,18 @@
 """A store of sessions: values by key, end and start.
 
-Time is cut into slices of the retention, so that the sessions which a record can reach end in two
-of them at most. The sessions of a slice are in memory as long as the cache has room; then keys of
-the oldest slices are forgotten, and read again from the rows when they are asked for.
+Time is divided into slices of the retention, so that the sessions which a record can reach end in
+at most two of them. The sessions of a slice are in memory while the cache has room; then keys of
+the oldest slices are dropped from memory, and read from the rows again when needed.
 
 Invariants:
-* `Slice.rows[k]` has all sessions of a key that end in the slice. Where a slice `is_complete`, keys
+* `Slice.rows[k]` has all sessions of a key that end in the slice. If a slice `is_complete`, keys
   that are not in `rows` have none.
-* `dirty` has the value at the last flush of each session that changed since; it is in memory.
+* `dirty` has the value at the last flush of each session that has changed since; each such session
+  is in memory.
 
 Rows are slice (8) + length of the key (4) + key + end (8) + start (8) -> value, so that the
-sessions of a key are one range. A store that is timed has an empty row end + start + key beside
-each, in the order of ends. The changelog has Kafka's layout: key + end + start, the plain value.
+sessions of a key are one range. A timed store has an empty row end + start + key beside each, in
+the order of ends. The changelog has Kafka's layout: key + end + start, the plain value.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _SPAN = Struct(">QQ")
 _SLICE = Struct(">Q")
 _KEY = Struct(">QI")
 _SPAN_END = b"\xff" * 17
-# The first byte of rows in the order of ends, and the row that holds the highest end.
+# The prefix byte of the rows in the order of ends, and the row that holds the highest end.
 _TIMES = 0xF0
 _CLOCK_ROW = b"\xff"
-# What a session or a key in memory costs beside its bytes, roughly.
+# The rough cost in bytes of a session or a key in memory, besides its encoded bytes.
 _SESSION_BYTES = 300
 
 # (end, start) of a session.
@@ -45,7 +46,7 @@ Found = tuple[Any, Span, Any]
 
 
 class Slice:
-    """What is in memory of the sessions that end in a stretch of time."""
+    """The part of the sessions that end in one slice of time which is in memory."""
 
     __slots__ = ("is_complete", "rows")
 
@@ -54,20 +55,20 @@ class Slice:
         self.rows: dict[Any, Sessions] = {}
 
     def count(self) -> int:
-        """Keys and sessions."""
+        """Return the number of keys and sessions in memory."""
         return sum(len(sessions) + 1 for sessions in self.rows.values())
 
 
 class SessionStore:
-    """`clock` is the highest end that was put: only sessions that end after it - retention are
-    found."""
+    """The sessions of one partition. `clock` is the highest end that was put: only sessions with an
+    end above clock - retention are found."""
 
     def __init__(self, spec: StoreSpec, backing: Backing) -> None:
         assert spec.retention_ms is not None
         self.spec = spec
         self.keys = KeyCoding(spec.key)
         self.clock = -1
-        # Values as they were at the last flush, of all sessions that changed since.
+        # The values at the last flush of all sessions that have changed since.
         self.dirty: dict[tuple[Any, Span], Any] = {}
         self._retention_ms = spec.retention_ms
         self._slice_ms = spec.slice_ms or spec.retention_ms
@@ -77,13 +78,13 @@ class SessionStore:
         self._slices: dict[int, Slice] = {}
         self._stored: set[int] | None = None
         self._is_loaded = False
-        # Keys and sessions in memory.
+        # The number of keys and sessions in memory.
         self._count = 0
         self._row_bytes = 64.0
         self._trim_at = 0
 
     def load(self) -> None:
-        """Read the clock, once."""
+        """Read the clock from the backing, once."""
         if self._is_loaded:
             return
         self._is_loaded = True
@@ -94,8 +95,8 @@ class SessionStore:
     def find(
         self, name: Any, first_end: int, last_start: int, *, keep: bool = True
     ) -> list[tuple[Span, Any]]:
-        """The sessions that end at `first_end` or later and start at `last_start` or earlier.
-        `keep`: what has to be read stays in memory."""
+        """Return the sessions that end at `first_end` or later and start at `last_start` or
+        earlier. With `keep`, sessions that are read stay in memory."""
         first_end = max(first_end, self.first_end)
         found = []
         for at in range(first_end // self._slice_ms, self.clock // self._slice_ms + 1):
@@ -112,7 +113,7 @@ class SessionStore:
 
     @property
     def first_end(self) -> int:
-        """Sessions that end there or later are found."""
+        """The lowest end of the sessions that are still found."""
         return max(self.clock - self._retention_ms + 1, 0)
 
     def put(self, name: Any, span: Span, value: Any) -> None:
@@ -141,7 +142,7 @@ class SessionStore:
         return None if sessions is None else sessions.get(span)
 
     def _sessions(self, at: int, name: Any, *, keep: bool = True) -> Sessions | None:
-        """All sessions of a key that end in a slice; None without any."""
+        """Return all sessions of a key that end in slice `at`; None if there is none."""
         part = self._slices.get(at)
         if part is None:
             if at not in self._stored_slices():
@@ -176,13 +177,13 @@ class SessionStore:
         return part
 
     def _stored_slices(self) -> set[int]:
-        """Those that have rows below."""
+        """Return the slices that have rows in the backing."""
         if self._stored is None:
             self._stored = first_numbers(self._backing, bytes([_TIMES]))
         return self._stored
 
     def items(self) -> Iterator[Found]:
-        """All sessions, by end, start and the bytes of the key."""
+        """Yield all sessions, by end, start and the bytes of the key."""
         self.load()
         edge = self.clock - self._retention_ms
         for at in sorted(self._slices.keys() | self._stored_slices()):
@@ -205,7 +206,7 @@ class SessionStore:
                     yield original, span, value
 
     def approximate_count(self) -> int:
-        """About how many sessions there are."""
+        """Return about how many sessions there are."""
         below = max(0, self._backing.approximate_count() - 1)
         fresh = sum(1 for old in self.dirty.values() if old is None)
         return (below // 2 if self.spec.is_timed else below) + fresh
@@ -213,18 +214,18 @@ class SessionStore:
     # In the order of ends
 
     def follow_ends(self, first_end: int) -> None:
-        """From now on `next_end` and `take_over` know the sessions that end there or later."""
+        """Make `next_end` and `take_over` return the sessions that end at `first_end` or later."""
         assert self.spec.is_timed
         self._agenda = Agenda(self._first_ends, _SLICE.pack(max(0, first_end)))
 
     def next_end(self) -> int | None:
-        """The lowest end of a session that was not taken; one that has gone may be it."""
+        """Return the lowest end of a session not taken yet; that session may be gone already."""
         assert self._agenda is not None
         entry = self._agenda.first()
         return None if entry is None else _SLICE.unpack_from(entry)[0]
 
     def take_over(self, below: int) -> Iterator[Found]:
-        """Those that end below a time and were not taken yet, by end, start and key bytes."""
+        """Yield the sessions that end before `below`, each once, by end, start and key bytes."""
         agenda, last = self._agenda, b""
         assert agenda is not None
         while (entry := agenda.first()) is not None and _SLICE.unpack_from(entry)[0] < below:
@@ -247,9 +248,9 @@ class SessionStore:
     # What a commit does
 
     def expire(self) -> None:
-        """Forget the slices that are out of retention. Nothing may be dirty.
+        """Drop the slices that are out of retention. Nothing may be dirty.
 
-        A session that ends just at the edge is found no more, but its result may still be due.
+        A session that ends exactly at the edge is no longer found, but its result may still be due.
         """
         end = max(0, self.clock - self._retention_ms) // self._slice_ms
         for at in [at for at in self._slices if at < end]:
@@ -310,15 +311,15 @@ class SessionStore:
         self._stored = None
 
     def size_bytes(self) -> int:
-        """What is in memory, estimated from the rows of the last flush."""
+        """Estimate the size of what is in memory from the rows of the last flush."""
         return int(self._count * (self._row_bytes + _SESSION_BYTES))
 
     def unflushed_bytes(self) -> int:
-        """As `size_bytes`, of what has changed since the last flush."""
+        """Estimate, as `size_bytes` does, the size of what has changed since the last flush."""
         return int(len(self.dirty) * (self._row_bytes + _SESSION_BYTES))
 
     def trim(self, budget_bytes: int) -> None:
-        """Forget keys of the oldest slices until the rest fits. Changed ones stay till a flush."""
+        """Drop keys of the oldest slices from memory until the rest fits. Changed ones stay."""
         limit = int(budget_bytes / (self._row_bytes + _SESSION_BYTES))
         if self._count <= limit or self._count < self._trim_at:
             return
@@ -333,5 +334,5 @@ class SessionStore:
                     self._count -= len(part.rows.pop(name)) + 1
             if not part.rows:
                 del self._slices[at]
-        # What is left is changed: look again when there is a quarter more, or after a flush.
+        # All sessions left are changed: try again when there are a quarter more, or after a flush.
         self._trim_at = self._count * 5 // 4 if self._count > limit else 0

@@ -1,4 +1,4 @@
-"""What a store is, as plain data: its backing and its changelog topic are made from this."""
+"""The specification of a store, as plain data. Its backing and changelog topic are made from it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ class StoreKind(Enum):
 
 
 def slice_of(span_ms: int, retention_ms: int) -> int:
-    """How long a slice of records is: the records that one meets lie in two slices at most, and
-    there are not too many slices in the retention."""
+    """Return the length of a slice of records: those that one record can meet lie in at most two
+    slices, and the retention does not have too many slices."""
     return max(1, span_ms, retention_ms // _SLICES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """A store. `retention_ms` is None for those that keep rows until they are deleted.
+    """The specification of a store.
 
-    `source_topic` names the input topic of a table: that topic is the changelog then, so the store
-    is restored from it and nothing is written to it.
+    `retention_ms` is None for stores that keep rows until they are deleted. `source_topic` names
+    the input topic of a table. That topic is then the changelog: the store is restored from it, and
+    nothing is written to it.
     """
 
     name: str
@@ -44,23 +45,23 @@ class StoreSpec:
     retention_ms: int | None = None
     is_logged: bool = True
     source_topic: str | None = None
-    # Windows of one size: needed to read a windowed key: its bytes hold only the start.
+    # The size of all windows, if it is one. It completes windowed keys, which hold only the start.
     window_ms: int | None = None
     # Whether rows carry a sequence number, so that equal keys and times stay apart.
     has_duplicates: bool = False
-    # Records and sessions: how much time a slice of rows spans, which is in memory or not.
+    # For records and sessions: how much time a slice of rows spans.
     slice_ms: int | None = None
     # Whether rows are also found in the order of their times.
     is_timed: bool = False
-    # Of aggregates in windows: which windows, without what may change while they are kept.
+    # For windowed aggregates: the windows as text, without what may change while they are kept.
     windows: str | None = None
     topic_config: dict[str, str] = field(default_factory=dict)
 
     @property
     def layout(self) -> str:
-        """What a database notes of its rows: the kind, and after a slash how they are laid out.
+        """What a database records about its rows: the kind, and after a slash their layout.
 
-        Rows of another layout are thrown away, and made anew from the changelog.
+        Rows with another layout are deleted, and rebuilt from the changelog.
         """
         details = [] if self.slice_ms is None else [f"slices of {self.slice_ms} ms"]
         if self.is_timed:
@@ -69,11 +70,11 @@ class StoreSpec:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What rows mean, by name. With other facts they would be read as what they are not.
+        """What the rows mean, by name. An app with other facts would misread the rows.
 
-        Values are not among them: a value that does not fit its type is told when it is read, and a
-        type may grow, or a model get another name. So may the model of a key. The rows of an input
-        topic are what its producers wrote, whatever type the app declares.
+        The type of values is not among them: a value that does not fit its type is reported when it
+        is read, and a type may grow, or a model may get another name. So may the model of a key.
+        The rows of an input topic are what its producers wrote, whatever type the app declares.
         """
         facts = {} if self.windows is None else {"windows": self.windows}
         if self.source_topic is None and self.key.name in _PLAIN_KEYS:
@@ -81,13 +82,13 @@ class StoreSpec:
         return facts
 
     def changelog(self, app: str) -> str | None:
-        """The topic to restore from, None for a store that is not logged."""
+        """Return the topic to restore from; None for a store that is not logged."""
         if self.source_topic is not None:
             return self.source_topic
         return f"{app}-{self.name}-changelog" if self.is_logged else None
 
     def changelog_config(self) -> dict[str, str]:
-        """The settings of the changelog topic, as Kafka Streams chooses them."""
+        """Return the settings of the changelog topic, as Kafka Streams chooses them."""
         config = {"cleanup.policy": "compact"}
         if self.kind in (StoreKind.WINDOW, StoreKind.SESSION) and self.retention_ms is not None:
             config["cleanup.policy"] = "compact,delete"

@@ -1,8 +1,8 @@
 """A table's history: the values of each key over time, as far back as `retention_ms`.
 
 A version is valid from its time until that of the next one; a deletion is a version, too. History
-ends at the highest time put - retention: a put before it is refused, and versions that stopped
-being valid before it are forgotten.
+reaches back to the highest time put - retention: an earlier put is refused, and versions that
+stopped being valid earlier are deleted.
 
 Rows are length of the key (4) + key + time (8) -> 1 + value, or 0 for a deletion. The changelog has
 a record for each version: the plain key and value, with the version's time.
@@ -37,11 +37,11 @@ class VersionedStore:
         self._retention_ms = spec.retention_ms
         self._backing = backing
         self._versions: dict[Any, Versions] = {}
-        # What was put since the last flush: value by (name, time).
+        # The versions put since the last flush: value by (name, time).
         self._fresh: dict[tuple[Any, int], Any] = {}
 
     def put(self, key: Any, value: Any, time: int) -> bool:
-        """Add a version; False if it is older than the history."""
+        """Add a version and return True; return False if it is older than the history."""
         self.clock = max(self.clock, time)
         if time < self.clock - self._retention_ms:
             return False
@@ -56,7 +56,7 @@ class VersionedStore:
         return True
 
     def get(self, key: Any) -> Entry | None:
-        """The newest value of a key and its time."""
+        """Return the newest value of a key and its time."""
         versions = self._loaded(self.keys.name(key))
         if not versions or versions[-1][1] is None:
             return None
@@ -64,7 +64,7 @@ class VersionedStore:
         return value, time
 
     def as_of(self, key: Any, time: int) -> Entry | None:
-        """The value that was valid at a time. Before the history only the newest one is known."""
+        """Return the value valid at `time`. Before the history only the newest one is known."""
         versions = self._loaded(self.keys.name(key))
         if time < self.clock - self._retention_ms and versions and versions[-1][0] > time:
             return None
@@ -75,16 +75,16 @@ class VersionedStore:
         return value, since
 
     def newest_time(self, key: Any) -> int:
-        """The time of the newest version, deletions included; -1 without any."""
+        """Return the time of the newest version, deletions included; -1 without any."""
         versions = self._loaded(self.keys.name(key))
         return versions[-1][0] if versions else -1
 
     def versions(self, key: Any, first: int = 0, last: int = 2**63 - 1) -> Versions:
-        """The versions of a key with times from `first` to `last`, both included."""
+        """Return the versions of a key with times from `first` to `last`, both included."""
         return [row for row in self._loaded(self.keys.name(key)) if first <= row[0] <= last]
 
     def items(self) -> Iterator[tuple[Any, Entry]]:
-        """The newest value of each key, in the order of the keys' bytes."""
+        """Yield the newest value of each key, in the order of the keys' bytes."""
         names = dict.fromkeys(self._versions)
         for row, _ in self._backing.scan(b"", None):
             names[self._name_of(row)] = None
@@ -95,16 +95,16 @@ class VersionedStore:
                 yield key, entry
 
     def approximate_count(self) -> int:
-        """About how many versions there are."""
+        """Return about how many versions there are."""
         return self._backing.approximate_count() + len(self._fresh)
 
     def load(self) -> None:
-        """Find the highest time of the rows."""
+        """Set the clock to the highest time of the rows."""
         for row, _ in self._backing.scan(b"", None):
             self.clock = max(self.clock, _TIME.unpack(row[-8:])[0])
 
     def expire(self) -> None:
-        """Forget versions that stopped being valid before the history, of the keys in memory."""
+        """Delete versions that stopped being valid before the history, for keys in memory."""
         edge = self.clock - self._retention_ms
         rows: list[Row] = []
         for name, versions in list(self._versions.items()):
@@ -143,11 +143,11 @@ class VersionedStore:
         return sum(len(versions) for versions in self._versions.values()) * 300
 
     def unflushed_bytes(self) -> int:
-        """As `size_bytes`, of what was put since the last flush."""
+        """Estimate, as `size_bytes` does, the size of what was put since the last flush."""
         return len(self._fresh) * 300
 
     def trim(self, budget_bytes: int) -> None:
-        """Forget keys that have nothing to flush until the rest fits."""
+        """Drop keys with nothing to flush from memory until the rest fits."""
         excess = self.size_bytes() - budget_bytes
         fresh = {name for name, _ in self._fresh}
         for name in [name for name in self._versions if name not in fresh]:
@@ -156,7 +156,7 @@ class VersionedStore:
             excess -= len(self._versions.pop(name)) * 300
 
     def peek(self, key: Any) -> Versions:
-        """All versions of a key, without keeping anything in memory."""
+        """Return all versions of a key, without keeping them in memory."""
         name = self.keys.name(key)
         versions = self._versions.get(name)
         return self._stored(name) if versions is None else list(versions)

@@ -27,7 +27,7 @@ _ENTRY_BYTES = 200
 
 
 class OpenWindow:
-    """The rows of one window: as the cache of a key-value store, `rows` and `dirty`."""
+    """The rows of one window in memory. `rows` and `dirty` are a cache as in a key-value store."""
 
     __slots__ = ("deleted", "dirty", "end", "is_complete", "rows", "start")
 
@@ -41,22 +41,22 @@ class OpenWindow:
 
 
 class WindowStore:
-    """The windows of one partition. Windows all have one size, or never end."""
+    """The windows of one partition. All windows have one size, or none ever ends."""
 
     def __init__(self, spec: StoreSpec, backing: Backing) -> None:
         self.spec = spec
         self.keys = KeyCoding(spec.key)
         self.open: dict[int, OpenWindow] = {}
         self.clock = -1
-        """The highest time that the operators of users which share this store have seen."""
+        """The highest time seen by the users' operators that share this store."""
         self._backing = backing
         self._row_bytes = 64.0
         self._trim_at = 0
-        # Starts that have rows below, whether in memory or not.
+        # The starts that have rows in the backing, whether in memory or not.
         self._stored: set[int] | None = None
 
     def window(self, start: int) -> OpenWindow:
-        """The window that starts at `start`; it is opened if it is new."""
+        """Return the window that starts at `start`. Open it if it is not in memory."""
         window = self.open.get(start)
         if window is None:
             end = 2**63 - 1 if self.spec.window_ms is None else start + self.spec.window_ms
@@ -65,7 +65,7 @@ class WindowStore:
         return window
 
     def stored(self) -> set[int]:
-        """The starts of the windows that have rows in the backing."""
+        """Return the starts of the windows that have rows in the backing."""
         if self._stored is None:
             self._stored = set()
             first = b""
@@ -76,14 +76,14 @@ class WindowStore:
         return self._stored
 
     def load(self, window: OpenWindow, name: Any) -> Entry | None:
-        """Read a key that is not in the memory of `window`, and keep it there."""
+        """Read a key that `window` does not have in memory, and keep it there."""
         row = self._backing.get(_START.pack(window.start) + self.keys.encoded(name))
         entry = None if row is None else self._entry(row)
         window.rows[name] = entry
         return entry
 
     def fetch(self, key: Any, start: int) -> Entry | None:
-        """The value of a key in the window that starts at `start`."""
+        """Return the value of a key in the window that starts at `start`, with its time."""
         name = self.keys.name(key)
         window = self.open.get(start)
         if window is not None and (name in window.rows or window.is_complete):
@@ -101,11 +101,11 @@ class WindowStore:
         window.dirty.setdefault(name, old)
 
     def starts(self, first: int = 0, last: int = 2**63 - 1) -> list[int]:
-        """The starts from `first` to `last`, both included, that may have rows."""
+        """Return the starts from `first` to `last`, both included, that may have rows."""
         return sorted(start for start in self.open.keys() | self.stored() if first <= start <= last)
 
     def entries(self, window: OpenWindow) -> list[tuple[bytes, Any, Entry]]:
-        """All rows of a window: (key bytes, key, entry), in the order of the bytes."""
+        """Return all rows of a window: (key bytes, key, entry), in the order of the bytes."""
         found: dict[bytes, Entry | None] = {}
         if not window.is_complete:
             low = _START.pack(window.start)
@@ -121,14 +121,14 @@ class WindowStore:
         ]
 
     def items(self) -> Iterator[tuple[Any, int, Entry]]:
-        """All rows: (key, start, entry), by start, then by the bytes of the key."""
+        """Yield all rows: (key, start, entry), by start, then by the bytes of the key."""
         for start in self.starts():
             window = self.open.get(start) or OpenWindow(start, start, is_complete=False)
             for _, key, entry in self.entries(window):
                 yield key, start, entry
 
     def approximate_count(self) -> int:
-        """About how many rows there are."""
+        """Return about how many rows there are."""
         fresh = sum(
             1
             for window in self.open.values()
@@ -148,7 +148,7 @@ class WindowStore:
             stored.difference_update(old)
 
     def flush(self) -> Changes:
-        """Write what changed to the backing and return it for the changelog."""
+        """Write the changes to the backing, and return them for the changelog."""
         changes = Changes()
         rows: list[Row] = []
         for window in self.open.values():
@@ -191,18 +191,17 @@ class WindowStore:
         self._stored = None
 
     def size_bytes(self) -> int:
-        """What is in memory, estimated from the rows of the last flush."""
+        """Estimate the size of what is in memory from the rows of the last flush."""
         count = sum(len(window.rows) for window in self.open.values())
         return int(count * (3 * self._row_bytes + _ENTRY_BYTES))
 
     def unflushed_bytes(self) -> int:
-        """As `size_bytes`, of what has changed since the last flush."""
+        """Estimate, as `size_bytes` does, the size of what has changed since the last flush."""
         count = sum(len(window.dirty) for window in self.open.values())
         return int(count * (3 * self._row_bytes + _ENTRY_BYTES))
 
     def trim(self, budget_bytes: int) -> None:
-        """Forget clean rows of the oldest windows until the rest fits. Changed ones stay till a
-        flush."""
+        """Drop clean rows of the oldest windows from memory until the rest fits."""
         limit = int(budget_bytes / (3 * self._row_bytes + _ENTRY_BYTES))
         count = sum(len(window.rows) for window in self.open.values())
         if count <= limit or count < self._trim_at:
@@ -219,7 +218,7 @@ class WindowStore:
             count -= len(clean)
             if count <= limit * 9 // 10:
                 break
-        # What is left is changed: look again when there is a quarter more, or after a flush.
+        # All rows left are changed: try again when there are a quarter more, or after a flush.
         self._trim_at = count * 5 // 4 if count > limit else 0
 
     def _entry(self, row: bytes) -> Entry:

@@ -1,1 +1,1 @@
-"""Several workers of an app on one machine: one process each, started anew when they die."""
+"""Several workers of an app on one machine: one process each, restarted when they die."""

@@ -1,7 +1,8 @@
-"""When a worker that has died is started again. No IO.
+"""When a worker that has died is restarted. No IO.
 
-Invariants: pauses double up to a limit while a worker dies soon after its start, and begin anew
-when it has lived; a worker that says that its arguments are wrong is not started again.
+Invariants: pauses double up to a limit while a worker dies soon after its start, and start again
+from the minimum after it has lived long enough; a worker whose exit code says that its arguments
+are wrong is not restarted.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ MISUSED: Final = 2
 
 @dataclass(slots=True)
 class Restarts:
-    """Of one worker."""
+    """The restarts of one worker."""
 
     started_s: float = 0.0
     pause_s: float = PAUSE_S_MIN
 
     def on_start(self, now_s: float) -> None:
-        """It begins."""
+        """Note that the worker starts."""
         self.started_s = now_s
 
     def on_end(self, code: int, now_s: float) -> float | None:
-        """The pause before it is started again; None if that is of no use."""
+        """Return the pause before the worker is restarted; None if a restart is useless."""
         if code == MISUSED:
             return None
         if now_s - self.started_s >= _LIVED_S:

@@ -1,8 +1,8 @@
-"""The supervisor's shell: starts the workers' processes, ends them, starts dead ones again.
+"""The supervisor's shell: starts the workers' processes, stops them, and restarts dead ones.
 
-Workers are new processes and never forks, for a process that has used RocksDB cannot fork. Each
-has a session of its own, so that a Ctrl-C in the terminal reaches the supervisor alone, which asks
-the workers to stop; and each reads a pipe that ends when the supervisor does, however it ends.
+Workers are new processes and never forks, because a process that has used RocksDB cannot fork. Each
+has a session of its own, so that a Ctrl-C in the terminal reaches only the supervisor, which stops
+the workers; and each reads a pipe that ends when the supervisor ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Supervisor:
     def __init__(
         self, command: Callable[[int], Sequence[str]], count: int, runtime: Runtime
     ) -> None:
-        """`command(index)` is what a worker's process runs."""
+        """`command(index)` is the command line of worker number `index`."""
         self._command = command
         self._count = count
         self._runtime = runtime
         self._processes: dict[int, Process] = {}
         self._is_stopping = False
         self.code = 0
-        """With what to exit."""
+        """The exit code of the supervisor's process."""
 
     async def run(self) -> None:
-        """Returns when no worker can be started any more; when cancelled, after all have ended."""
+        """Run until cancelled, or until one worker cannot be restarted; then stop all workers."""
         keeping = [
             self._runtime.spawn(self._keep(index), name=f"worker-{index}", reported=False)
             for index in range(self._count)
@@ -99,7 +99,7 @@ class Supervisor:
 
 
 async def unless_orphaned(work: Coroutine[Any, Any, None], source: BinaryIO) -> None:
-    """Runs a worker until it ends, or the pipe that its supervisor holds does."""
+    """Run a worker until it ends, or until the pipe held by its supervisor ends."""
     running = asyncio.ensure_future(work)
     orphaned = asyncio.ensure_future(_end_of(source))
     try:
@@ -115,7 +115,7 @@ async def unless_orphaned(work: Coroutine[Any, Any, None], source: BinaryIO) -> 
 
 
 async def _end_of(source: BinaryIO) -> None:
-    """Returns when the pipe ends, which the supervisor holds."""
+    """Wait until the pipe that the supervisor holds ends."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     transport, _ = await loop.connect_read_pipe(

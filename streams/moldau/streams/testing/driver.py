@@ -1,7 +1,7 @@
-"""Runs a plan in virtual time, without a broker: the same tasks, plan and codecs as a worker.
+"""Run a plan in virtual time, without a broker: with the same tasks, plan and codecs as a worker.
 
-Each topic has one partition. What an app writes to its own repartition topics comes back to it.
-The driver commits after each `pipe`, unless it is told to wait for `commit()`.
+Each topic has one partition. What an app writes to its own repartition topics comes back to it. The
+driver commits after each `pipe`; `pipe_all` with commit=False leaves that to `commit()`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Record:
     headers: Headers = ()
 
     def __iter__(self) -> Iterator[Any]:
-        """Unpacks as (key, value)."""
+        """Yield key and value, so that a record unpacks as (key, value)."""
         return iter((self.key, self.value))
 
 
 class Driver:
-    """`batch` is how many records a task runs at a time: results do not depend on it. `topics` are
-    those that exist, for an app that reads topics by a pattern."""
+    """An app in virtual time. `batch` is how many records a task runs at a time: results do not
+    depend on it. `topics` are the topics that exist, for an app that reads topics by a pattern."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Driver:
         self._read: dict[str, int] = {}
         self._codecs = _topic_codecs(plan)
         self._tasks: list[Task] = []
-        # How many records the app sent to itself.
+        # How many records the app has sent to itself.
         self._sent = 0
         # Whether a commit waits for another attempt of an emit.
         self._is_held = False
@@ -92,7 +92,7 @@ class Driver:
         timestamp: int | None = None,
         headers: Headers = (),
     ) -> None:
-        """Give the app one record, and run it to the end. The time is the driver's if not given."""
+        """Send one record to the app, and run it to the end. The time defaults to the driver's."""
         at = self.now_ms if timestamp is None else timestamp
         self.pipe_all(topic, [(key, value, at)], headers=headers)
 
@@ -104,7 +104,7 @@ class Driver:
         headers: Headers = (),
         commit: bool = True,
     ) -> None:
-        """Give the app records as (key, value, timestamp), and run them all."""
+        """Send records as (key, value, timestamp) to the app, and run them all."""
         self.add(topic, records, headers=headers)
         self.run()
         if commit:
@@ -113,7 +113,7 @@ class Driver:
     def add(
         self, topic: str, records: list[tuple[Any, Any, int]], *, headers: Headers = ()
     ) -> None:
-        """Give the app records as (key, value, timestamp), to be run later."""
+        """Send records as (key, value, timestamp) to the app, to be run later."""
         if topic not in self.plan.source_topics():
             known = ", ".join(self.plan.source_topics())
             raise StreamsError(f"topic={topic}: the app does not read it; it reads {known}")
@@ -129,19 +129,19 @@ class Driver:
     def pipe_bytes(
         self, topic: str, value: bytes | None, *, key: bytes | None = None, timestamp: int = 0
     ) -> None:
-        """Give the app one record as bytes, and run it to the end."""
+        """Send one record as bytes to the app, and run it to the end."""
         self._add(topic, [key], [value], [timestamp], None)
         self.run()
         self.commit()
 
     def positions(self) -> dict[str, int]:
-        """The next offset of each input."""
+        """Return the next offset of each input."""
         return {
             topic: position for task in self._tasks for topic, position in task.positions().items()
         }
 
     def counters(self) -> dict[str, int]:
-        """What was left out so far: by policies, and late records by operator."""
+        """Return how many records were left out so far: by policies, and late ones by operator."""
         found: Counter[str] = Counter()
         for task in self._tasks:
             found.update(task.counters())
@@ -160,7 +160,7 @@ class Driver:
             self.commit()
 
     def close(self) -> None:
-        """Stop, as a worker does: operators of your own are closed."""
+        """Stop as a worker does: the operators of users are closed."""
         for task in self._tasks:
             task.close()
 
@@ -191,7 +191,7 @@ class Driver:
             self.commit()
 
     def advance(self, milliseconds: int) -> None:
-        """Let the wall clock go on."""
+        """Advance the wall clock, then run and commit what is due."""
         self.now_ms += milliseconds
         for task in self._tasks:
             task.punctuate(self.now_ms)
@@ -200,7 +200,7 @@ class Driver:
         self.commit()
 
     def restart(self, *, from_changelog: bool = False) -> None:
-        """Stop and start again, with the state as committed or as the changelogs have it."""
+        """Stop and start again, with the committed state, or restored from the changelogs."""
         self.close()
         metadata = [task.metadata() for task in self._tasks]
         if from_changelog:
@@ -214,7 +214,7 @@ class Driver:
                         task.restore(store, self.changelogs[store])
 
     def read(self, topic: str, *, key: Any = None, type: Any = None) -> list[Record]:
-        """The records written to `topic` since the last read, decoded as the app wrote them.
+        """Return the records written to `topic` since the last read, decoded as the app wrote them.
 
         Keys without a declared type are read as text, and values as JSON or else as text.
         """
@@ -235,7 +235,7 @@ class Driver:
         ]
 
     def read_bytes(self, topic: str) -> list[tuple[bytes | None, bytes | None, int, Headers]]:
-        """The records written to `topic` since the last read, as bytes."""
+        """Return the records written to `topic` since the last read, as bytes."""
         return [
             row
             for outputs in self._written.pop(topic, [])
@@ -249,7 +249,7 @@ class Driver:
         ]
 
     def query(self, name: str) -> Query:
-        """Ask a store as `Streams.query` does."""
+        """Return a query of a store, as `Streams.query` does."""
         self._queried(name)
         return Query(lambda question: answer(self._queried(name), question))
 
@@ -263,8 +263,8 @@ class Driver:
         raise StreamsError(f"store={name}: the app has no such store; it has {known}")
 
     def store(self, name: str) -> dict[Any, Any]:
-        """The rows of a store: key -> value, in windows (key, start) -> value, and in sessions
-        (key, start, end) -> value."""
+        """Return the rows of a store: key -> value, for windows (key, start) -> value, and for
+        sessions (key, start, end) -> value."""
         for task in self._tasks:
             found = task.network.stores.get(name)
             if isinstance(found, KeyValueStore | VersionedStore):
@@ -327,7 +327,8 @@ class Driver:
 
 
 def _topic_codecs(plan: Plan) -> dict[str, tuple[Codec, Codec]]:
-    """How the app reads and writes each topic; for one that it does both with, as it reads it."""
+    """Return the codecs by which the app reads or writes each topic; a topic that it both reads and
+    writes has those of reading."""
     found: dict[str, tuple[Codec, Codec]] = {}
     for program in plan.programs:
         for step in program.steps:

@@ -1,4 +1,4 @@
-"""Awaits the async functions of an app that is tested, on an event loop of its own."""
+"""Await the async functions of an app under test, on an event loop of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.streams.engine.operators.deferred import AsyncCall
 
 
 def await_all(calls: Sequence[AsyncCall]) -> None:
-    """Run all calls at the same time, and finish each."""
+    """Run all calls concurrently, and finish each."""
 
     async def run() -> None:
         coroutines = (call.coroutine for call in calls)

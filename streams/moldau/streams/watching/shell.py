@@ -1,4 +1,4 @@
-"""Runs an app with patterns as inputs: again with each change of the topics that match.
+"""Run an app with patterns as inputs, and restart it when the topics that match change.
 
 The worker commits and leaves its group first, so a change costs what a rebalance costs.
 """
@@ -21,7 +21,7 @@ RunPlan = Callable[[Plan], Coroutine[Any, Any, None]]
 async def run_as_topics_come(
     plan: Plan, names: TopicNames, run: RunPlan, refresh_s: float, reports: Reports
 ) -> None:
-    """Until it is cancelled: then the worker stops in order. `run` runs a plan without patterns."""
+    """Run until cancelled; then stop the worker in order. `run` runs a plan without patterns."""
     current: dict[str, tuple[str, ...]] = {}
     worker: asyncio.Future[None] | None = None
     with suppress(asyncio.CancelledError):
@@ -47,7 +47,7 @@ async def run_as_topics_come(
 
 
 async def _stop(worker: asyncio.Future[None] | None) -> None:
-    """Cancelled, it commits and returns. Raises what ended it if it has failed."""
+    """Cancel the worker, which commits and returns. Raise its error if it has failed."""
     if worker is not None:
         worker.cancel()
         await worker

@@ -1,5 +1,5 @@
 """A worker: the member of the app's group that runs its share of the tasks.
 
-`shell.Worker` polls, hands records to tasks, sends what they make, and commits. `door` has all that
-Streams asks of the client, `commit` the one order in which everything becomes durable.
+`shell.Worker` polls, passes records to tasks, sends what they make, and commits. `door` has every
+use of the client, `commit` the one order in which everything becomes durable.
 """

@@ -1,4 +1,4 @@
-"""Where a worker listens for queries, and under which address others find it there."""
+"""The address where a worker listens for queries, and the one at which other workers reach it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.config.problems import BadSettings
 from moldau.streams.worker.settings import AppSettings, application_server, queries_listen
 
 _PORT_MAX = 65_535
-_ALL = ("", "0.0.0.0", "::", "*")  # noqa: S104 - told apart, not bound
+_ALL = ("", "0.0.0.0", "::", "*")  # noqa: S104 - compared, not bound
 _LOCAL = ("localhost", "127.", "::1")
 
 
@@ -24,12 +24,12 @@ class Place(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether other machines reach it."""
+        """Whether other machines can reach it."""
         return not self.host.startswith(_LOCAL)
 
 
 def listen_place(settings: AppSettings, index: int) -> Place | None:
-    """Where worker number `index` listens; None if it does not."""
+    """Return the address where worker number `index` listens; None if it does not listen."""
     text = settings.own[queries_listen]
     if not text:
         return None
@@ -48,7 +48,7 @@ def listen_place(settings: AppSettings, index: int) -> Place | None:
 
 
 def advertised(settings: AppSettings, bound: Place, index: int) -> str:
-    """What other workers are told."""
+    """Return the address at which other workers reach worker number `index`."""
     text = settings.own[application_server]
     if not text:
         return str(bound)

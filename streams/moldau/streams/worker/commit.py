@@ -1,15 +1,15 @@
-"""The one commit of tasks: everything that they did since the last one becomes durable, in order.
+"""The commit of tasks: everything that they did since the last commit becomes durable, in order.
 
 1. Caches are flushed: outputs and changes come out, rows are staged.
 2. Outputs and changes are sent, and all is acknowledged.
 3. Offsets are committed, with the tasks' own texts.
 4. Rows and the ends of the changelogs go into RocksDB, in one batch for each task.
 
-A crash after any of these steps loses nothing: what lies behind the committed offsets is processed
-again, and RocksDB is at most behind its changelog. A transaction belongs around 2 and 3.
+A crash after any of these steps loses nothing: records after the committed offsets are processed
+again, and RocksDB is at most behind its changelog. A transaction would belong around 2 and 3.
 
 A damaged store, found in step 1 or 4, stops the commit of its own task only: the error is the
-task's `damage`, and the worker makes the task anew. If it is found in 1, nothing of the task was
+task's `damage`, and the worker makes the task again. If it is found in 1, nothing of the task was
 sent, and its records are processed again; in 4, the changelog holds what RocksDB does not.
 """
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 async def commit(
     tasks: Sequence[WorkerTask], door: Door, gate: Gate, topic_ids: Mapping[str, Uuid]
 ) -> None:
-    """Commits what these tasks did. MembershipLost or CommitLater leave them as they are: nothing
-    was stored, and nothing is lost if a later commit follows."""
+    """Commit what these tasks did. MembershipLost or CommitLater leave them unchanged: nothing was
+    stored, and nothing is lost if a later commit follows."""
     touched = [each for each in tasks if each.is_touched]
     if not touched:
         return
@@ -62,7 +62,8 @@ def _undamaged(tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
 
 
 async def _flushed(tasks: Sequence[WorkerTask], gate: Gate) -> dict[TopicPartition, Changes]:
-    """Waits for emits that failed and are tried again: a commit without them would lose them."""
+    """Flush the tasks and return their changes. Wait until failed emits have been tried again: a
+    commit without them would lose them."""
     found: dict[TopicPartition, Changes] = {}
     left = list(tasks)
     while True:
@@ -74,7 +75,7 @@ async def _flushed(tasks: Sequence[WorkerTask], gate: Gate) -> dict[TopicPartiti
 
 
 def _punctuate(left: list[WorkerTask], now_ms: int) -> None:
-    """Tries again what the first task has failed to emit."""
+    """Try again what the first task has failed to emit."""
     try:
         left[0].task.punctuate(now_ms)
     except StoreCorrupted as error:
@@ -82,7 +83,7 @@ def _punctuate(left: list[WorkerTask], now_ms: int) -> None:
 
 
 def _flush(left: list[WorkerTask], found: dict[TopicPartition, Changes]) -> int | None:
-    """Takes those that are done from the list; when to try again if one is not."""
+    """Flush tasks, and remove the done ones from `left`. Return when to try the next one again."""
     while left:
         task = left[0]
         stores = {store.name: store for store in task.program.stores}
@@ -104,7 +105,8 @@ def _flush(left: list[WorkerTask], found: dict[TopicPartition, Changes]) -> int 
 def _ends_of(
     task: WorkerTask, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, Uuid]
 ) -> dict[str, ChangelogPosition]:
-    """Of the task's stores: an input that is a table's changelog is as far as it was read."""
+    """Return the changelog ends of the task's stores. An input that is a table's changelog ends
+    where the task has read to."""
     found = {}
     positions = task.task.positions()
     for store in task.program.stores:

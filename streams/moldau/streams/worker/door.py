@@ -1,8 +1,8 @@
-"""Everything that Streams asks of the client: this module is the only door to `moldau.client`.
+"""Every use of the client by a worker: this module is the only door to `moldau.client`.
 
-Invariants: offsets are committed only by `commit`; a rebalance tells its listener inside `poll`,
-so that nothing is taken away while records are processed; `send` and `log` return before the
-records are acknowledged, and `written` afterwards, or raises what failed.
+Invariants: offsets are committed only by `commit`; a rebalance calls its listener inside `poll`, so
+that no partition is taken away while records are processed; `send` and `log` return before the
+records are acknowledged, and `written` afterwards, or raises the error of what failed.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ Told = Callable[[Sequence[TopicPartition]], Awaitable[None]]
 
 
 class MembershipLost(Exception):
-    """The group goes on without this worker: what it has not committed belongs to others."""
+    """The group has continued without this worker: what it has not committed belongs to others."""
 
 
 class CommitLater(Exception):
-    """The group rebalances and takes no commit now; nothing is lost."""
+    """The group rebalances and accepts no commit now; nothing is lost."""
 
 
 class Fetched(NamedTuple):
@@ -66,14 +66,14 @@ class Fetched(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """Where a group goes on, and the text that was kept with it."""
+    """The offset at which a group continues, and the text that was kept with it."""
 
     offset: int
     metadata: str
 
 
 class TopicFacts(NamedTuple):
-    """What the cluster says of a topic."""
+    """The partition count and the id of a topic, as the cluster reports them."""
 
     partitions: int
     topic_id: Uuid
@@ -81,7 +81,7 @@ class TopicFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rebalance(RebalanceListener):
-    """What a worker does when partitions move."""
+    """The worker's callbacks for partitions that move."""
 
     assigned: Told
     revoked: Told
@@ -99,7 +99,7 @@ class Rebalance(RebalanceListener):
 
 @asynccontextmanager
 async def topic_names(settings: AppSettings, runtime: Runtime) -> AsyncIterator[TopicNames]:
-    """What tells the names of all topics."""
+    """Connect to the cluster, and yield a function that returns the names of all topics."""
     async with Admin(settings.of("admin"), runtime=runtime) as admin:
 
         async def names() -> set[str]:
@@ -109,7 +109,7 @@ async def topic_names(settings: AppSettings, runtime: Runtime) -> AsyncIterator[
 
 
 class Reader:
-    """Reads given partitions outside the group; connects when there are some."""
+    """Reads given partitions outside the group. It is connected only while it has some."""
 
     def __init__(self, given: Mapping[str, str], client_id: str, runtime: Runtime) -> None:
         self._given = {
@@ -123,7 +123,7 @@ class Reader:
         self._consumer: Consumer | None = None
 
     async def read_from(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Reads these partitions with `read`, those that are new from these offsets on."""
+        """Read these partitions, new ones from these offsets on; disconnect if there are none."""
         if not offsets:
             await self.aclose()
             return
@@ -137,17 +137,17 @@ class Reader:
                 self._consumer.seek(where, offset)
 
     async def read(self, timeout_s: float) -> list[Fetched]:
-        """What comes next."""
+        """Return the next records."""
         assert self._consumer is not None
         return [_fetched(each) for each in await self._consumer.poll(timeout_s)]
 
     def position(self, where: TopicPartition) -> int:
-        """The offset of the next record that `read` gives."""
+        """Return the offset of the next record that `read` returns."""
         assert self._consumer is not None
         return self._consumer.position(where) or 0
 
     async def aclose(self) -> None:
-        """Disconnects."""
+        """Disconnect."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.aclose()
@@ -181,7 +181,7 @@ class Door:
         self.globals = Reader(settings.of("global.consumer"), f"{member}-global", runtime)
 
     async def start(self) -> None:
-        """Connects."""
+        """Connect. If that fails, close everything again."""
         async with AsyncExitStack() as on_failure:
             on_failure.push_async_callback(self.aclose)
             await self.admin.start()
@@ -190,7 +190,7 @@ class Door:
             on_failure.pop_all()
 
     async def aclose(self) -> None:
-        """Leaves the group and disconnects; what was sent is delivered first."""
+        """Leave the group, deliver what was sent, and disconnect."""
         async with AsyncExitStack() as left:
             left.push_async_callback(self.admin.aclose)
             left.push_async_callback(self.producer.aclose)
@@ -201,7 +201,7 @@ class Door:
     # Topics
 
     async def topics(self, names: Iterable[str]) -> dict[str, TopicFacts]:
-        """Of those of them that exist."""
+        """Return the facts of those topics that exist."""
         found = await self.admin.describe_topics(sorted(set(names)))
         facts = {}
         for name, topic in found.items():
@@ -212,7 +212,7 @@ class Door:
         return facts
 
     async def make(self, wanted: Sequence[InternalTopic]) -> None:
-        """Makes the topics that are missing; BadTopics if one is there and does not fit."""
+        """Create the topics that are missing. Raise BadTopics if one exists and does not fit."""
         there = await self.topics(each.name for each in wanted)
         missing = [each for each in wanted if each.name not in there]
         for each in wanted:
@@ -223,14 +223,14 @@ class Door:
             for each in missing
         )
         for result in made.values():
-            # Another worker of the app may have been first.
+            # Another worker of the app may have created it first.
             if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise result
 
     async def ends(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset of each, and that behind the last."""
+        """Return the first offset of each partition, and the offset after its last record."""
         if not partitions:
             return {}
         begins = await self.consumer.beginning_offsets(partitions)
@@ -238,36 +238,39 @@ class Door:
         return {where: (begins[where], ends[where]) for where in ends}
 
     async def purge(self, before: Mapping[TopicPartition, int]) -> None:
-        """Deletes the records below these offsets, as far as their leaders answer."""
+        """Delete the records below these offsets, if the partition's leader answers."""
         if before:
             await self.admin.delete_records(before)
 
-    # In
+    # Input
 
     async def subscribe(self, topics: Sequence[str], rebalance: Rebalance) -> None:
-        """Joins the group with the next poll."""
+        """Join the group at the next poll."""
         await self.consumer.subscribe(topics, listener=rebalance)
 
     async def poll(self, timeout_s: float) -> list[Fetched]:
-        """Records as soon as there are some; rebalances happen here."""
+        """Return records as soon as there are some, or none after `timeout_s`.
+
+        Rebalances happen inside this call.
+        """
         parts = await self.consumer.poll(timeout_s)
         return [_fetched(each) for each in parts]
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Gives nothing of these until `resume`."""
+        """Return no records of these partitions until `resume`."""
         self.consumer.pause(partitions)
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Takes `pause` back."""
+        """Return records of these partitions again."""
         self.consumer.resume(partitions)
 
     def seek(self, where: TopicPartition, offset: int) -> None:
-        """Reads on from there."""
+        """Continue to read the partition at `offset`."""
         self.consumer.seek(where, offset)
 
     def lag(self, where: TopicPartition) -> int | None:
-        """How much lies between what was given out and the end; None as long as no fetch and no
-        `learn_ends` has told."""
+        """Return the number of offsets from the next record of `poll` to the end; None until a
+        fetch or `learn_ends` has found the end."""
         found = self.consumer.lag(where)
         if found is not None:
             self._ends.pop(where, None)
@@ -278,18 +281,20 @@ class Door:
         return max(0, self._ends[where] - position)
 
     def is_at_end(self, where: TopicPartition) -> bool:
-        """Whether all there is was given out. It is unknown as long as its leader does not answer:
-        the end is then that of the last answer."""
+        """Whether `poll` has returned all records of a partition. False while its leader does not
+        answer: the known end is then that of the last answer."""
         return self.lag(where) == 0 and where not in self.consumer.troubles()
 
     def forget_ends(self) -> None:
-        """Partitions move: what was learned is old."""
+        """Forget the learned ends: after a rebalance they are out of date."""
         self._ends.clear()
 
     async def learn_ends(self, partitions: Iterable[TopicPartition]) -> None:
-        """Asks for the ends of those with an unknown lag. A fetch session that goes on over a
-        rebalance says nothing of a partition where nothing has changed (KIP-227), so a task would
-        wait for ever for records of an input that has none."""
+        """Request the ends of the partitions with an unknown lag.
+
+        A fetch session that continues over a rebalance reports nothing of a partition where nothing
+        has changed (KIP-227), so a task would wait forever for records of an input that has none.
+        """
         unknown = [where for where in partitions if self.lag(where) is None]
         if unknown:
             self._ends.update(await self.consumer.end_offsets(unknown))
@@ -297,7 +302,7 @@ class Door:
     async def committed(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
-        """Of those of them for which something is committed."""
+        """Return the committed offsets and texts of those partitions that have some."""
         if not partitions:
             return {}
         found = await self.consumer.committed(partitions)
@@ -308,8 +313,11 @@ class Door:
         }
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """Stores where the group goes on. MembershipLost if it goes on without this worker,
-        CommitLater during a rebalance. Without the texts if the broker does not keep that much."""
+        """Commit the offsets of the group with their texts, or without if those are refused.
+
+        Raise MembershipLost if the group has continued without this worker, CommitLater during a
+        rebalance.
+        """
         wanted = {
             where: OffsetAndMetadata(each.offset, "" if self._are_texts_refused else each.metadata)
             for where, each in offsets.items()
@@ -328,10 +336,10 @@ class Door:
                 raise CommitLater(str(error)) from error
             raise
 
-    # Out
+    # Output
 
     async def send(self, outputs: Outputs) -> None:
-        """Puts them on their way."""
+        """Send the outputs, without waiting until they are acknowledged."""
         await self.producer.send_many(
             outputs.topic,
             outputs.values,
@@ -342,7 +350,7 @@ class Door:
         )
 
     async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
-        """Puts changes of a store on their way to its changelog."""
+        """Send changes of a store to its changelog, without waiting until they are acknowledged."""
         return await self.producer.send_many(
             where.topic,
             changes.values,
@@ -354,7 +362,7 @@ class Door:
     async def written(
         self, logged: Mapping[TopicPartition, Deliveries]
     ) -> dict[TopicPartition, int]:
-        """Waits until all that was sent is acknowledged; the ends of what was logged."""
+        """Wait until all that was sent is acknowledged. Return the ends of what was logged."""
         await self.producer.flush()
         return {
             where: max(each.base_offset + each.records for each in await deliveries)

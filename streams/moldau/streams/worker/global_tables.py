@@ -1,8 +1,8 @@
 """The global tables of a worker: whole topics in one database, which all of its tasks look up.
 
-Invariants: the rows and how far each partition is in them reach RocksDB in one batch, so a worker
-that was killed reads on from what it had stored; no task starts before all tables hold what their
-topics held when the worker started. Nothing touches the stores while tasks are at work.
+Invariants: the rows and the offset of each partition reach RocksDB in one batch, so a worker that
+was killed continues from what it had stored; no task starts before all tables hold what their
+topics held when the worker started. Nothing changes the stores while tasks run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from moldau.streams.worker.tasks import Database, OpenDatabase, store_kinds
 
 _POLL_S: Final = 0.1
 _FLUSH_RECORDS: Final = 10_000
-"""So many records are worth a file of RocksDB's, so that a worker that is killed keeps them."""
+"""After so many records RocksDB writes a file, so that a worker that is killed keeps them."""
 
 
 class GlobalTables:
-    """Of one worker. Opened once, then read in every turn."""
+    """The global tables of one worker. Opened once, then read in every turn."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class GlobalTables:
         self._unflushed = 0
         self.stores: dict[str, GlobalStore] = {}
         self.is_complete = False
-        """Whether they hold what their topics held at the start."""
+        """Whether the tables hold what their topics held at the start."""
 
     async def start(
         self, open_database: OpenDatabase, path: str, topics: Mapping[str, TopicFacts]
     ) -> None:
-        """Opens the database and begins to read where it was left."""
+        """Open the database and begin to read where it was left."""
         self._topics = topics
         kinds = store_kinds(table.store for table in self._tables.values())
         self._open = lambda: open_database(path, kinds)
@@ -80,7 +80,7 @@ class GlobalTables:
         await self._door.globals.read_from(self._read_to)
 
     def _open_at(self, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """On a thread."""
+        """Open the database and find where each partition continues; runs on a thread."""
         assert self._open is not None
         try:
             database = self._open()
@@ -106,7 +106,7 @@ class GlobalTables:
         table: GlobalTable,
         ends: Mapping[TopicPartition, tuple[int, int]],
     ) -> dict[TopicPartition, int]:
-        """Where each partition goes on; rows that do not fit the topic any more are deleted."""
+        """Return where each partition continues. Rows that no longer fit the topic are deleted."""
         facts = self._topics[table.topic]
         found = {}
         for partition in range(facts.partitions):
@@ -131,7 +131,7 @@ class GlobalTables:
         return found
 
     async def restore(self, is_stopping: Callable[[], bool]) -> None:
-        """Returns when the tables hold what the topics held at the start."""
+        """Read until the tables hold what the topics held at the start, or the worker stops."""
         while not is_stopping() and any(
             self._read_to[where] < end for where, end in self._ends.items()
         ):
@@ -142,7 +142,7 @@ class GlobalTables:
         self._reports.restored_globals()
 
     async def read(self) -> None:
-        """Takes in what has come meanwhile."""
+        """Apply the records that have arrived since the last call."""
         fetched = await self._door.globals.read(0.0)
         if fetched:
             await self._take_in(fetched)
@@ -158,7 +158,7 @@ class GlobalTables:
             self._read_to[where] = max(self._read_to[where], self._door.globals.position(where))
 
     def _apply(self, fetched: Sequence[Fetched]) -> list[RecordFailed]:
-        """On a thread. A table with rows further than these records takes them in again."""
+        """Apply records, on a thread. A table that already has some of them applies them again."""
         skipped = []
         for where, chunk in fetched:
             for name in self._of_topic[where.topic]:
@@ -167,7 +167,7 @@ class GlobalTables:
         return skipped
 
     async def commit(self) -> None:
-        """Stores what was taken in."""
+        """Store the applied records with their offsets."""
         if self._read_to != self._stored:
             await self._gate.run(self._store)
 
@@ -193,11 +193,11 @@ class GlobalTables:
             self._unflushed = 0
 
     def has(self, path: str) -> bool:
-        """Whether the database is the one there."""
+        """Whether the database is the one at `path`."""
         return self._database is not None and self._database.path == path
 
     async def heal(self, error: StoreCorrupted) -> None:
-        """Makes the tables anew from their topics; tasks wait till `restore` has returned."""
+        """Rebuild the tables from their topics; tasks wait until `restore` has returned."""
         self.is_complete = False
         await self._gate.run(self._drop, error)
         await self._door.globals.aclose()
@@ -214,7 +214,7 @@ class GlobalTables:
         self._reports.damaged(GLOBAL, str(error), aside)
 
     async def aclose(self) -> None:
-        """Stores what was taken in, and lets go."""
+        """Store the applied records with their offsets, and close the database."""
         await self._door.globals.aclose()
         if self._database is not None:
             await self.commit()

@@ -1,4 +1,4 @@
-"""What a worker measures: per task, in Kafka Streams' spirit, for Prometheus.
+"""The metrics of a worker: for each task, similar to those of Kafka Streams, for Prometheus.
 
 | here | Kafka Streams |
 |-|-|
@@ -9,8 +9,8 @@
 | moldau.streams.restore.offsets, .remaining | restore-total, restore-remaining-records-total |
 | moldau.streams.store.rows, .size | num-entries, estimate of RocksDB's own size |
 
-Tasks count for themselves while they run, which costs nothing; a scrape adds up, in a break of the
-work.
+Each task counts for itself while it runs, which costs nothing; a scrape collects the counts in a
+break of the work.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Series:
 
 
 class WorkerMetrics:
-    """Of one worker."""
+    """The metrics of one worker."""
 
     def __init__(self, tasks: Mapping[TaskId, WorkerTask], gate: Gate, lag: Lag) -> None:
         self._tasks = tasks
@@ -101,7 +101,7 @@ class WorkerMetrics:
         )
 
     async def snapshot(self) -> tuple[Metric, ...]:
-        """All of it as it stands."""
+        """Return the current values of all metrics."""
         self._look_at_tasks()
         rows, sizes, dropped = await self._gate.ask(self._look_at_stores)
         self._rows.replace(rows)
@@ -110,7 +110,7 @@ class WorkerMetrics:
         return self.registry.snapshot()
 
     async def answer(self) -> Answer:
-        """The same as a scrape wants it."""
+        """Return the current values as the answer to a Prometheus scrape."""
         text = render_prometheus(await self.snapshot())
         return Answer(200, text.encode(), CONTENT_TYPE)
 
@@ -144,7 +144,7 @@ class WorkerMetrics:
     def _look_at_stores(
         self,
     ) -> tuple[dict[Labels, int | float], dict[Labels, int | float], dict[Labels, int | float]]:
-        """On the thread that has the stores."""
+        """Collect the values of the stores; runs on the thread that has them."""
         rows: dict[Labels, int | float] = {}
         sizes: dict[Labels, int | float] = {}
         dropped: dict[Labels, int | float] = {}

@@ -1,8 +1,8 @@
-"""Which worker of an app has which partition: members tell it each other with their assignments.
+"""The owners of an app's partitions: members exchange their addresses with the assignments.
 
 Each member sends its address (`application.server`) to the leader's assignor, and the leader sends
-all addresses with their partitions back. Partitions are shared out as Kafka's range assignor does:
-equal partitions of all topics meet.
+all addresses with their partitions back. Partitions are assigned as Kafka's range assignor does:
+partitions of the same number in all topics go to the same member.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ NAME: Final = "moldau-streams"
 
 
 class Address(msgspec.Struct):
-    """What a member says of itself."""
+    """What a member sends to the leader."""
 
     server: str
 
 
 class Addresses(msgspec.Struct):
-    """What the leader says of all: by address, by topic, the partitions there."""
+    """What the leader sends to all members: the partitions by address and topic."""
 
     servers: dict[str, dict[str, list[int]]]
 
 
 class OwnerAssignor(RangeAssignor):
-    """One member's. `servers` is as the last assignment had it."""
+    """The assignor of one member. It remembers the addresses of the last assignment."""
 
     def __init__(self, server: str) -> None:
         """`server` is host:port of the member's queries, "" if it serves none."""
@@ -41,15 +41,15 @@ class OwnerAssignor(RangeAssignor):
 
     @property
     def name(self) -> str:
-        """As members agree on it."""
+        """The name by which members agree on the assignor."""
         return NAME
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """The address."""
+        """Return the member's address."""
         return msgspec.json.encode(Address(self._server))
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """By range; each member hears of all addresses."""
+        """Assign partitions by range; each member receives all addresses."""
         assignment = super().assign(topics, members)
         servers: dict[str, dict[str, list[int]]] = {}
         for member, partitions in assignment.items():
@@ -67,7 +67,7 @@ class OwnerAssignor(RangeAssignor):
         generation: int,
         user_data: bytes | None = None,
     ) -> None:
-        """Remembers the addresses."""
+        """Remember the addresses."""
         self._owners = {}
         try:
             told = msgspec.json.decode(user_data or b"", type=Addresses)
@@ -79,7 +79,7 @@ class OwnerAssignor(RangeAssignor):
                     self._owners[TopicPartition(topic, number)] = server
 
     def owner(self, where: TopicPartition) -> str | None:
-        """The address of the worker that has it; None if that is not known."""
+        """Return the address of the worker that has the partition; None if it is unknown."""
         return self._owners.get(where)
 
 

@@ -1,7 +1,7 @@
-"""Questions to the stores of a worker: finds the tasks that have the rows, or the worker that has.
+"""Answer questions from the stores of a worker: find the tasks with the rows, or the other worker.
 
-Invariants: a key that is not here is never told to be absent; a store that is being restored gives
-no answer, since it would be an old one.
+Invariants: a key that another worker has is never reported as absent; a store that is being
+restored gives no answer, because it would be an old one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KnownStore(NamedTuple):
 
 
 class Queries:
-    """Of one worker. `widths`: how many partitions each topic has."""
+    """The queries of one worker. `widths` has the partition count of each topic."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Queries:
         } | {table.store.name: KnownStore(table.store, None) for table in plan.global_tables}
 
     def store(self, name: str) -> KnownStore:
-        """BadQuery if the app has none of this name."""
+        """Return the store of this name. Raise NoSuchStore, a BadQuery, if the app has none."""
         found = self.stores.get(name)
         if found is None:
             known = ", ".join(sorted(self.stores)) or "none"
@@ -74,7 +74,7 @@ class Queries:
         return found
 
     async def ask(self, store: str, question: Question) -> Any:
-        """The answer of this worker's tasks. NotHere or StoreUnavailable if they have none."""
+        """Return the answer of this worker's tasks, or raise NotHere or StoreUnavailable."""
         spec, program = self.store(store)
         keys = _keys_of(question)
         encoded = [self._encoded(spec, key) for key in keys]
@@ -94,7 +94,7 @@ class Queries:
         found = await self._gate.ask(_reading(readable, spec, question)) if readable else None
         if found:
             return found
-        # Absent, or elsewhere.
+        # The key is absent, or another worker has it.
         partition = partition_for_key(key, self._width(program, spec))
         task = next((each for each in tasks if each.task_id.partition == partition), None)
         if task is None:
@@ -104,18 +104,18 @@ class Queries:
         return found
 
     def owner(self, program: Program, partition: int) -> str | None:
-        """The address of the worker that has this partition of a program."""
+        """Return the address of the worker that has this partition of a program."""
         for topic in program.inputs:
             if partition < self.widths.get(topic, 0):
                 return self._owners.owner(TopicPartition(topic, partition))
         return None
 
     def partitions(self, program: Program) -> int:
-        """How many tasks there are of a program."""
+        """Return how many tasks a program has."""
         return max((self.widths.get(topic, 1) for topic in program.inputs), default=1)
 
     def here(self, program: Program) -> dict[int, TaskState]:
-        """The partitions of a program that this worker has."""
+        """Return the partitions of a program that this worker has, with the state of each task."""
         return {each.task_id.partition: each.state for each in self._of(program)}
 
     def _of(self, program: Program) -> list[WorkerTask]:

@@ -1,7 +1,7 @@
-"""What a worker tells people: lines in the log, and its progress on a terminal.
+"""The reports of a worker: lines in the log, and its progress on a terminal.
 
-Invariant: a restore is told at its beginning and its end, with what was read; nothing is told for
-each record or commit.
+Invariant: a restore is reported at its beginning and its end, with what is read; there are no
+reports for each record or commit.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ LOG: Final = logging.getLogger("moldau.streams")
 
 
 class Reports:
-    """Writes the log; `RestoreBar` adds a bar."""
+    """Writes reports to the log; `RestoreBar` also shows a bar."""
 
     def __init__(self) -> None:
         self.restored_total = 0
         """Records read from changelogs since the worker started."""
 
     def write_around(self, write: Callable[[str], object]) -> Callable[[str], object]:
-        """How log lines are written beside what is shown here."""
+        """Return the function that writes log lines beside what is shown here."""
         return write
 
     def started(self, inputs: Sequence[str]) -> None:
-        """The worker has subscribed."""
+        """Report that the worker has subscribed."""
         LOG.info("streams: reading %s", ", ".join(inputs))
 
     def listening(self, server: str, *, is_open: bool) -> None:
-        """Queries are answered there."""
+        """Report the address where queries are answered."""
         LOG.info("streams: queries at http://%s", server)
         if is_open:
             LOG.warning(
@@ -41,12 +41,12 @@ class Reports:
             )
 
     def assigned(self, tasks: Iterable[WorkerTask]) -> None:
-        """A rebalance has ended."""
+        """Report the tasks of the worker after a rebalance."""
         names = [str(each.task_id) for each in tasks]
         LOG.info("streams: tasks %s", ", ".join(names) or "none")
 
     def restoring(self, task: WorkerTask, cleared: Sequence[str]) -> None:
-        """The stores of a task were opened."""
+        """Report that the stores of a task were opened, and what has to be restored."""
         for store in cleared:
             LOG.warning(
                 "streams: task %s: the local rows of %s do not fit its changelog topic any more; "
@@ -66,11 +66,11 @@ class Reports:
                 )
 
     def restored_records(self, task: WorkerTask, where: TopicPartition, count: int) -> None:
-        """So many more."""
+        """Count `count` more restored records."""
         self.restored_total += count
 
     def restored(self, task: WorkerTask) -> None:
-        """The task runs."""
+        """Report that the task is restored and runs."""
         read = {each.store: each.end - each.begin for each in task.restoring.values()}
         if any(read.values()):
             facts = ", ".join(
@@ -81,7 +81,7 @@ class Reports:
     def restoring_globals(
         self, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> None:
-        """The global tables were opened."""
+        """Report that the global tables were opened, and what has to be restored."""
         for where, end in sorted(ends.items()):
             if positions[where] < end:
                 LOG.info(
@@ -92,11 +92,11 @@ class Reports:
                 )
 
     def restored_globals(self) -> None:
-        """Tasks may start."""
+        """Report that the global tables are complete, so that tasks may start."""
         LOG.info("streams: global tables are complete")
 
     def cleared_global(self, store: str, topic: str) -> None:
-        """Its rows were deleted."""
+        """Report that the rows of a global table were deleted."""
         LOG.warning(
             "streams: the local rows of the global table %s do not fit its topic %s any more; it "
             "is read from the beginning",
@@ -105,11 +105,11 @@ class Reports:
         )
 
     def skipped_global(self, reason: str) -> None:
-        """A record of a global table that its policy leaves out."""
+        """Report a record of a global table that its policy skips."""
         LOG.warning("streams: skipped: %s", reason)
 
     def damaged(self, task: str, reason: str, aside: str) -> None:
-        """A database was renamed."""
+        """Report a damaged database that was renamed."""
         LOG.error(
             "streams: task %s: %s; the files are kept as %s and the stores are restored from "
             "their changelogs",
@@ -119,27 +119,27 @@ class Reports:
         )
 
     def waiting_for(self, patterns: Sequence[str]) -> None:
-        """No topic matches."""
+        """Report patterns that no topic matches."""
         LOG.warning("streams: no topic matches %s yet: waiting for one", ", ".join(patterns))
 
     def matched(self, found: Mapping[str, Sequence[str]]) -> None:
-        """These are read now."""
+        """Report the topics that match each pattern and are read now."""
         for pattern, topics in found.items():
             LOG.info("streams: %s matches %s", pattern, ", ".join(topics))
 
     def deleted(self, task: str) -> None:
-        """The stores of a task that went away."""
+        """Report that the stores of a task were deleted, because another worker has the task."""
         LOG.info("streams: task %s: another worker has it; its stores here were deleted", task)
 
     def ended(self) -> None:
-        """The worker has stopped."""
+        """End the reports: the worker has stopped."""
 
     def commit_later(self, reason: str) -> None:
-        """The group rebalances."""
+        """Report that a commit is repeated after the rebalance of the group."""
         LOG.info("streams: commit again after the rebalance: %s", reason)
 
     def membership_lost(self, reason: str) -> None:
-        """The group goes on without this worker."""
+        """Report that the group has continued without this worker."""
         LOG.warning(
             "streams: the group has gone on without this worker, which joins it again; what was "
             "not committed is processed by others: %s",
@@ -148,7 +148,7 @@ class Reports:
 
 
 def lag_of(tasks: Iterable[WorkerTask]) -> int:
-    """How many changelog offsets are still to be restored."""
+    """Return how many changelog offsets are still to be restored."""
     return sum(
         each.end - each.position
         for task in tasks

@@ -1,8 +1,9 @@
-"""Bringing a task's stores up to the ends of their changelogs.
+"""Bring a task's stores up to the ends of their changelogs.
 
-Each store goes on from the offset that its rows were committed with, so after a clean stop there is
-nothing to read, and after a crash only the tail. Its rows are worth nothing, and it begins anew,
-when the changelog does not hold that offset any more, or is another topic of the same name.
+Each store continues at the offset that its rows were committed with, so after a clean stop there is
+nothing to read, and after a crash only the tail. Its rows are useless, and it starts from the
+beginning, if the changelog does not hold that offset any more, or is another topic of the same
+name.
 """
 
 from __future__ import annotations
@@ -22,15 +23,14 @@ def begin(
     topics: Mapping[str, TopicFacts],
     committed: Mapping[TopicPartition, Committed],
 ) -> list[str]:
-    """Notes in the task what is to be restored, and clears stores with rows that are worth nothing;
-    the names of those."""
+    """Set what the task has to restore. Clear stores with useless rows and return their names."""
     cleared = []
     for store in task.program.stores:
         where = task.changelog(store)
         if where is None or task.database is None:
             continue
         first, end = ends[where]
-        if store.source_topic is not None:  # what lies behind is input that is not processed yet
+        if store.source_topic is not None:  # the rest is input that is not processed yet
             end = min(end, committed[where].offset if where in committed else first)
         position = task.database.position(store.name)
         if position is not None and not _holds(position, first, end, topics[where.topic]):
@@ -51,8 +51,8 @@ def is_current(
     committed: Mapping[TopicPartition, Committed],
     ends: Mapping[TopicPartition, tuple[int, int]],
 ) -> bool:
-    """Whether no other worker has run a suspended task meanwhile: its offsets and its changelogs
-    are where it has left them."""
+    """Whether no other worker has run a suspended task since: its offsets and its changelogs are
+    where it left them."""
     for where in task.inputs:
         offset = committed[where].offset if where in committed else None
         if task.committed.get(where.topic) != offset:
@@ -71,7 +71,7 @@ def is_current(
 
 
 def open_offsets(tasks: Iterable[WorkerTask]) -> dict[TopicPartition, int]:
-    """From where changelogs are still to be read."""
+    """Return the offsets at which unfinished changelogs are read on."""
     return {
         each.where: each.position
         for task in tasks
@@ -81,7 +81,7 @@ def open_offsets(tasks: Iterable[WorkerTask]) -> dict[TopicPartition, int]:
 
 
 def apply(task: WorkerTask, fetched: Fetched, topic: TopicFacts) -> int:
-    """Writes what lies before the end into the store and its database; how many records."""
+    """Write the records before the end into the store and its database; return how many."""
     where, chunk = fetched
     at = task.restoring[where]
     count = bisect_left(chunk.offsets, at.end)
@@ -97,8 +97,8 @@ def apply(task: WorkerTask, fetched: Fetched, topic: TopicFacts) -> int:
 
 
 def advance(task: WorkerTask, where: TopicPartition, offset: int, topic: TopicFacts) -> None:
-    """Stores that everything below the offset is in the store; the changelog may have no more
-    records before its end than that, where it was compacted."""
+    """Store that everything below `offset` is in the store. A compacted changelog may have no
+    record between there and its end."""
     at = task.restoring[where]
     at.position = max(at.position, min(offset, at.end))
     assert task.database is not None

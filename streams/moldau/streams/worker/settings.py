@@ -1,8 +1,8 @@
 """The settings of an app, by Kafka Streams' names: one row each.
 
-A name that is none of these is one of the clients' and goes to those that know it; with a prefix
-(`producer.`, `consumer.`, `restore.consumer.`, `global.consumer.`, `admin.`) it goes to that client
-alone and wins.
+Any other name is a setting of the clients, and goes to each client that knows it. With a prefix
+(`producer.`, `consumer.`, `restore.consumer.`, `global.consumer.`, `admin.`) it goes only to that
+client, and wins over the name without a prefix.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ _GROUPLESS: Final = ("restore.consumer", "global.consumer")
 
 @dataclass(frozen=True, slots=True)
 class AppSettings:
-    """What an app was given, sorted: its own rows, and each client's settings."""
+    """The settings given to an app, sorted: its own rows, and each client's settings."""
 
     own: Settings
     clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -160,12 +160,13 @@ class AppSettings:
     """host:port at which other workers reach this one's queries."""
 
     def of(self, client: str) -> dict[str, str]:
-        """Those of one of `_CLIENTS`."""
+        """Return the settings of one of `_CLIENTS`."""
         return dict(self.clients[client])
 
 
 def app_settings(given: Mapping[str, object]) -> AppSettings:
-    """BadSettings tells all that is wrong with the app's own; a client tells it of its own."""
+    """Sort the given settings. Raise BadSettings with all errors in the app's own; each client
+    checks its own settings."""
     names = {row.name for row in STREAMS_SETTINGS}
     own: dict[str, str] = {}
     shared: dict[str, str] = {}

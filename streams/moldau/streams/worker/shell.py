@@ -1,11 +1,11 @@
 """The worker's shell: one loop that polls, restores, processes, and commits.
 
-Records are processed on a thread of the runtime while the event loop goes on, so that a function of
-the user that takes long does not keep heartbeats from the group. There is never more than one
-thread at work on the tasks, and nothing else touches them meanwhile.
+Records are processed on a thread of the runtime while the event loop continues, so that a slow
+function of the user does not delay heartbeats to the group. Only one thread at a time works on the
+tasks, and nothing else touches them meanwhile.
 
-A rebalance happens inside `poll`: what is revoked is committed and suspended, for most of it comes
-back at once; what does not come back is closed when the new partitions are known.
+A rebalance happens inside `poll`: revoked tasks are committed and suspended, because most of them
+come back at once; those that do not come back are closed when the new partitions are known.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from moldau.streams.plan.plan import Program
 
 _SLICES: Final = 10
-"""At most so many slices of a task are processed before the others have their turn."""
+"""At most this many slices of a task are processed before the others have their turn."""
 _RESTORE_POLL_S: Final = 0.1
 _LEARN_ENDS_S: Final = 0.5
 
 
 class Worker:
-    """Runs tasks of a plan until it is told to stop."""
+    """Runs its share of the tasks of a plan until it is stopped."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Worker:
         return lambda path, stores: TaskDatabase.open(path, stores, memory, files)
 
     async def run(self) -> None:
-        """Until it is cancelled: then it commits, leaves the group, and returns."""
+        """Run until cancelled; then commit, leave the group and return."""
         work = self._runtime.spawn(self._work(), name="streams-worker", reported=False)
         try:
             await asyncio.shield(work)
@@ -154,14 +154,14 @@ class Worker:
         self._schedule_commit()
 
     async def _topics_that_appear(self, names: Sequence[str]) -> dict[str, TopicFacts]:
-        """Brokers learn of a new topic at different times."""
+        """Wait for the topics and return their facts: brokers learn of them at different times."""
         while True:
             found = await self._door.topics(names)
             if len(found) == len(set(names)) or self._is_stopping:
                 return found
             await asyncio.sleep(_RESTORE_POLL_S)
 
-    # A turn
+    # One turn of the loop
 
     async def _turn(self) -> None:
         try:
@@ -221,7 +221,7 @@ class Worker:
         return max(0.0, min(longest_s, self._commit_at - self._runtime.clock.monotonic()))
 
     def _process(self, tasks: Sequence[WorkerTask]) -> bool:
-        """On a thread; whether there is more to process at once."""
+        """Process records and run timers, on a thread. Return whether there is more to process."""
         clock = self._runtime.clock
         has_more = False
         for task in tasks:
@@ -242,8 +242,10 @@ class Worker:
         return has_more
 
     async def _await_calls(self, tasks: Sequence[WorkerTask]) -> bool:
-        """Awaits the app's async functions, those of all tasks at once; whether there were any.
-        A task takes no more records until its calls have ended, so no offset passes them."""
+        """Await the app's async functions, of all tasks at once. Return whether there were any.
+
+        A task takes no more records until its calls have ended, so no offset passes them.
+        """
         calls = [call for task in tasks for call in task.task.take_calls()]
         coroutines = (call.coroutine for call in calls)
         results = await asyncio.gather(*coroutines, return_exceptions=True)
@@ -262,7 +264,7 @@ class Worker:
             await self._door.send(outputs)
 
     def _press(self, task: WorkerTask) -> None:
-        """Stops fetching what a task does not keep up with, and begins again."""
+        """Pause partitions that a task does not keep up with, and resume them when it does."""
         limit = self._settings[rows.buffered_records]
         for where in task.inputs:
             count = task.task.buffered(where.topic)
@@ -288,7 +290,7 @@ class Worker:
         return any(each.uncommitted_bytes() > most for each in tasks)
 
     async def _commit(self, tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
-        """The tasks among them whose stores were found to be damaged, and that are closed."""
+        """Commit these tasks. Return those whose stores were found damaged; they are closed."""
         self._schedule_commit()
         ids = {name: facts.topic_id for name, facts in self._topics.items()}
         begun = self._runtime.clock.monotonic()
@@ -310,7 +312,7 @@ class Worker:
         return damaged
 
     async def _commit_all(self, tasks: Sequence[WorkerTask]) -> None:
-        """Before they go: also what only the clock has changed in them."""
+        """Commit tasks that are about to go, including what only the clock has changed in them."""
         for task in tasks:
             task.is_touched = True
         await self._commit(tasks)
@@ -351,7 +353,7 @@ class Worker:
         )
 
     async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """With an eager assignor these are all; with a cooperative one those that came."""
+        """Take over partitions: all with an eager assignor, new ones with a cooperative one."""
         self._door.forget_ends()
         kept = {
             where
@@ -374,7 +376,7 @@ class Worker:
         self._reports.assigned(self.tasks.values())
 
     def _share_cache(self) -> None:
-        """All stores of all tasks here have one limit together."""
+        """Divide the cache limit equally among all stores of all tasks here."""
         stores = sum(len(task.program.stores) for task in self.tasks.values())
         stores += len(self._plan.global_tables)
         for task in self.tasks.values():
@@ -385,8 +387,8 @@ class Worker:
         wanted: Mapping[TaskId, tuple[Program, tuple[TopicPartition, ...]]],
         committed: Mapping[TopicPartition, Committed],
     ) -> None:
-        """Closes the tasks that are not here any more, and those that another worker had in
-        between, which this one may not have heard of; takes up the others."""
+        """Close the tasks that are no longer here, and those that another worker has run in
+        between, which this worker may not know; resume the others."""
         suspended = self._of(TaskState.SUSPENDED)
         ends = await self._door.ends([where for task in suspended for where in task.changelogs()])
         gone = [
@@ -401,8 +403,11 @@ class Worker:
             self._take_up(task)
 
     def _take_up(self, task: WorkerTask) -> None:
-        """After a rebalance that has left the task here. What it has buffered is not fetched again,
-        though the consumer would go on behind what was committed."""
+        """Resume a task that is still here after a rebalance.
+
+        Its buffered records are not fetched again, though the consumer would continue at the
+        committed offsets.
+        """
         for where, offset in task.fetched.items():
             self._door.seek(where, offset)
         is_restored = all(each.is_done for each in task.restoring.values())
@@ -416,7 +421,7 @@ class Worker:
         inputs: tuple[TopicPartition, ...],
         committed: Mapping[TopicPartition, Committed],
     ) -> WorkerTask:
-        """On a thread."""
+        """Open the stores of a task and make it; runs on a thread."""
         database = None
         if program.stores:
             database = self._open(task_id, program)
@@ -505,7 +510,7 @@ class Worker:
     # Damage
 
     async def _heal(self, error: StoreCorrupted) -> bool:
-        """Makes anew what stands on the damaged database; whether anything here does."""
+        """Rebuild what uses the damaged database. Return whether anything here does."""
         path = str(error.context["path"])
         if self._globals.has(path):
             _forget_frames(error)
@@ -520,7 +525,7 @@ class Worker:
         return bool(found)
 
     async def _set_aside(self, tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
-        """Closes those that are damaged and renames their files; which they are."""
+        """Close the damaged tasks, rename their files, and return the tasks."""
         damaged = [each for each in tasks if each.damage is not None]
         for task in damaged:
             assert task.damage is not None
@@ -532,7 +537,7 @@ class Worker:
         return damaged
 
     async def _make_anew(self, damaged: WorkerTask) -> None:
-        """From the changelogs; the input is read again from where it was committed."""
+        """Make a task again from its changelogs. Input is read again from the committed offsets."""
         inputs = damaged.inputs
         committed = await self._door.committed(inputs)
         for where in inputs:
@@ -551,5 +556,5 @@ class Worker:
 
 
 def _forget_frames(error: StoreCorrupted) -> None:
-    """They hold iterators, and with them the database."""
+    """Drop the frames of an error: they hold iterators, and with them the database."""
     error.__traceback__ = error.__cause__ = error.__context__ = None

@@ -1,4 +1,4 @@
-"""Directories of tasks that went to other workers: deleted when they have been of no use for long.
+"""Directories of tasks that went to other workers: deleted after they were unused for long.
 
 A task that comes back within `state.cleanup.delay.ms` finds its stores; after that it would have to
 read most of its changelogs anyway.
@@ -17,7 +17,7 @@ _TASK: Final = re.compile(r"\d+_\d+")
 
 
 class StaleTasks:
-    """Under one worker's directory. `delay_s`: how long a directory is kept unused."""
+    """The unused task directories of one worker. `delay_s` is how long one is kept."""
 
     def __init__(self, tasks_path: str, files: Files, delay_s: float) -> None:
         self._path = tasks_path
@@ -27,14 +27,14 @@ class StaleTasks:
         self._look_at_s = 0.0
 
     def is_due(self, now_s: float) -> bool:
-        """Whether to look now: a few times in each delay."""
+        """Whether to look for unused directories now: true a few times in each delay."""
         if now_s < self._look_at_s:
             return False
         self._look_at_s = now_s + max(0.1, min(60.0, self._delay_s / 4))
         return True
 
     def clean(self, used: Set[str], now_s: float, deleted: Callable[[str], None]) -> None:
-        """Deletes directories that were not used for the delay; calls `deleted` for each."""
+        """Delete directories that were unused for the delay; call `deleted` for each."""
         if not self._files.exists(self._path):
             return
         found = {name for name in self._files.list(self._path) if _TASK.fullmatch(name)}

@@ -1,8 +1,8 @@
 """A worker's own directory: DIR/APP/WORKER, with one RocksDB for each task under tasks/.
 
-Invariants: one process holds it at a time (StateInUse for another); its file `member` names this
-worker in its group for good, so that a worker that starts again finds its old tasks, and with them
-its stores, and the group need not wait until the old member is taken for dead.
+Invariants: only one process holds it at a time (another gets StateInUse); its file `member` gives
+this worker a permanent name in its group, so that a restarted worker finds its old tasks, and with
+them its stores, and the group need not wait until the old member is declared dead.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ _MEMBER: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class StateDirectory:
-    """Opened by `open`, held until `close`."""
+    """The directory of one worker. Opened by `open`, held until `close`."""
 
     def __init__(self, path: str, member: str, lock: FileLock) -> None:
         self.path = path
         self.member = member
         """The worker's name in its group."""
         self.open_database: OpenDatabase | None = None
-        """What opens a task's database; RocksDB's if it is None."""
+        """The function that opens a task's database; None for RocksDB."""
         self._lock = lock
 
     @classmethod
     def open(cls, root: str, app: str, index: int, runtime: Runtime) -> Self:
-        """Makes what is missing. `root` is `state.dir`, "" the default."""
+        """Lock the directory and create what is missing. `root` is `state.dir`; "" is the default.
+
+        Raise StateInUse if another worker holds it, ConfigError if the worker's name is unreadable.
+        """
         files = runtime.files
         path = posixpath.join(absolute_path(root or DEFAULT), app, str(index))
         files.make_dirs(path)
@@ -58,22 +61,22 @@ class StateDirectory:
         return cls(path, member, lock)
 
     def of_task(self, task: str) -> str:
-        """Where the task's database is."""
+        """Return the path of the task's database."""
         return task_path(self.path, task)
 
     def of_tasks(self) -> str:
-        """Where the databases of all tasks are."""
+        """Return the path under which the databases of all tasks are."""
         return posixpath.join(self.path, TASKS)
 
     def of_globals(self) -> str:
-        """Where the database of the global tables is."""
+        """Return the path of the database of the global tables."""
         return posixpath.join(self.path, GLOBAL)
 
     def close(self) -> None:
-        """Lets another worker use it."""
+        """Release the directory, so that another worker can use it."""
         self._lock.release()
 
 
 def task_path(worker: str, task: str) -> str:
-    """Where a task's database is under a worker's directory."""
+    """Return the path of a task's database under a worker's directory."""
     return posixpath.join(worker, TASKS, task)

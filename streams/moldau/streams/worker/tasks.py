@@ -1,7 +1,7 @@
-"""The tasks of a worker: which there are, and what stands around each while it runs.
+"""The tasks of a worker, and what belongs to each while it runs.
 
 A task is a program on one partition. It is RESTORING until its stores hold what their changelogs
-hold, then RUNNING; SUSPENDED while the group shares partitions out, when it neither reads nor
+hold, then RUNNING; SUSPENDED while the group distributes partitions, when it neither reads nor
 writes; CLOSED for good. Invariant: only a RUNNING task is given records.
 """
 
@@ -32,12 +32,12 @@ _SLICE_S: Final = 0.05
 MakeTask = Callable[
     [Program, int, Mapping[str, Backing], Sequence[str], Mapping[str, GlobalStore]], RunsPartition
 ]
-"""Makes a task of a program, a partition, the rows of its stores, the texts that were kept with its
-offsets, and the worker's global tables."""
+"""Makes a task from a program, a partition, the backings of its stores, the texts that were kept
+with its offsets, and the worker's global tables."""
 
 
 class Database(Protocol):
-    """What a worker asks of a `TaskDatabase`."""
+    """What a worker needs from a `TaskDatabase`."""
 
     @property
     def path(self) -> str: ...
@@ -61,13 +61,13 @@ class Database(Protocol):
 
 
 class OpenDatabase(Protocol):
-    """What opens a task's database: its path, the kinds of its stores by name."""
+    """Opens a task's database, given its path and the kinds of its stores by name."""
 
     def __call__(self, path: str, stores: Mapping[str, str], /) -> Database: ...
 
 
 class TaskId(NamedTuple):
-    """Named as Kafka Streams names it: sub-topology and partition."""
+    """The name of a task, as in Kafka Streams: sub-topology and partition."""
 
     program: int
     partition: int
@@ -85,7 +85,7 @@ class TaskState(Enum):
 
 @dataclass(slots=True)
 class Restoring:
-    """How far a store is: everything below `position` of `where` is in it, until `end`."""
+    """The progress of a restore: everything below `position` is in the store; `end` is the goal."""
 
     store: str
     where: TopicPartition
@@ -100,7 +100,7 @@ class Restoring:
 
 @dataclass(slots=True)
 class WorkerTask:
-    """A task, its stores, and how far both are."""
+    """A task, its stores, and the progress of both."""
 
     task_id: TaskId
     program: Program
@@ -111,44 +111,44 @@ class WorkerTask:
     restoring: dict[TopicPartition, Restoring] = field(default_factory=dict)
     committed: dict[str, int] = field(default_factory=dict)
     unstored: dict[str, ChangelogPosition] = field(default_factory=dict)
-    """Ends of changelogs that were written and are not in the database yet."""
+    """Ends of changelogs that are written, but not in the database yet."""
     fetched: dict[TopicPartition, int] = field(default_factory=dict)
-    """Behind what the task was given."""
+    """The offset after the last record given to the task, by input."""
     paused: set[TopicPartition] = field(default_factory=set)
     processed: int = 0
     seconds: float = 0.0
-    """Spent in processing."""
+    """The time spent in processing."""
     slice: int = SLICE
-    """How many records are processed before others may read the stores."""
+    """How many records are processed before queries may read the stores."""
     is_touched: bool = False
     """Whether it has processed or made anything since the last commit."""
     damage: StoreCorrupted | None = None
-    """What a commit has found in its stores: the task must be made anew."""
+    """The damage found in its stores, if any: the task must be made again."""
 
     def fit_slice(self, seconds: float) -> None:
-        """Makes slices smaller where a function is slow, and larger again."""
+        """Make slices smaller if a function is slow, and larger again if it is not."""
         if seconds > _SLICE_S:
             self.slice = max(1, self.slice // 2)
         elif seconds < _SLICE_S / 4 and self.slice < SLICE:
             self.slice = min(SLICE, self.slice * 2)
 
     def uncommitted_bytes(self) -> int:
-        """About how much waits for a commit, in caches and above RocksDB."""
+        """Estimate how much waits for a commit, in caches and above RocksDB."""
         staged = 0 if self.database is None else self.database.staged_bytes
         return staged + self.task.unflushed_bytes()
 
     def changelog(self, store: StoreSpec) -> TopicPartition | None:
-        """Where the store's changes are."""
+        """Return the changelog partition of a store; None if it has none."""
         topic = store.changelog(self.program.app)
         return None if topic is None else TopicPartition(topic, self.task_id.partition)
 
     def changelogs(self) -> list[TopicPartition]:
-        """Of all its stores that have one."""
+        """Return the changelog partitions of all its stores that have one."""
         found = (self.changelog(store) for store in self.program.stores)
         return [where for where in found if where is not None]
 
     def close(self) -> None:
-        """What is not committed is dropped."""
+        """Close the task and its database. What is not committed is dropped."""
         self.state = TaskState.CLOSED
         try:
             self.task.close()
@@ -168,7 +168,7 @@ class WorkerTask:
 def tasks_of(
     plan: Plan, partitions: Iterable[TopicPartition]
 ) -> dict[TaskId, tuple[Program, tuple[TopicPartition, ...]]]:
-    """The tasks that these partitions are the inputs of."""
+    """Return the tasks that have these partitions as inputs."""
     given = set(partitions)
     found: dict[TaskId, set[TopicPartition]] = {}
     for program in plan.programs:
@@ -183,5 +183,5 @@ def tasks_of(
 
 
 def store_kinds(stores: Iterable[StoreSpec]) -> dict[str, str]:
-    """What the database keeps of each store to notice that it changed."""
+    """Return, by store, the text by which the database notices that a store has changed."""
     return {store.name: noted(store.layout, store.facts) for store in stores}

@@ -1,4 +1,4 @@
-"""Which topics an app makes for itself. Pure: counts in (see `plan.partitions`), topics out."""
+"""The topics that an app makes for itself. Pure: counts in (see `plan.partitions`), topics out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InternalTopic:
 
 
 def internal_topics(plan: Plan, counts: Mapping[str, int]) -> list[InternalTopic]:
-    """Those that the app makes, with the partitions that they must have."""
+    """Return the topics that the app makes, with the partition counts that they must have."""
     topics = [
         InternalTopic(each.name, counts[each.name], each.config()) for each in plan.repartitions
     ]
@@ -35,7 +35,7 @@ def internal_topics(plan: Plan, counts: Mapping[str, int]) -> list[InternalTopic
 
 
 def check_existing(wanted: InternalTopic, partitions: int) -> None:
-    """BadTopics if the topic exists with another number of partitions."""
+    """Raise BadTopics if the topic exists with another number of partitions."""
     if wanted.partitions != partitions:
         raise BadTopics(
             f"the topic {wanted.name} has {partitions} partitions and the app now needs "

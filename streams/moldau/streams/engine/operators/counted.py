@@ -1,4 +1,4 @@
-"""Aggregations in windows of so many records of a key.
+"""Aggregations in windows of a fixed number of records of a key.
 
 The start of a window is the number of its first record among those of its key, from 0; its end is
 start + size. A window's result is final once it holds `size` records.
@@ -16,12 +16,13 @@ from moldau.streams.plan.operations import CountAggregate, Emit
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
 
-# A change that is to be announced: the old value, the new one, its time and headers.
+# A change to emit: the old value, the new one, its time and headers.
 Change = tuple[Any, Any, int, Headers | None]
 
 
 class CountTable(Part):
-    """The state of a key: how many records it had, and its open windows as (start, aggregate)."""
+    """A table of count windows. The state of a key is the number of its records so far, and its
+    open windows as (start, aggregate)."""
 
     def __init__(self, operation: CountAggregate, store: KeyValueStore) -> None:
         super().__init__()

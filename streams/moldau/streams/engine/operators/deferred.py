@@ -1,9 +1,9 @@
-"""Operators that take the records of a batch together: batches for a function, async calls.
+"""Operators that take the records of a batch together: functions of batches, and async calls.
 
-Records wait until the batch that a task runs has passed the operators before; then all are called
-for, and come out in the order they went in. The task goes on only when that is done, so that its
-positions never pass a record that is not. A call that fails is made again as its policy says; the
-others of the batch wait for it.
+Records wait until the whole batch of the task has passed the operators before. Then the function is
+called for all of them, and they come out in the order they went in. The task continues only when
+all are done, so that its positions never pass an unfinished record. A failed call is repeated as
+its policy says; the others of the batch wait for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moldau.streams.plan.policies import Policy
 
 @dataclass(slots=True)
 class Deferred:
-    """A record that waits. `index` is that of the input record that it was made of."""
+    """A waiting record. `index` is the index of the input record that it was made from."""
 
     key: Any
     value: Any
@@ -33,12 +33,12 @@ class Deferred:
     is_done: bool = False
     attempts: int = 0
     due_ms: int | None = None
-    """When it is called for again."""
+    """When its function is called again."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncCall:
-    """A coroutine that the worker or the test driver awaits. Then it calls `finish`."""
+    """A coroutine that the worker or the test driver awaits, before it calls `finish`."""
 
     coroutine: Coroutine[Any, Any, Any]
     record: Deferred
@@ -49,12 +49,13 @@ class AsyncCall:
         self.record.is_done = True
 
 
-# on_error(operator, index, error): returns if the record is to be left out, raises otherwise.
+# on_error(operator, index, error): returns if the record is left out, raises otherwise.
 OnError = Callable[[str, int, Exception], None]
 
 
 class DeferredPart(Part):
-    """The network sets `index`, which tells the input record that is being run."""
+    """A part whose records wait for the end of the batch. The task sets `index`, which returns the
+    index of the input record that runs."""
 
     def __init__(self, name: str, policy: Policy) -> None:
         super().__init__()
@@ -63,7 +64,7 @@ class DeferredPart(Part):
         self.index: Callable[[], int] = lambda: 0
         self.rows: list[Deferred] = []
         self.passing = 0
-        """The index of the record that is passed on."""
+        """The index of the record that is being passed on."""
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_record
@@ -72,7 +73,7 @@ class DeferredPart(Part):
         self.rows.append(Deferred(key, value, time, headers, self.index()))
 
     def begin(self, now_ms: int) -> list[AsyncCall]:
-        """Call for what waits. What is returned must be awaited before `finish`."""
+        """Call the function for the waiting records. Await the returned calls before `finish`."""
         for row in self.rows:
             if row.due_ms is not None and row.due_ms <= now_ms:
                 row.due_ms, row.error, row.is_done, row.is_begun = None, None, False, False
@@ -82,7 +83,7 @@ class DeferredPart(Part):
         raise AssertionError(f"{type(self).__name__} calls nothing")
 
     def _plan_attempts(self, now_ms: int) -> None:
-        """Notes when what has failed is tried again."""
+        """Set the time of the next attempt of each failed record that has attempts left."""
         for row in self.rows:
             if row.error is None or row.due_ms is not None:
                 continue
@@ -91,7 +92,7 @@ class DeferredPart(Part):
                 row.attempts += 1
 
     def finish(self, on_error: OnError, now_ms: int) -> bool:
-        """Pass on what is done, in order; False while something is not."""
+        """Pass on all records in order and return True; return False while one is unfinished."""
         self._plan_attempts(now_ms)
         if not all(row.is_done and row.due_ms is None for row in self.rows):
             return False
@@ -109,7 +110,7 @@ class DeferredPart(Part):
 
 
 class MapBatchPart(DeferredPart):
-    """Calls a function with the values of a batch; it returns as many."""
+    """Calls a function with the values of a batch; it must return as many values."""
 
     def __init__(self, operation: MapBatch, name: str, policy: Policy) -> None:
         super().__init__(name, policy)
@@ -132,7 +133,7 @@ class MapBatchPart(DeferredPart):
         return []
 
     def _call_alone(self, row: Deferred) -> None:
-        """The batch failed: call for each record, to find those that do."""
+        """Call the function for one record of a failed batch, to find the records that fail."""
         try:
             (row.result,) = self._called([row.value])
         except Exception as error:
@@ -151,7 +152,7 @@ class MapBatchPart(DeferredPart):
 
 
 class AsyncPart(DeferredPart):
-    """Calls an async function for each record; the calls of a batch run at the same time."""
+    """Calls an async function for each record; the calls of a batch run concurrently."""
 
     def __init__(self, operation: AsyncStep, name: str, policy: Policy) -> None:
         super().__init__(name, policy)

@@ -1,10 +1,10 @@
 """Joins of two tables by a foreign key in the left one.
 
-1. `SubscribePart` (at the left row) tells the partition of the foreign key which row refers to it.
+1. `SubscribePart` (at the left row) sends a reference to the partition of the foreign key.
 2. `ReferencesPart` (at the right row) keeps these references, and answers with the right value: at
    once, and again at each update of the right row.
 3. `ResolvePart` (at the left row) joins an answer with the left row, if the row is still the one
-   that asked: answers to an older one carry another hash and are dropped.
+   that sent the reference: answers to an older version carry another hash and are dropped.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from moldau.streams.plan.joins import JoinKind, References, Resolve, Subscribe
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.state.keyvalue import KeyValueStore
 
-# What to do with a reference, and whether to answer.
+# Instructions: what to do with a reference, and whether to answer.
 DELETE, DELETE_AND_ANSWER, ANSWER, ANSWER_IF_FOUND = range(4)
 
 
 def hash_of(codec: Codec, value: Any) -> bytes:
-    """Tells one version of a left row from another; empty for no row."""
+    """Return a hash that identifies the version of a left row; empty for no row."""
     return b"" if value is None else blake2b(codec.encode(value), digest_size=16).digest()
 
 
@@ -37,7 +37,7 @@ def foreign_key(call: Call, key: Any, value: Any) -> Any:
 
 
 class SubscribePart(Part):
-    """Forwards (foreign key, (left key as bytes, hash, instruction))."""
+    """Sends references: forwards (foreign key, (left key as bytes, hash, instruction))."""
 
     def __init__(self, operation: Subscribe) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class SubscribePart(Part):
         now = foreign_key(operation.on, key, new)
         data, version = operation.key.encode(key), hash_of(operation.value, new)
         if before is not None and before != now:
-            # In a left join the left side gives a row without a foreign key by itself.
+            # In a left join, ResolvePart emits a row without a foreign key by itself.
             leave = DELETE_AND_ANSWER if now is None and is_inner else DELETE
             self.forward(before, (data, version, leave), time, headers)
         if now is not None:
@@ -64,7 +64,7 @@ class SubscribePart(Part):
 
 
 class ReferencesPart(Part):
-    """Forwards (left key, (hash, right value or None))."""
+    """Keeps references and answers them: forwards (left key, (hash, right value or None))."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class ResolvePart(Part):
         self._emit(key, self._joiner(key, left, right) if has_result else None, (time, headers))
 
     def _on_left(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
-        """A row without a foreign key refers to nothing: a left join pads or deletes it here."""
+        """Pad or delete a row without a foreign key in a left join: it refers to nothing."""
         if key is None or self._operation.join is JoinKind.INNER:
             return
         on = self._operation.on

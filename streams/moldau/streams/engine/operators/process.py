@@ -1,7 +1,8 @@
 """Operators that users write: a class with `process(record)`, stores and timers.
 
-An instance belongs to one task. It is made with a context, which gives it its stores, takes what it
-forwards and calls it at times: by stream time (as records move it) or by the wall clock.
+An instance belongs to one task. It is made with a context, which gives it its stores, takes the
+records that it forwards, and calls its timers: by stream time (as records advance it) or by the
+wall clock.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Record:
     headers: Headers = ()
 
     def changed(self, **parts: Any) -> Record:
-        """A copy with other parts."""
+        """Return a copy with other parts."""
         return replace(self, **parts)
 
 
 @dataclass(slots=True)
 class Timer:
-    """A call that repeats. `cancel()` ends it."""
+    """A repeated call. `cancel()` ends it."""
 
     interval_ms: int
     call: Callable[[int], object]
@@ -52,7 +53,7 @@ Around = tuple[Stores, Current]
 
 
 class Context:
-    """What a user's operator works with."""
+    """What a user's operator uses: stores, timers, the record that runs, the steps after it."""
 
     def __init__(self, part: ProcessPart, around: Around, name: str) -> None:
         self._part = part
@@ -61,43 +62,43 @@ class Context:
 
     @property
     def topic(self) -> str | None:
-        """Of the record that runs, like what follows here; None in a call by the clock, and for
-        what a table emits at a commit."""
+        """The topic of the record that runs; None in a call by the clock, and for what a table
+        emits at a commit."""
         place = self._current.place()
         return None if place is None else place[0]
 
     @property
     def offset(self) -> int | None:
-        """Of the record as it was read from its topic."""
+        """The offset of the record that runs, in its topic; None where `topic` is None."""
         place = self._current.place()
         return None if place is None else place[1]
 
     @property
     def partition(self) -> int:
-        """The one that this instance works on; it is always known."""
+        """The partition that this instance works on; it is always known."""
         return self._current.partition
 
     @property
     def timestamp(self) -> int | None:
-        """As the record's that `process` was called with."""
+        """The timestamp of the record that `process` was called with; None without one."""
         return None if self._part.record is None else self._part.record.timestamp
 
     @property
     def headers(self) -> Headers:
-        """As the record's that `process` was called with."""
+        """The headers of the record that `process` was called with; empty without one."""
         return () if self._part.record is None else self._part.record.headers
 
     def commit(self) -> None:
-        """Ask for a commit soon, before the interval is over. It comes after this record."""
+        """Request a commit soon, before the interval is over. It comes after this record."""
         self._current.is_commit_wanted = True
 
     @property
     def stream_time(self) -> int:
-        """The highest time of a record so far, -1 before the first."""
+        """The highest time of a record so far; -1 before the first."""
         return self._part.clock.time
 
     def store(self, name: str) -> Any:
-        """A store that the operator was given: what its StateStore says, or a table's rows."""
+        """Return a store of the operator: the store of a StateStore, or the rows of a table."""
         if name not in self._stores:
             known = ", ".join(self._stores) or "none"
             raise StreamsError(
@@ -107,7 +108,7 @@ class Context:
         return self._stores[name]
 
     def forward(self, record: Record) -> None:
-        """Pass a record on to what follows."""
+        """Pass a record on to the next steps."""
         self._part.forward(record.key, record.value, record.timestamp, record.headers)
 
     def schedule(
@@ -178,7 +179,7 @@ class ProcessPart(Part):
         self._call_due("wall", now_ms)
 
     def _call_due(self, by: str, now: int) -> None:
-        """Each timer is called once, however far time has jumped, and goes on from there."""
+        """Call each due timer once, however far time has jumped, and set its next time."""
         for timer in list(self._timers[by]):
             if timer.due <= now:
                 missed = (now - timer.due) // timer.interval_ms

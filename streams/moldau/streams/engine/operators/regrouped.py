@@ -1,7 +1,7 @@
-"""Aggregations of tables that are grouped by something else: old values are taken out again.
+"""Aggregations of tables grouped by another key: old values are taken out again.
 
-Updates come as (new, old): out of the group that a row leaves, into the one that it enters, both in
-one where it stays.
+Updates come as (new, old): one to the group that a row leaves, one to the group that it enters, or
+one with both values if the row stays in its group.
 """
 
 from __future__ import annotations

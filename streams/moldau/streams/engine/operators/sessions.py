@@ -1,8 +1,9 @@
 """Aggregations in sessions.
 
-The aggregate of a record's session is: the initial value, merged with each old session in reach in
-the order of ends, then the record. Unless that is a session of this one record alone, the old ones
-are retracted first, even one that stays as it is. The time of a result is the end of its session.
+The aggregate of a record's session is the initial value, merged with each old session in reach in
+the order of ends, and then the record added. Unless the new session has this one record alone, the
+old ones are retracted first, even one that does not change. The time of a result is the end of its
+session.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from moldau.streams.state.sessions import SessionStore, Span
 
 
 class SessionTable(Part):
-    """A session is over once stream time has passed its end + gap + grace."""
+    """A table of sessions. A session is over once stream time has passed its end + gap + grace."""
 
     def __init__(self, operation: SessionAggregate, clock: Clock, store: SessionStore) -> None:
         super().__init__(clock)
@@ -49,7 +50,7 @@ class SessionTable(Part):
         self._schedule()
 
     def _schedule(self) -> None:
-        """When the next open session can be over, if results are emitted then."""
+        """Set when the next open session can be over, if results are emitted then."""
         self.clock.next_close = NEVER
         if self._emit is Emit.CLOSE and (end := self.store.next_end()) is not None:
             self.clock.next_close = end + self._open_ms + 1

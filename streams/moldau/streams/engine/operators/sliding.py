@@ -1,8 +1,9 @@
-"""Aggregations in sliding windows: [start, start + difference], both ends inside.
+"""Aggregations in sliding windows: [start, start + difference], both ends inclusive.
 
 A key has a window that ends at each of its records, and one that starts right after each of them if
-it holds any record. Windows that would start below 0 are one: [0, difference]. A record is added to
-the windows that hold it; a new window folds the records that it holds, in the order they came.
+it holds any record. All windows that would start below 0 are one: [0, difference]. A record is
+added to the windows that hold it; a new window folds the records that it holds, in their order of
+arrival.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class SlidingTable(WindowedTable):
     ) -> None:
         folds = Folds(operation.folding)
         super().__init__(windows, clock, folds.result, operation.windows.grace_ms)
-        # The end is inside, so a window is over one millisecond later than others.
+        # The end is inclusive, so a window is over one millisecond later than others.
         self.size_ms = operation.windows.difference_ms + 1
         self.idle_ms = operation.idle_ms
         self.emits_at_commit = operation.emit is Emit.COMMIT
@@ -72,11 +73,11 @@ class SlidingTable(WindowedTable):
             self.close(headers)
 
     def _take(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
-        """Change the windows that hold the record, as far as they are open.
+        """Change the open windows that hold the record.
 
-        The order is that of Kafka Streams: those that there are, the latest first; those that
-        begin after an earlier record; the one that ends at the record; the one after it. As long as
-        the window from 0 on is the one of the record, it comes last.
+        The order is that of Kafka Streams: existing windows, the latest first; windows that begin
+        after an earlier record; the one that ends at the record; the one after it. While the window
+        from 0 on is the one that ends at the record, it comes last.
         """
         self._records.put(key, value, time)
         difference = self._difference_ms
@@ -100,7 +101,10 @@ class SlidingTable(WindowedTable):
                 self._change(key, start, self._added(entry, key, value, time), headers)
 
     def _new_starts(self, key: Any, time: int) -> list[int]:
-        """Windows that a record may open: those after earlier records, its own, the one after."""
+        """Return the starts of windows that a record may open, known ones included.
+
+        Those are the ones after earlier records, the record's own, and the one after it.
+        """
         difference = self._difference_ms
         earlier = self._records.fetch(key, max(0, time - 1 - difference), time - 1)
         starts = [at + 1 for at in dict.fromkeys(record[0] for record in earlier)]
@@ -116,7 +120,7 @@ class SlidingTable(WindowedTable):
         return self._folds.add(old, key, value), max(latest, time)
 
     def _folded(self, key: Any, start: int) -> tuple[Any, int]:
-        """The aggregate of the records in a window, in the order they came."""
+        """Return the aggregate of a window's records, in their order of arrival, and its time."""
         held = self._records.fetch(key, start, start + self._difference_ms)
         aggregate = None
         for _, _, value in sorted(held, key=lambda record: record[1]):
@@ -131,7 +135,7 @@ class SlidingTable(WindowedTable):
         if value is None:
             name = self.store.keys.name(key)
             window.deleted[name] = time
-            # The next record of the key may open it anew.
+            # The next record of the key may open it again.
             self._starts[name].remove(start)
         if self._emits_each:
             seen = self._folds.seen(value)

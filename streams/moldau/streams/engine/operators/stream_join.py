@@ -1,9 +1,10 @@
-"""Joins of two streams: records of a key that are close in time meet.
+"""Joins of two streams: records of a key that are close in time are joined.
 
-Time is shared by both sides, and every record moves it, also one that is dropped for a null key or
-value. A record that may still meet another waits; once its window and the grace are over, it comes
-out alone (in a left or outer join). Those are looked for at each record that is not dropped and is
-not late, before its own results, in the order of time, right before left, then key.
+Both sides share one stream time, and every record advances it, even one that is dropped for a null
+key or value. In a left or outer join, a record that may still meet another waits; once its window
+and the grace are over, it comes out alone. A record that is neither dropped nor late first emits
+all waiting records that are over, in the order of time, right before left, then key. Its own
+results follow.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class StreamJoinPart(Part):
         self._parents = parents
         self._join = joined(operation.call.function, takes_key=operation.call.takes_key)
         self._pads: dict[int, Callable[..., None]] = {}
-        # Those that wait, as the bytes of their keys: time, side, key. Until `span` is over.
+        # By side: how long records wait, and the waiting ones as the bytes of time, side, key.
         self._queues: list[tuple[int, Agenda]] = []
         if waiting is not None:
             windows = operation.windows
@@ -67,7 +68,7 @@ class StreamJoinPart(Part):
         self.forward(key, self._join(key, None, value), time, headers)
 
     def _entry(self, side: int) -> Callable[..., None]:
-        """What takes the records of a side. What it needs for each of them stands in locals."""
+        """Return the function that takes the records of a side. All that it needs is in locals."""
         operation, clock, is_left = self._operation, self.clock, side == LEFT
         windows, waits = operation.windows, self._waiting is not None
         own, other = (self._left, self._right) if is_left else (self._right, self._left)
@@ -119,12 +120,12 @@ class StreamJoinPart(Part):
             self._queues[side][1].add(self._waiting.keys.codec.encode(place))
 
     def _met(self, side: int, key: Any, time: int) -> None:
-        """Records of a side that were waiting have met another."""
+        """Delete the waiting records of a side: they have met another."""
         if self._waiting is not None and self._waiting.get((time, side, key)) is not None:
             self._waiting.put((time, side, key), None, time)
 
     def _emit_over(self, headers: Headers | None) -> None:
-        """Give out those that waited in vain."""
+        """Emit the records that waited in vain."""
         while (first := self._first_over()) is not None:
             entry, queue = first
             queue.pop()
@@ -132,13 +133,13 @@ class StreamJoinPart(Part):
             time, side, key = place = self._waiting.keys.codec.decode(entry)
             waiting = self._waiting.get(place)
             if waiting is None:
-                continue  # it has met another meanwhile
+                continue  # it has met another since
             self._waiting.put(place, None, time)
             for data in waiting[0]:
                 self._pads[side](key, self._codecs[side].decode(data), time, headers)
 
     def _first_over(self) -> tuple[bytes, Agenda] | None:
-        """The first with its window and grace over, in the order of both sides."""
+        """Return the first record of both sides whose window and grace are over, and its queue."""
         found = None
         for span_ms, queue in self._queues:
             if queue.first_time + span_ms >= self.clock.time:
@@ -164,5 +165,5 @@ def _is_of(side: int, entry: bytes) -> bool:
 
 
 def joined(function: Callable[..., Any], *, takes_key: bool) -> Callable[[Any, Any, Any], Any]:
-    """A joiner that is always called with key, left and right."""
+    """Return a joiner that is always called with key, left and right."""
     return function if takes_key else lambda _, left, right: function(left, right)

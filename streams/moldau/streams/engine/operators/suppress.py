@@ -1,9 +1,9 @@
-"""Holds updates of a table back: until windows close, or for a time.
+"""Hold updates of a table back: until windows close, or for a time.
 
-Until windows close: the last update of a window comes out once stream time reaches its end and the
-grace; a deletion never does. For a time: the last update of a key comes out when stream time is
-`limit` past the first that was held, deletions included. What is full emits early or fails. What is
-due at the same time comes in the order of the keys' bytes.
+Until windows close: the last update of a window is emitted once stream time reaches its end and the
+grace; a deletion never is. For a time: the last update of a key is emitted when stream time is
+`limit` past the first held update, deletions included. A full buffer emits early or fails. Updates
+that are due at the same time are emitted in the order of the keys' bytes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from moldau.streams.state.keyvalue import KeyValueStore
 
 _DUE = Struct(">Q")
 
-# Value, value before, time and headers of an update.
+# The value, the value before, the time and the headers of an update.
 Held = tuple[Any, Any, int, Any]
 
 
 class SuppressPart(Part):
-    """The store holds key -> (value, value before, time of the update, headers), with the time that
-    it is due. The value before is what was seen downstream, so that a change can be taken back."""
+    """The store holds key -> (value, value before, time of the update, headers), with the time when
+    it is due. The value before is what later steps saw last, so that a change can be taken back."""
 
     def __init__(self, operation: Suppress, clock: Clock, store: KeyValueStore, name: str) -> None:
         super().__init__(clock)
@@ -36,7 +36,7 @@ class SuppressPart(Part):
         self._name = name
         self._operation = operation
         self._store = store
-        # Time that it is due + bytes of the key.
+        # Entries are the time when an update is due + the bytes of its key.
         self._due = Agenda(store.first_times)
         self._is_limited = operation.records_max is not None or operation.bytes_max is not None
         # How much is held, if there is a limit.
@@ -89,7 +89,7 @@ class SuppressPart(Part):
         return len(self._store.keys.codec.encode(key)) + len(self._store.spec.value.encode(held))
 
     def _release(self, key: Any) -> Held | None:
-        """Take a key out of the buffer."""
+        """Remove a key from the buffer, and return what was held."""
         entry = self._store.get(key)
         if entry is None:
             return None
@@ -108,12 +108,12 @@ class SuppressPart(Part):
             self._emit_first()
 
     def _emit_first(self) -> None:
-        """Give out what is due first."""
+        """Emit the update that is due first."""
         entry = self._due.pop()
         key = self._store.keys.codec.decode(entry[8:])
         now = self._store.get(key)
         if now is None or now[1] != _DUE.unpack_from(entry)[0]:
-            return  # it has gone meanwhile
+            return  # it was emitted, or is due at another time
         released = self._release(key)
         assert released is not None
         value, before, time, headers = released

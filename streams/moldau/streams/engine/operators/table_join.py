@@ -1,7 +1,7 @@
 """Joins of two tables by key: an update of either side makes a new result.
 
-A tombstone goes on whenever the other side has a value, also where there was no result before. The
-time of a result is the later one of both sides.
+A tombstone is passed on whenever the other side has a value, even if there was no result before.
+The time of a result is the later one of both sides.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TableJoinPart(Part):
         return self._on_left if parent == self._parents[0] else self._on_right
 
     def get(self, key: Any) -> Row | None:
-        """The row of the result, made from both sides."""
+        """Return the row of the result, made from both sides."""
         left, right = self._left(key), self._right(key)
         result = self._result(
             key, None if left is None else left[0], None if right is None else right[0]
@@ -60,7 +60,7 @@ class TableJoinPart(Part):
         self.forward(key, result, before, at, headers)
 
     def _result(self, key: Any, left: Any, right: Any) -> Any:
-        """The joined value; None where this kind of join has none."""
+        """Return the joined value; None if this kind of join has none."""
         if left is None and (right is None or self._kind is not JoinKind.OUTER):
             return None
         if right is None and self._kind is JoinKind.INNER:

@@ -1,7 +1,7 @@
-"""Stores in the hands of a user's operator.
+"""Stores as a user's operator sees them.
 
-A key-value store, windows, sessions and versions can be written. The rows of a table can only be
-read. What a user holds hides the entries, slices and encoded keys of the stores below.
+Key-value stores, windows, sessions and versions can be written. The rows of a table can only be
+read. The objects here hide the entries, slices and encoded keys of the stores below.
 
 Invariant: windows, sessions and versions are kept for their retention, by the highest time that the
 store has seen. A `put` of something older changes nothing and returns False.
@@ -24,7 +24,7 @@ _FOREVER = 2**63 - 1
 
 
 class UserStore:
-    """A key-value store in the hands of a user's operator."""
+    """A key-value store as a user's operator sees it."""
 
     def __init__(self, store: KeyValueStore, clock: Clock) -> None:
         self._store = store
@@ -39,12 +39,12 @@ class UserStore:
         self._store.put(key, value, max(self._clock.time, 0))
 
     def delete(self, key: Any) -> Any:
-        """Remove a key; returns what it had."""
+        """Remove a key, and return its value or None."""
         entry = self._store.put(key, None, max(self._clock.time, 0))
         return None if entry is None else entry[0]
 
     def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
-        """Rows with keys from `first` to `last`, both included, in the order of their bytes."""
+        """Yield rows with keys from `first` to `last`, both included, in the order of bytes."""
         for key, entry in list(self._store.items(first, last)):
             yield key, entry[0]
 
@@ -61,7 +61,7 @@ class UserStore:
 
 
 class TableRows:
-    """The rows of a table in the hands of a user's operator, which reads them."""
+    """The rows of a table as a user's operator sees them: they can only be read."""
 
     def __init__(self, name: str, store: KeyValueStore, find: Getter) -> None:
         self._name = name
@@ -73,7 +73,7 @@ class TableRows:
         return default if row is None else row[0]
 
     def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
-        """Rows with keys from `first` to `last`, both included, in the order of their bytes."""
+        """Yield rows with keys from `first` to `last`, both included, in the order of bytes."""
         for key, _ in list(self._store.items(first, last)):
             yield key, self.get(key)
 
@@ -87,13 +87,13 @@ class TableRows:
         return row[0]
 
     def put(self, key: Any, value: Any) -> None:
-        """StreamsError: a table is written by what it is made of."""
+        """Raise StreamsError: only the input of a table changes it."""
         raise self._refused()
 
     __setitem__ = put
 
     def delete(self, key: Any) -> Any:
-        """StreamsError, as `put`."""
+        """Raise StreamsError, as `put` does."""
         raise self._refused()
 
     def _refused(self) -> StreamsError:
@@ -113,32 +113,32 @@ class UserWindows:
         self._retention_ms = store.spec.retention_ms
 
     def get(self, key: Any, start: int, default: Any = None) -> Any:
-        """The value of a key in the window that starts at `start`."""
+        """Return the value of a key in the window that starts at `start`."""
         entry = None if start < self._first() else self._store.fetch(key, start)
         return default if entry is None else entry[0]
 
     def put(self, key: Any, value: Any, start: int) -> bool:
-        """Set the value of a key in a window; None deletes it. False: the window is too old."""
+        """Set the value of a key in a window; None deletes it. Return False if it is too old."""
         if start < self._first(start):
             return False
         self._store.put(key, start, None if value is None else (value, max(start, 0)))
         return True
 
     def delete(self, key: Any, start: int) -> Any:
-        """Remove a key from a window; returns what it had."""
+        """Remove a key from a window, and return its value or None."""
         old = self.get(key, start)
         if old is not None:
             self._store.put(key, start, None)
         return old
 
     def fetch(self, key: Any, first: int = 0, last: int = _FOREVER) -> list[tuple[int, Any]]:
-        """(start, value) of a key's windows that start from `first` to `last`, both included."""
+        """Return (start, value) of a key's windows from `first` to `last`, both included."""
         starts = self._store.starts(max(first, self._first()), last)
         found = ((start, self._store.fetch(key, start)) for start in starts)
         return [(start, entry[0]) for start, entry in found if entry is not None]
 
     def items(self) -> Iterator[tuple[Any, int, Any]]:
-        """(key, start, value) of all windows, by start, then by the bytes of the key."""
+        """Yield (key, start, value) of all windows, by start, then by the bytes of the key."""
         first = self._first()
         for key, start, entry in list(self._store.items()):
             if start >= first:
@@ -149,7 +149,7 @@ class UserWindows:
         self._store.expire(self._first())
 
     def _first(self, start: int = -1) -> int:
-        """The first start that is kept. Operators that share a store share its highest time."""
+        """Return the first start that is kept. Operators with one store share its highest time."""
         store = self._store
         store.clock = max(store.clock, self._clock.time, start)
         return max(store.clock - self._retention_ms + 1, 0)
@@ -165,20 +165,20 @@ class Session(NamedTuple):
 
 
 class UserSessions:
-    """Sessions, by key, start and end. To let a session grow, delete it and put the longer one."""
+    """Sessions, by key, start and end. To extend a session, delete it and put the longer one."""
 
     def __init__(self, store: SessionStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def find(self, key: Any, first: int = 0, last: int = _FOREVER) -> list[Session]:
-        """The sessions of a key that overlap the time from `first` to `last`, both included."""
+        """Return a key's sessions that overlap the time from `first` to `last`, both included."""
         self._move()
         found = self._store.find(self._store.keys.name(key), first, last)
         return [Session(key, start, end, value) for (end, start), value in found]
 
     def put(self, key: Any, start: int, end: int, value: Any) -> bool:
-        """Set the value of a session. False: it ended before the retention."""
+        """Set the value of a session. Return False if it ended before the retention."""
         if end < start:
             raise StreamsError(
                 f"store={self._store.spec.name}: a session from {start} to {end} ends before it "
@@ -191,7 +191,7 @@ class UserSessions:
         return True
 
     def delete(self, key: Any, start: int, end: int) -> Any:
-        """Remove a session; returns what it had."""
+        """Remove a session, and return its value or None."""
         self._move()
         name = self._store.keys.name(key)
         old = self._store.value(name, (end, start))
@@ -199,7 +199,7 @@ class UserSessions:
         return old
 
     def items(self) -> Iterator[Session]:
-        """All sessions, by end, start and the bytes of the key."""
+        """Yield all sessions, by end, start and the bytes of the key."""
         self._move()
         for key, (end, start), value in list(self._store.items()):
             yield Session(key, start, end, value)
@@ -221,30 +221,30 @@ class UserVersions:
         self._clock = clock
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The newest value of a key."""
+        """Return the newest value of a key."""
         entry = self._store.get(key)
         return default if entry is None else entry[0]
 
     def as_of(self, key: Any, time: int, default: Any = None) -> Any:
-        """The value of a key that was valid at a time."""
+        """Return the value of a key that was valid at `time`."""
         entry = self._store.as_of(key, time)
         return default if entry is None else entry[0]
 
     def put(self, key: Any, value: Any, time: int | None = None) -> bool:
-        """Set the value from `time` on; without it, from the time of the records so far. None
-        deletes the key from then on. False: the time is before the retention."""
+        """Set the value from `time` on, by default from the highest record time so far. None
+        deletes the key from then on. Return False if the time is before the retention."""
         return self._store.put(key, value, max(self._clock.time, 0) if time is None else time)
 
     def delete(self, key: Any, time: int | None = None) -> bool:
-        """As `put` of None."""
+        """Delete a key from `time` on, as `put` of None does."""
         return self.put(key, None, time)
 
     def versions(self, key: Any, first: int = 0, last: int = _FOREVER) -> list[tuple[int, Any]]:
-        """(time, value) of a key's versions from `first` to `last`; None is a deletion."""
+        """Return (time, value) of a key's versions from `first` to `last`; None is a deletion."""
         return self._store.versions(key, first, last)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """The newest value of each key, in the order of the keys' bytes."""
+        """Yield the newest value of each key, in the order of the keys' bytes."""
         for key, entry in list(self._store.items()):
             yield key, entry[0]
 
@@ -252,7 +252,7 @@ class UserVersions:
         return self._store.get(key) is not None
 
     def expire(self) -> None:
-        """Forget what stopped being valid before the retention. Nothing may be dirty."""
+        """Drop versions that stopped being valid before the retention. Nothing may be dirty."""
         self._store.expire()
 
 
@@ -261,7 +261,7 @@ UserStores = UserStore | Aged
 
 
 def user_store(store: object, clock: Clock) -> UserStores:
-    """What a user's operator is given for a store."""
+    """Return a store as a user's operator sees it."""
     if isinstance(store, WindowStore):
         return UserWindows(store, clock)
     if isinstance(store, SessionStore):

@@ -1,4 +1,4 @@
-"""Tables with a history, and streams that are joined with them as of their records' time."""
+"""Tables with a history, and joins of streams with them as of the time of each record."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ AsOf = Callable[[Any, int], Row | None]
 
 
 class VersionedTable(Part):
-    """Updates out of order go downstream like the others; those before the history are dropped.
+    """A table with a history. Updates from before the history are dropped.
 
-    They are for lookups as of a time: joins of tables and groups leave them out (`in_order`).
+    Out-of-order updates go downstream like the others. They are for lookups as of a time: joins of
+    tables and groups leave them out (`in_order`).
     """
 
     def __init__(self, store: VersionedStore) -> None:
@@ -58,7 +59,7 @@ class VersionedTable(Part):
 
 
 def in_order(entry: Callable[..., None], is_newest: IsNewest) -> Callable[..., None]:
-    """`entry` of an operator, for updates that no later one came before."""
+    """Return `entry` for updates in order: a later update of the key must not have come before."""
 
     def on_update(key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
         if is_newest(key, time):
@@ -68,10 +69,10 @@ def in_order(entry: Callable[..., None], is_newest: IsNewest) -> Callable[..., N
 
 
 class DelayedLookupPart(Part):
-    """Holds records of a stream back for the grace, so that late versions of rows are seen.
+    """Holds records of a stream back for the grace, so that late versions of rows are found.
 
-    Its clock is the time of the stream's records alone. They come out by time, then key, then
-    arrival; one that is older than the grace when it comes is joined at once.
+    Only the records of the stream advance its clock. They come out by time, then key, then arrival;
+    a record that is older than the grace when it arrives is joined at once.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class DelayedLookupPart(Part):
         self._store = store
         self._as_of = as_of
         self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
-        # What is held, as the bytes of its keys: time, 0, key.
+        # The held records, as the bytes of their keys: time, 0, key.
         self._held = Agenda(store.first_keys)
         self._join_held: Callable[..., None] = self._join
 
@@ -119,7 +120,7 @@ class DelayedLookupPart(Part):
                 return
             at, _, key = place = self._store.keys.codec.decode(self._held.pop())
             entry = self._store.put(place, None, at)
-            if entry is not None:  # it may come twice
+            if entry is not None:  # an entry may be returned twice
                 for value, headers in entry[0]:
                     self._join_held(key, value, at, headers)
 
