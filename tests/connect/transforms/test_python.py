@@ -8,7 +8,7 @@ import pytest
 
 from moldau.connect.api import SourceRecord
 from moldau.connect.errors import DataError
-from moldau.connect.transforms.python import Python, allow_modules
+from moldau.connect.transforms.python import Python, allowed_modules
 from moldau.errors import ConfigError
 
 HERE = "tests.connect.transforms.functions"
@@ -16,9 +16,8 @@ HERE = "tests.connect.transforms.functions"
 
 @pytest.fixture
 def allowed() -> Iterator[None]:
-    allow_modules(["tests.connect.transforms"])
-    yield
-    allow_modules([])
+    with allowed_modules({"transforms.python.modules": "elsewhere, tests.connect.transforms"}):
+        yield
 
 
 def made(function: str, **arguments: str) -> Python:

@@ -94,6 +94,37 @@ def content(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+SHOUT = """
+def shout(record, mark):
+    return record.replace(value=record.value + mark)
+"""
+
+
+def test_a_worker_calls_the_python_functions_that_its_settings_allow(
+    scene: Scene, tmp_path: Path
+) -> None:
+    (tmp_path / "packages" / "shouting.py").write_text(SHOUT)
+    out = tmp_path / "out"
+    transform = {
+        "transforms": "shout",
+        "transforms.shout.type": "Python",
+        "transforms.shout.function": "shouting:shout",
+        "transforms.shout.arg.mark": "!",
+    }
+    shouted = {**lines(scene.name, out), **transform}
+    with scene.worker() as worker:
+        status, body = worker.ask("PUT", f"/connectors/{scene.sink}/config", shouted)
+        assert status == 400
+        assert "add it to transforms.python.modules in the worker config" in body["message"]
+    with scene.worker(transforms_python_modules="shouting") as worker:
+        worker.create("numbers", numbers(scene.name, 3))
+        worker.create(scene.sink, shouted)
+
+        wait_until(lambda: len(content(out)) >= 3, "all lines are there")
+        assert content(out) == ["0:0!", "0:1!", "0:2!"]
+        assert worker.stop() == 0
+
+
 def test_records_go_from_a_source_over_a_topic_into_a_sink(scene: Scene, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with scene.worker() as worker:

@@ -27,6 +27,7 @@ from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
 from moldau.connect.task.clients import refused_overrides, wrong_overrides
 from moldau.connect.task.diagnosis import without
+from moldau.connect.transforms.python import allowed_modules
 from moldau.connect.worker.guarantee import EXACTLY_ONCE, guarantee_of
 from moldau.connect.worker.plugins import catalogue, connector_class, resolved
 from moldau.connect.worker.secrets import hidden, masked, secret_values, unmasked
@@ -281,7 +282,10 @@ def validated(
     given = {name: value for name, value in config.items() if value is not None}
     props, secrets = resolved(given, worker)
     secrets |= secret_values(props)
-    infos = validate(catalogue(), {**config, **props}, ask_connector=asks, is_dry_run=is_dry_run)
+    with allowed_modules(worker):
+        infos = validate(
+            catalogue(), {**config, **props}, ask_connector=asks, is_dry_run=is_dry_run
+        )
     for name, reason in refused_overrides(given, worker).items():
         infos.add_error(name, reason)
     for name, reason in wrong_overrides(props).items():

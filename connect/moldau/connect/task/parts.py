@@ -18,6 +18,7 @@ from moldau.connect.task.clients import settings_for
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.settings import ErrorSettings, beneath
 from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
+from moldau.connect.transforms.python import allowed_modules
 from moldau.connect.worker.plugins import catalogue, connector_class, resolved
 from moldau.connect.worker.secrets import secret_values
 
@@ -85,9 +86,9 @@ def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
     worker, of_worker = resolved(spec.worker, spec.worker)
     tolerance = Tolerance(ErrorSettings.of(config), owner, reporters)
     plugins = catalogue()
-    chain = Chain(
-        converters(plugins, config, worker), transformation_stages(plugins, config), tolerance
-    )
+    with allowed_modules(worker):
+        stages = transformation_stages(plugins, config)
+    chain = Chain(converters(plugins, config, worker), stages, tolerance)
     connector = connector_class(spec.connector_config)()
     connector.props = dict(config)  # its task's class may depend on them
     secrets = secrets | more | of_worker | secret_values(config)

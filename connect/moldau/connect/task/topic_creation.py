@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from moldau.client import KafkaError, NewTopic
 from moldau.client.sync import Admin
+from moldau.connect.java.regex import PatternError, compiled
 from moldau.connect.task.settings import Config, beneath, listed, truth, whole
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
@@ -72,8 +73,8 @@ def _patterns(name: str, settings: Mapping[str, str], key: str) -> tuple[re.Patt
     found = []
     for text in listed(settings, key):
         try:
-            found.append(re.compile(text))
-        except re.error as error:
+            found.append(compiled(text))
+        except PatternError as error:
             raise ConfigError(
                 "is no regular expression",
                 setting=f"{_PREFIX}{name}.{key}",

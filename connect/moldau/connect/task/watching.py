@@ -15,6 +15,7 @@ from moldau.connect.task.chain import Chain
 from moldau.connect.task.parts import converters
 from moldau.connect.task.settings import ErrorSettings
 from moldau.connect.task.tolerance import Tolerance, told
+from moldau.connect.transforms.python import allowed_modules
 from moldau.connect.worker.plugins import catalogue, resolved
 
 
@@ -33,9 +34,9 @@ def watching_chain(config: Mapping[str, str], worker: Mapping[str, str]) -> Chai
     worker, _ = resolved(worker, worker)
     plugins = catalogue()
     tolerance = Tolerance(ErrorSettings(), _NoWaiting(), [])
-    return Chain(
-        converters(plugins, props, worker), transformation_stages(plugins, props), tolerance
-    )
+    with allowed_modules(worker):
+        stages = transformation_stages(plugins, props)
+    return Chain(converters(plugins, props, worker), stages, tolerance)
 
 
 def line_of(chain: Chain, topic: str, partition: int, raw: Any) -> str:

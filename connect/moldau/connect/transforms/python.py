@@ -7,7 +7,9 @@ is rejected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
@@ -17,17 +19,23 @@ from moldau.connect.errors import DataError
 from moldau.errors import ConfigError
 
 WORKER_SETTING = "transforms.python.modules"
-_allowed: list[str] = []
+_allowed: ContextVar[tuple[str, ...]] = ContextVar("_allowed", default=())
 
 
-def allow_modules(modules: Iterable[str]) -> None:
-    """Set which modules transforms may use: names, each with all modules below it. A process has
-    to call this with the worker's setting before it reads a connector config."""
-    _allowed[:] = [module.strip() for module in modules if module.strip()]
+@contextmanager
+def allowed_modules(worker: Mapping[str, str]) -> Iterator[None]:
+    """Allow the modules that a worker's settings name, each with all modules below it. Configs of
+    this transform are validated and read inside this block."""
+    names = [name.strip() for name in worker.get(WORKER_SETTING, "").split(",")]
+    token = _allowed.set(tuple(name for name in names if name))
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
 
 
 def _is_allowed(module: str) -> bool:
-    return any(module == each or module.startswith(each + ".") for each in _allowed)
+    return any(module == each or module.startswith(each + ".") for each in _allowed.get())
 
 
 class PythonConfig(ConfigModel):
@@ -57,7 +65,8 @@ class PythonConfig(ConfigModel):
 
 
 class Python(Transformation):
-    """Calls a Python function with each record."""
+    """Calls a Python function with each record. The worker has to allow the function's module: its
+    setting `transforms.python.modules` is a list of modules, each with all modules below it."""
 
     config_model = PythonConfig
 

@@ -31,6 +31,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "topic.tracking.enable": "true",
     "topic.tracking.allow.reset": "true",
     "topic.creation.enable": "true",
+    "transforms.python.modules": "",
     "errors.restart.max": "-1",
     "errors.restart.backoff.ms": "1000",
     "errors.restart.backoff.max.ms": "300000",
