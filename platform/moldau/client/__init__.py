@@ -1,11 +1,11 @@
-"""moldau's own client: `Producer`, `Consumer` and `Admin` on asyncio, against any Kafka.
+"""moldau's own client: `Producer`, `Consumer` and `Admin` on asyncio, for any Kafka cluster.
 
     from moldau.client import Admin, Consumer, NewTopic, Producer
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         await (await producer.send("orders", b"value", key=b"key"))
 
-Importing this package imports none of that: a name is loaded when it is first used.
+Importing this package loads no client module: each name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from moldau.protocol.acl_operations import AclOperation
     from moldau.records import ConsumerRecord, K, TimestampType, V
 
-# By module what it has; with a dot before it one beside this package.
+# The public names of each module. A leading dot means a module beside this package.
 _MODULES = {
     ".errors": "ConfigError CorruptRecord MoldauError",
     ".errors.codes": "ErrorCode KafkaError",

@@ -1,1 +1,1 @@
-"""The admin client: what changes or describes a cluster, one module a noun."""
+"""The admin client: changes and describes a cluster, with one module for each kind of thing."""

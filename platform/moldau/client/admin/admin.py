@@ -1,16 +1,16 @@
-"""The admin client: what a person does to a cluster, one method an action.
+"""The admin client: administers a cluster, one method for each action.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic(NewTopic("orders", partitions=6))
         print(await admin.list_topics())
 
-Calls that name one thing raise the KafkaError. Of those that name several, the ones whose answer
-has a place for a KafkaError give each its result or its error, and all others raise the first one.
-`alter_group_offsets` raises an error that has what became of each. What may work later is tried
-again until `default.api.timeout.ms` is over.
+A call for one thing raises its KafkaError. A call for several returns the result or error of each
+if its return type includes KafkaError; the others raise the first error. `alter_group_offsets`
+raises an error that contains the result of each. Retriable errors are retried until
+`default.api.timeout.ms` is over.
 
-Arguments of the wrong kind or out of range are refused before anything is sent, by a TypeError or
-ValueError that names them.
+Arguments of a wrong type or out of range raise a TypeError or ValueError that names them, before
+anything is sent.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ from moldau.runtime import Runtime
 
 
 class Admin:
-    """Topics, partitions, settings, brokers, groups. Belongs to the event loop that it was started
-    in."""
+    """An admin client for topics, partitions, settings, brokers and groups. It is bound to the
+    event loop that starts it."""
 
     _cluster: Cluster = comes_with_start("admin client")
 
@@ -73,8 +73,8 @@ class Admin:
         runtime: Runtime | None = None,
         **options: Unpack[AdminOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win. What only
-        producers and consumers have is passed over in `settings`, which may be theirs too."""
+        """Take `settings` by Kafka's names; `options` (underscores for dots) override them. In
+        `settings`, those that only producers and consumers have are ignored."""
         self._given = Given(
             settings or {},
             options,
@@ -102,8 +102,8 @@ class Admin:
         await self.aclose()
 
     async def start(self) -> None:
-        """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
-        started; ClientClosed after a close."""
+        """Connect. Raise KafkaError if no bootstrap server can be reached, ClientClosed after a
+        close. A second call does nothing."""
         async with self._world.opening(self._close) as is_new:
             if is_new:
                 self._given.tell("admin", self.settings)
@@ -112,7 +112,7 @@ class Admin:
                 await reach(self._cluster, "admin")
 
     async def aclose(self) -> None:
-        """Closes its connections. May be called again."""
+        """Close the connections. May be called again."""
         if "_cluster" in vars(self):
             self._cluster.check_loop()
         self._world.is_closed = True
@@ -128,16 +128,16 @@ class Admin:
     async def describe_cluster(
         self, *, include_fenced: bool = False, authorized_operations: bool = False
     ) -> ClusterDescription:
-        """Its id and its living brokers; the others too (Kafka 4.0, KIP-1073), and what this client
-        may do to the cluster, if asked for."""
+        """Return the cluster's id and its live brokers; with `include_fenced` also the fenced ones
+        (Kafka 4.0, KIP-1073), and on request the operations that this client may do."""
         return await self._brokers.describe(include_fenced, authorized_operations)
 
     async def describe_features(self) -> dict[str, int]:
-        """The level of each feature that the cluster has agreed on."""
+        """Return the level of each feature that the cluster has agreed on."""
         return dict((await self._brokers.connection()).features)
 
     async def supported_features(self, broker: int | None = None) -> dict[str, tuple[int, int]]:
-        """The levels, from and to, that a broker, or any of them, could work with."""
+        """Return the lowest and highest supported level of each feature, at this or any broker."""
         return dict((await self._brokers.connection(broker)).supported_features)
 
     async def update_features(
@@ -147,21 +147,21 @@ class Admin:
         downgrade: Downgrade | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Raises features to these levels, all or none; with `downgrade` lowers them. `dry_run`
-        only says whether it could be done."""
+        """Raise features to these levels, all or none; with `downgrade` lower them. `dry_run` only
+        checks whether it could be done."""
         await self._brokers.update_features(levels, downgrade, dry_run)
 
     async def unregister_broker(self, broker: int) -> None:
-        """Forgets a broker that has gone for good; it must have stopped."""
+        """Remove a broker that has gone for good from the cluster. It must be stopped."""
         await self._brokers.unregister(broker)
 
     async def describe_api_versions(self, broker: int | None = None) -> dict[int, tuple[int, int]]:
-        """The versions that a broker, or any of them, serves by API key."""
+        """Return the supported versions of each API, by its key, at this or any broker."""
         versions = (await self._brokers.connection(broker)).versions
         return {key: (each.first, each.last) for key, each in versions.by_key.items()}
 
     async def describe_quorum(self) -> Quorum:
-        """The controllers that keep the metadata log."""
+        """Return the controllers that store the metadata log."""
         return await self._brokers.quorum()
 
     async def add_voter(
@@ -179,13 +179,13 @@ class Admin:
         await self._brokers.remove_voter(node, directory_id)
 
     async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
-        """The log directories of these brokers, or of all, with the replicas in them. KafkaError
-        when one of them cannot be asked."""
+        """Return the log directories of these brokers, or of all, with their replicas. Raise
+        KafkaError if a broker does not answer."""
         return await self._brokers.log_dirs(brokers)
 
     async def describe_producers(self, where: PartitionGiven) -> list[ActiveProducer]:
-        """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
-        if the partition does not exist."""
+        """Return the idempotent producers that the leader of a partition knows. Raise KafkaError at
+        once if the partition does not exist."""
         return await self._brokers.producers(where)
 
     # Settings
@@ -193,7 +193,7 @@ class Admin:
     async def describe_configs(
         self, resource: Resource, *, names: Iterable[str] | None = None, documentation: bool = False
     ) -> list[ConfigEntry]:
-        """All settings of a resource, or those of these names."""
+        """Return all settings of a resource, or those with these names."""
         return await self._configs.describe(resource, names, documentation)
 
     async def alter_configs(
@@ -206,20 +206,20 @@ class Admin:
         subtract: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Changes settings of a resource, all or none; `append` and `subtract` are for lists.
-        `validate_only` only says whether it could be done."""
+        """Change settings of a resource, all or none; `append` and `subtract` are for lists.
+        `validate_only` only checks whether it could be done."""
         by_operation = {SET: set_to, APPEND: append, SUBTRACT: subtract}
         await self._configs.alter(resource, by_operation, unset, validate_only)
 
     async def list_config_resources(self, types: Iterable[ResourceType] = ()) -> list[Resource]:
-        """What has settings of its own; of all types unless some are named."""
+        """Return the resources that have settings of their own, of these types or of all."""
         return await self._configs.resources(types)
 
     # Leaders and replicas
 
     async def eligible_replicas(self, *topics: str) -> dict[TopicPartition, EligibleReplicas]:
-        """The replicas that could lead each partition of these topics, or of all, when none is in
-        sync any more. KafkaError if a topic does not exist, or a broker is before Kafka 3.8."""
+        """Return the replicas that could lead each partition if none is in sync any more, of these
+        topics or all. Raise KafkaError for an unknown topic, or a broker older than Kafka 3.8."""
         return await self._partitions.eligible(topics)
 
     async def elect_leaders(
@@ -228,71 +228,70 @@ class Admin:
         *,
         election: Election = Election.PREFERRED,
     ) -> Outcomes:
-        """Elects now, for these partitions or for all. An unclean election may lose records. A
-        partition that needs none has the error ELECTION_NOT_NEEDED, or is left out of all."""
+        """Elect leaders now, for these partitions or for all. An unclean election may lose records.
+        A named partition that needs no election gets the error ELECTION_NOT_NEEDED; without names
+        it is left out."""
         return await self._partitions.elect(partitions, election)
 
     async def alter_partition_reassignments(
         self, replicas: ByPartition[Sequence[int] | None]
     ) -> Outcomes:
-        """Starts to move partitions to these brokers, the preferred leader first; None cancels the
-        move of a partition. What was started goes on by itself: see
-        `list_partition_reassignments`."""
+        """Start to move partitions to these brokers, the preferred leader first; None cancels a
+        move. The move continues in the background: see `list_partition_reassignments`."""
         return await self._partitions.reassign(replicas)
 
     async def list_partition_reassignments(
         self, partitions: Iterable[PartitionGiven] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves that are under way, of these partitions or of all."""
+        """Return the running moves of these partitions, or all."""
         return await self._partitions.reassignments(partitions)
 
     async def alter_replica_log_dirs(
         self, directories: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], KafkaError | None]:
-        """Moves replicas, each told by partition and broker, to another directory of their broker.
-        The move goes on by itself: see `describe_log_dirs`. What one broker begins is told though
-        another fails; a KafkaError is raised only when all of them do."""
+        """Move replicas, each a pair of partition and broker, to another directory of their broker.
+        The move continues in the background: see `describe_log_dirs`. If some brokers fail, their
+        replicas have the error; a KafkaError is raised only if all fail."""
         return await self._partitions.alter_log_dirs(directories)
 
     # Topics and records
 
     async def list_topics(self, *, internal: bool = False) -> list[Topic]:
-        """All topics by name, those of the brokers themselves only if asked for."""
+        """Return all topics, sorted by name; the brokers' internal topics only with `internal`."""
         return await self._topics.all(internal)
 
     async def describe_topics(
         self, names: Iterable[str], *, authorized_operations: bool = False
     ) -> dict[str, Topic | KafkaError]:
-        """Each topic, or why it cannot be described; what this client may do to it too if asked
-        for."""
+        """Return each topic or its error; on request with the operations allowed to this client."""
         return await self._topics.describe(names, authorized_operations)
 
     async def describe_topics_by_id(
         self, ids: Iterable[Uuid], *, authorized_operations: bool = False
     ) -> dict[Uuid, Topic | KafkaError]:
-        """As `describe_topics`: a topic that was deleted and made again has another id."""
+        """Describe topics by id, as `describe_topics`: one that was created again has a new id."""
         return await self._topics.describe_by_id(ids, authorized_operations)
 
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Makes topics, or only says whether they could be made."""
+        """Create topics; with `validate_only` only check whether they could be created."""
         return await self._topics.create(topics, validate_only)
 
     async def create_topic(self, topic: NewTopic) -> CreatedTopic:
-        """As `create_topics` for one; raises the KafkaError."""
+        """Create one topic. Raise its KafkaError."""
         return value_of((await self._topics.create([topic]))[topic.name])
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Deletes topics with all their records."""
+        """Delete topics with all their records."""
         return await self._topics.delete(names)
 
     async def delete_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, KafkaError | None]:
-        """As `delete_topics`: cannot hit a topic that was made again under the same name."""
+        """Delete topics by id: never one that was created again with the same name."""
         return await self._topics.delete_by_id(ids)
 
     async def delete_topic(self, name: str) -> None:
-        """As `delete_topics` for one; raises the KafkaError."""
+        """Delete one topic with all its records. Raise its KafkaError."""
         value_of((await self._topics.delete([name]))[name])
 
     async def create_partitions(
@@ -303,30 +302,33 @@ class Admin:
         assignments: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Makes the topic have `count` partitions in all. Keys go to other ones from then on."""
+        """Raise the number of partitions to `count` in all. Keys then map to other partitions."""
         await self._topics.grow(topic, count, assignments, validate_only)
 
     async def partitions(self, *topics: str) -> list[TopicPartition]:
-        """All partitions of these topics; KafkaError for one that the cluster does not know."""
+        """Return all partitions of these topics. Raise KafkaError for an unknown topic."""
         return await self._topics.partitions(topics)
 
     async def led_partitions(self, chosen: Iterable[PartitionGiven]) -> list[TopicPartition]:
-        """Those of them that exist and have a leader at present."""
+        """Return those of the partitions that exist and have a leader now."""
         return await self._topics.led(chosen)
 
     async def list_offsets(self, wanted: ByPartition[int], *, is_committed: bool = False) -> Found:
-        """The offset for each partition's timestamp in ms, or for an end of its log, see
-        `moldau.client.consumer.offsets`. KafkaError, at once, if a topic does not exist;
-        a partition that its topic may yet get is waited for."""
+        """Return the offset for each partition's timestamp in ms, or for an end of its log, see
+        `moldau.client.consumer.offsets`. Raise KafkaError at once if a topic does not exist; a
+        missing partition of an existing topic is retried."""
         return await self._topics.offsets(wanted, is_committed)
 
     async def delete_records(
         self, before: ByPartition[int]
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Deletes the records below an offset (`TO_THE_END`: all). For each partition where its log
-        begins then, or why nothing was deleted there: what fails for one is done for the others.
-        REQUEST_TIMED_OUT says that a leader was asked and has not answered: its records may be
-        deleted or not. Raises a KafkaError only when no leader of any of them was reached."""
+        """Delete the records below an offset (`TO_THE_END`: all). Return for each partition the new
+        start of its log, or why nothing was deleted there.
+
+        An error of one partition does not affect the others. REQUEST_TIMED_OUT may mean that a
+        leader got the request and has not answered: its records may be deleted or not. KafkaError
+        is raised only if no leader at all was reached.
+        """
         return await self._topics.delete_records(before)
 
     # Groups
@@ -334,37 +336,37 @@ class Admin:
     async def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> list[ListedGroup]:
-        """All groups of the cluster, or those in these states (Stable, Empty, ...) and of these
-        types (classic, consumer, share, streams), by name."""
+        """Return all groups of the cluster, sorted by name, or those in these states (Stable,
+        Empty, ...) and of these types (classic, consumer, share, streams)."""
         return await self._groups.all(states, types)
 
     async def describe_groups(
         self, groups: Iterable[str], *, authorized_operations: bool = False
     ) -> dict[str, GroupDescription | KafkaError]:
-        """State, members and what each of them reads; what this client may do to the group too if
-        asked for."""
+        """Return state, members and assignments of each group; on request also the operations that
+        this client may do."""
         return await self._groups.describe(groups, authorized_operations)
 
     async def describe_group(
         self, group: str, *, authorized_operations: bool = False
     ) -> GroupDescription:
-        """As `describe_groups` for one; raises the KafkaError."""
+        """Describe one group. Raise its KafkaError."""
         return value_of((await self._groups.describe([group], authorized_operations))[group])
 
     async def delete_groups(self, groups: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Deletes groups that have no members, with their offsets."""
+        """Delete groups that have no members, with their offsets."""
         return await self._groups.delete(groups)
 
     async def delete_group(self, group: str) -> None:
-        """As `delete_groups` for one; raises the KafkaError."""
+        """Delete one group that has no members, with its offsets. Raise its KafkaError."""
         value_of((await self._groups.delete([group]))[group])
 
     async def group_progress(self, group: str) -> GroupProgress:
-        """State, members, committed offsets and lag; KafkaError if the group does not exist."""
+        """Return state, members, committed offsets and lag. KafkaError for an unknown group."""
         return value_of((await self._progress.of_groups([group]))[group])
 
     async def groups_progress(self, groups: Iterable[str]) -> dict[str, GroupProgress | KafkaError]:
-        """As `group_progress` for several; logs that several groups read are asked once."""
+        """Return several groups' progress; the end of a log that several read is requested once."""
         return await self._progress.of_groups(groups)
 
     async def group_offsets(
@@ -374,22 +376,21 @@ class Admin:
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed, of these partitions or of all. `require_stable`: waits for
-        transactions that are about to commit offsets."""
+        """Return the group's committed offsets, of these partitions or of all. With
+        `require_stable` wait for transactions that are about to commit offsets."""
         return await self._groups.offsets(group, partitions, require_stable)
 
     async def alter_group_offsets(
         self, group: str, offsets: ByPartition[int | OffsetAndMetadata]
     ) -> None:
-        """Makes the group go on elsewhere. It must have no members. OffsetsNotStored where a
-        partition could not be altered: what can be done for the others is done, and `results` has
-        each."""
+        """Set the group's committed offsets. It must have no members. OffsetsNotStored is raised if
+        some could not be stored: all others are, and `results` has each."""
         await self._groups.alter_offsets(group, offsets)
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[PartitionGiven]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Forgets what the group has committed of partitions that none of its members reads."""
+        """Delete the group's committed offsets of partitions that none of its members reads."""
         return await self._groups.delete_offsets(group, partitions)
 
     async def remove_members(
@@ -400,10 +401,10 @@ class Admin:
         member_ids: Iterable[str] = (),
         reason: str = "",
     ) -> None:
-        """Removes members of a classic group: static ones by instance id, others by member id.
+        """Remove members of a classic group: static ones by instance id, others by member id.
         KafkaError names the first one that could not be removed."""
         await self._groups.remove_members(group, instance_ids, member_ids, reason)
 
     async def remove_all_members(self, group: str, *, reason: str = "") -> None:
-        """Removes all members of a classic group; its consumers join again if they still run."""
+        """Remove all members of a classic group. Consumers that still run join again."""
         await self._groups.remove_all_members(group, reason)

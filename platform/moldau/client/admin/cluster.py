@@ -1,4 +1,4 @@
-"""The cluster itself: its brokers, disks, quorum and features."""
+"""The cluster itself: its brokers, log directories, quorum and features."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Downgrade(IntEnum):
     """How far a feature may be lowered."""
 
     SAFE = 2
-    """Only where nothing is lost."""
+    """Only if no metadata is lost."""
     UNSAFE = 3
 
 
@@ -51,9 +51,9 @@ class ClusterDescription:
     controller_id: int
     brokers: tuple[Broker, ...]
     fenced: tuple[Broker, ...] = ()
-    """Registered, and not alive; only where they were asked for."""
+    """Brokers that are registered and not alive; empty unless requested."""
     authorized_operations: frozenset[AclOperation] | None = None
-    """What this client may do to the cluster; None unless that was asked for."""
+    """The operations that this client may do to the cluster; None unless requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class LogDirReplica:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A log directory of a broker; -1 bytes are unknown, `error` says what is wrong with it."""
+    """A log directory of a broker; -1 bytes are unknown, `error` is why it cannot be used."""
 
     broker: int
     path: str
@@ -87,12 +87,12 @@ class QuorumReplica:
     last_fetch_ms: int
     last_caught_up_ms: int
     directory_id: Uuid = ZERO_UUID
-    """Of its disk; zeros where the quorum does not know it."""
+    """The id of its metadata directory; zeros if the quorum does not know it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The metadata quorum as its leader sees it."""
+    """The metadata quorum, as its leader reports it."""
 
     leader_id: int
     leader_epoch: int
@@ -103,7 +103,7 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """A producer that a partition remembers; -1 where there is no transaction."""
+    """A producer that a partition's leader knows; -1 as `transaction_start_offset` means none."""
 
     producer_id: int
     epoch: int
@@ -113,7 +113,7 @@ class ActiveProducer:
 
 
 class Brokers:
-    """Asks about brokers, disks, quorum and features, and changes them."""
+    """Describes and changes brokers, log directories, quorum and features."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -149,7 +149,7 @@ class Brokers:
         )
 
     async def _describe_old(self, authorized_operations: bool) -> ClusterDescription:
-        """Before Kafka 2.8 metadata has it all."""
+        """Describe the cluster from metadata, for brokers before Kafka 2.8."""
         request = MetadataRequest(
             topics=[],
             allow_auto_topic_creation=False,
@@ -166,7 +166,7 @@ class Brokers:
         )
 
     async def connection(self, broker: int | None = None) -> Connection:
-        """To that broker, or to any of them."""
+        """Return a connection to that broker, or to any."""
         node_id = ANY_BROKER if broker is None else arguments.broker_of(broker)
         return await self._requests.cluster.connection(node_id)
 

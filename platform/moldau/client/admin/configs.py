@@ -1,4 +1,4 @@
-"""Settings that the cluster keeps: those of topics, brokers, groups and their like."""
+"""Settings stored in the cluster: those of topics, brokers, groups and others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Number(IntEnum):
 
 
 class ResourceType(_Number):
-    """What may have settings, by its number on the wire."""
+    """The types of resources that may have settings, with their numbers on the wire."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -39,7 +39,7 @@ class ResourceType(_Number):
 
 
 class ConfigSource(_Number):
-    """Where a value comes from."""
+    """The origin of a value."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -53,7 +53,7 @@ class ConfigSource(_Number):
 
 
 class Resource(NamedTuple):
-    """A topic by its name, a broker by its id; the broker "" stands for the default of all."""
+    """A topic by its name, or a broker by its id; the broker "" means the default of all."""
 
     type: ResourceType
     name: str
@@ -61,7 +61,7 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting as it is in force; `value` is None for null and for every secret."""
+    """A setting in force; `value` is None for null and for every secret."""
 
     name: str
     value: str | None
@@ -73,12 +73,12 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether it was not set, neither in the cluster nor in a broker's file."""
+        """Whether it was set neither in the cluster nor in a broker's file."""
         return self.source is ConfigSource.DEFAULT
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether it was set in the cluster: neither a default nor from a broker's file."""
+        """Whether it was set in the cluster: it is neither a default nor from a broker's file."""
         return self.source not in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
 
 
@@ -90,7 +90,7 @@ _OF_ONE_BROKER: Final = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 class Configs:
-    """Asks for the settings that the cluster keeps, and changes them."""
+    """Describes and changes the settings stored in the cluster."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -163,7 +163,7 @@ class Configs:
 
 
 def _resource_of(given: object) -> Resource:
-    """What has settings; its type and name decide which broker is asked."""
+    """Return the checked resource; its type and name decide which broker gets the request."""
     if not isinstance(given, Resource):
         example = "Resource(ResourceType.TOPIC, 'orders')"
         raise TypeError(f"what has settings is a Resource, as {example}, not {told(given)}")
@@ -179,7 +179,7 @@ def _told(resource: Resource) -> dict[str, object]:
 
 
 def _node_of(resource: Resource) -> int:
-    """A broker's own settings are its business; all others any broker knows."""
+    """Return the broker for the request: a broker's own settings need that one, others any."""
     if resource.type not in _OF_ONE_BROKER or not resource.name:
         return ANY_BROKER
     if not (resource.name.isascii() and resource.name.isdecimal()):

@@ -1,8 +1,8 @@
-"""Groups and their offsets: list, describe, delete, move offsets, remove members.
+"""Groups and their offsets: list, describe, delete, alter offsets, remove members.
 
-A group is asked about at its coordinator, which is found anew for each call; groups are listed by
-asking every broker. `describe_groups` knows both protocols: the coordinator is asked for consumer
-groups (KIP-848) first, and those that are none are described as classic ones.
+Requests about a group go to its coordinator, which is looked up for each call; to list groups,
+every broker gets a request. `describe_groups` handles both protocols: first the request for
+consumer groups (KIP-848), then, for other groups, that for classic ones.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetc
 
 V = TypeVar("V")
 
-# Of groups that the coordinator has as another type, or not at all.
+# Errors for groups that the coordinator has with another type, or not at all.
 _NOT_THAT_TYPE: Final = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
 _BY_ADMIN: Final = "member was removed by an admin"
 
 
 Stored = dict[TopicPartition, KafkaError | None]
-"""Why the offset of a partition was not stored; None where it was."""
+"""The error of each partition whose offset was not stored; None if it was stored."""
 
 
 class OffsetsNotStored(KafkaError):
-    """Offsets of a group that were not altered, or not all. Code, reason and facts are those of the
-    first partition that was not; `stored` are those that were, `results` has each partition."""
+    """Some or all offsets of a group were not stored. Code, reason and context are those of the
+    first failed partition; `stored` lists the stored ones, `results` has all."""
 
     def __init__(
         self, code: int, reason: str = "", /, *, results: Stored | None = None, **context: object
@@ -64,18 +64,18 @@ class OffsetsNotStored(KafkaError):
 
     @property
     def stored(self) -> list[TopicPartition]:
-        """The partitions whose offset was altered."""
+        """The partitions whose offset was stored."""
         return [where for where, error in self.results.items() if error is None]
 
     @property
     def retriable(self) -> bool:
-        """Only if all that failed may work later: what is final fails the same request again."""
+        """Whether all failures are retriable: a final one would fail the same request again."""
         failed = [error for error in self.results.values() if error is not None]
         return all(error.retriable for error in failed) if failed else super().retriable
 
 
 class Groups:
-    """Asks about groups and their offsets, and changes them."""
+    """Describes and changes groups and their offsets."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -118,7 +118,7 @@ class Groups:
     async def described(
         self, coordinator: Coordinator, authorized_operations: bool = False
     ) -> GroupDescription:
-        """What the coordinator of a group says of it, in either protocol."""
+        """Return the coordinator's description of a group, of either protocol."""
         ids, allowed = [coordinator.group_id], authorized_operations
         request = describing.ConsumerGroupDescribeRequest(
             group_ids=ids, include_authorized_operations=allowed
@@ -170,7 +170,7 @@ class Groups:
         wanted: list[TopicPartition] | None = None,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets that the coordinator of a group keeps, of these partitions or of all."""
+        """Return the offsets that the group's coordinator stores, of these partitions or of all."""
         new, old = offset_requests.fetch_request(
             coordinator.group_id, wanted, require_stable=require_stable
         )
@@ -279,7 +279,7 @@ class Groups:
     async def at_coordinators(
         self, groups: Iterable[str], ask: Callable[[Coordinator], Awaitable[V]]
     ) -> dict[str, V | KafkaError]:
-        """Ask the coordinators of all groups at the same time."""
+        """Call `ask` with the coordinators of all groups at the same time."""
 
         async def one(group: str) -> V:
             return await self._at_coordinator(group, ask)
@@ -295,7 +295,7 @@ def _check(coordinator: Coordinator, code: int, reason: str = "", /, **context: 
 async def _store(
     coordinator: Coordinator, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> Stored:
-    """One try: for each partition that its offset is stored, or why not."""
+    """Try once to store the offsets. Return the error of each partition; None if stored."""
     answer = await coordinator.call(
         offset_requests.commit_request(coordinator.group_id, NOBODY, offsets, None),
         OffsetCommitResponse,
@@ -312,7 +312,7 @@ async def _store(
 
 
 def _reason(given: str) -> str:
-    """What members are told that are removed."""
+    """Return the reason that removed members get."""
     reason = text_of(given, "reason")
     return text_of(f"{_BY_ADMIN}: {reason}", "reason") if reason else _BY_ADMIN
 

@@ -1,4 +1,4 @@
-"""Where partitions are: electing leaders, moving replicas among brokers and among their disks."""
+"""Leaders and replicas: elections, and moves among brokers and directories."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Election(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A move that is under way: all replicas, those that come and those that go."""
+    """A running move: all replicas, those being added and those being removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -41,7 +41,7 @@ class Reassignment:
 @dataclass(frozen=True, slots=True)
 class EligibleReplicas:
     """Brokers that may lead a partition without loss although they are not in sync (KIP-966), and
-    those that were known to be able to when that was last so."""
+    the last known ones."""
 
     eligible: tuple[int, ...]
     last_known: tuple[int, ...]
@@ -51,7 +51,7 @@ _PAIR: Final = 2
 
 
 class Partitions:
-    """Asks about leaders and replicas, and moves them."""
+    """Describes and changes leaders and replicas."""
 
     page_partitions = 2000
 

@@ -1,8 +1,7 @@
-"""How far groups have come: what they have committed, beside the ends of the logs and
-the members that read them.
+"""The progress of groups: committed offsets, the ends of the logs, and the members that read them.
 
-Invariant: one partition that cannot be asked (its topic is gone, it has no leader) costs the others
-nothing: it is in the answer, without an end.
+Invariant: a partition whose end is unknown (its topic is deleted, it has no leader) does not affect
+the others: it is in the result, without an end.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from moldau.link.metadata import Broker, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """A partition that a group reads or has read. `end` is None where it is unknown."""
+    """A partition that a group reads or has read. `end` is None if it is unknown."""
 
     where: TopicPartition
     committed: OffsetAndMetadata | None
@@ -33,7 +32,7 @@ class PartitionProgress:
 
     @property
     def lag(self) -> int | None:
-        """How many offsets are left to read; None where nothing is committed or no end known."""
+        """How many offsets are left to read; None if nothing is committed or the end is unknown."""
         if self.committed is None or self.end is None:
             return None
         return self.end - self.committed.offset
@@ -41,8 +40,7 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """A group, the broker that coordinates it (its id is -1 if it is not known yet), and the
-    partitions in order."""
+    """A group, its coordinator (id -1 while the id is unknown), and its partitions in order."""
 
     group: GroupDescription
     coordinator: Broker
@@ -50,12 +48,12 @@ class GroupProgress:
 
     @property
     def lag(self) -> int:
-        """Of all partitions for which it is known."""
+        """The sum over all partitions whose lag is known."""
         return sum(each.lag or 0 for each in self.partitions)
 
 
 class Progress:
-    """Looks at groups beside the logs that they read."""
+    """Compares the committed offsets of groups with the ends of the logs."""
 
     def __init__(self, requests: Requests, topics: Topics, groups: Groups) -> None:
         self._requests = requests
@@ -74,7 +72,7 @@ class Progress:
         }
 
     async def _without_ends(self, coordinator: Coordinator) -> GroupProgress:
-        """What the coordinator of a group knows."""
+        """Return the progress as the group's coordinator knows it, without ends."""
         group = await self._groups.described(coordinator)
         committed = await self._groups.committed(coordinator)
         readers = {where: each for each in group.members for where in each.assignment}

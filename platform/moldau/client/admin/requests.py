@@ -1,4 +1,4 @@
-"""How an admin asks: many items in one request, several brokers at once, again after an error."""
+"""How an admin sends requests: many items in one, to several brokers at once, with retries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Requests:
-    """The requests of one admin client, which its parts share."""
+    """The request methods of one admin client, shared by its parts."""
 
     cluster: Cluster = comes_with_start("admin client")
 
@@ -28,13 +28,13 @@ class Requests:
 
     @property
     def timeout_ms(self) -> int:
-        """How long a broker may take for a change: less than this client waits, because the answer
+        """How long a broker may take for a change. Less than this client waits, because the error
         of a broker that gives up says why."""
         settings = self.cluster.settings
         return min(settings[request_timeout_ms], settings[default_api_timeout_ms]) * 3 // 4
 
     async def ask(self, request: Request, response: type[R], node_id: int = ANY_BROKER) -> R:
-        """One answer, from any broker or from that one; asked for again when it is lost."""
+        """Send the request to that broker, or any. Return the response; retry if it is lost."""
 
         async def attempt() -> R:
             return await self.ask_once(request, response, node_id)
@@ -43,18 +43,18 @@ class Requests:
         return await self.cluster.retry(attempt)
 
     async def ask_once(self, request: Request, response: type[R], node_id: int = ANY_BROKER) -> R:
-        """One try, for what is tried again as a whole."""
+        """Send the request once, for callers that retry as a whole."""
         return await self.cluster.call(request, response, node_id=node_id)
 
     async def ask_controller(self, request: Request, response: type[R], **facts: object) -> R:
-        """As `ask`, of the controller; raises the error of the answer as a whole."""
+        """Send the request to the controller. Raise the top-level error of the response."""
         answer = await self.ask(request, response, CONTROLLER)
         whole: Any = answer
         raise_for(whole.error_code, getattr(whole, "error_message", None) or "", **facts)
         return answer
 
     async def require_broker(self, node_id: int) -> None:
-        """KafkaError, at once, when no living broker has that id: a wrong number should raise an
+        """Raise KafkaError at once if no live broker has that id: a wrong number should be an
         error, not a wait."""
         if node_id < 0 or node_id in self.cluster.metadata.brokers:
             return
@@ -68,16 +68,18 @@ class Requests:
             )
 
     async def brokers(self) -> list[int]:
-        """The ids of the brokers that are alive now."""
+        """Return the ids of the brokers that are alive now."""
         await self.cluster.refresh()
         return sorted(self.cluster.metadata.brokers)
 
     async def for_each(
         self, items: Iterable[K], ask: Callable[[list[K]], Awaitable[dict[K, V | KafkaError]]]
     ) -> dict[K, V | KafkaError]:
-        """`ask` for all items, then for those whose error is retriable, until the time is over.
-        The answer has each item: its value, or the KafkaError that it ended with. `ask` itself
-        tries once: if both retried equally long, this one could not say what failed."""
+        """Call `ask` for all items, then for those with a retriable error, until the time is over.
+
+        Return the value or the final KafkaError of each item. `ask` must not retry itself: if both
+        retried equally long, this method would not know what failed.
+        """
         results: dict[K, V | KafkaError] = {}
         chosen = open_ones = list(dict.fromkeys(items))
 
@@ -93,13 +95,13 @@ class Requests:
             await self.cluster.retry(attempt)
         except KafkaError:
             if len(results) < len(chosen):
-                raise  # some item has no answer at all: the cluster cannot be reached
+                raise  # some item has no result at all: the cluster cannot be reached
         return {each: results[each] for each in chosen}
 
     async def for_one(
         self, ask: Callable[[], Awaitable[V | KafkaError]], node_id: int = ANY_BROKER
     ) -> V:
-        """As `for_each` for one item; raises its KafkaError."""
+        """Call `ask` for one item, with retries as in `for_each`. Raise its KafkaError."""
 
         async def all_of_it(only: list[None]) -> dict[None, V | KafkaError]:
             return {None: await ask()}
@@ -109,7 +111,7 @@ class Requests:
 
 
 async def at_once(items: Iterable[K], ask: Callable[[K], Awaitable[V]]) -> dict[K, V | KafkaError]:
-    """Ask for all items at the same time. One that fails has its KafkaError as its result."""
+    """Call `ask` for all items at the same time. The result of one that fails is its KafkaError."""
 
     async def one(item: K) -> V | KafkaError:
         try:
@@ -122,22 +124,22 @@ async def at_once(items: Iterable[K], ask: Callable[[K], Awaitable[V]]) -> dict[
 
 
 def _failed(result: object) -> KafkaError | None:
-    """The error that may become another answer."""
+    """Return the error if it is retriable, else None."""
     return result if isinstance(result, KafkaError) and result.retriable else None
 
 
 def value_of(result: V | KafkaError) -> V:
-    """The result; raises it where it is a KafkaError."""
+    """Return the result, or raise it if it is a KafkaError."""
     if isinstance(result, KafkaError):
         raise result
     return result
 
 
 def error_of(code: int, message: str | None = None, **context: object) -> KafkaError | None:
-    """The error of an item of an answer, in the broker's words where it has some."""
+    """Return an item's error, with the broker's message if there is one; None for code 0."""
     return KafkaError(code, message or "", **context) if code else None
 
 
 def final_error(item: Any, **context: object) -> KafkaError | None:
-    """As `error_of`; final if the item does not exist."""
+    """Return the error of one item as `error_of`, made non-retriable if the item does not exist."""
     return maybe_final(error_of(item.error_code, item.error_message, **context))

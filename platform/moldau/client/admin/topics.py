@@ -1,4 +1,4 @@
-"""Topics and their records: list, describe, create, delete, grow, and delete from the front."""
+"""Topics and their records: list, describe, create, delete, add partitions, delete records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from moldau.protocol.messages import metadata as asking
 
 BROKER_DEFAULT: Final = -1
 TO_THE_END: Final = -1
-"""As the offset to delete up to: all records that are there."""
+"""As the offset to delete up to: all records of the partition."""
 
 _AT: Final = "a broker in assignments[{}]"
 _TOPICS_IN_STATES: Final = 6
@@ -44,9 +44,9 @@ _METADATA_BY_ID: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made. -1 counts mean the broker's defaults; `assignments` places replicas by
-    hand, a list of brokers for each partition, in their order or by their numbers (`{0: [1, 2]}`),
-    and then both counts stay -1."""
+    """A topic to create. Counts of -1 mean the broker's defaults. `assignments` places replicas
+    manually: a list of brokers for each partition, in order or by partition number (`{0: [1, 2]}`);
+    both counts then stay -1."""
 
     name: str
     partitions: int = BROKER_DEFAULT
@@ -57,7 +57,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic that was made. -1 counts: the broker is too old to say, or may not tell us."""
+    """A created topic. Counts of -1: the broker is too old, or hides them from this client."""
 
     name: str
     topic_id: Uuid
@@ -67,16 +67,16 @@ class CreatedTopic:
 
 @dataclass(slots=True)
 class _Deletion:
-    """Records that are being deleted. What is deleted cannot be had back, so that what is known of
-    one partition is told, whatever becomes of the others."""
+    """A running deletion of records. It cannot be undone, so each partition's result is reported,
+    whatever happens to the others."""
 
     before: dict[TopicPartition, int]
     results: dict[TopicPartition, int | KafkaError] = field(default_factory=dict)
     asked: set[TopicPartition] = field(default_factory=set)
-    """Those whose leader has a request, and has not answered it."""
+    """Partitions whose leader has a request and has not answered it."""
 
     def open_ones(self) -> list[TopicPartition]:
-        """The partitions that have no answer yet, or one that may become another."""
+        """Return the partitions without a result, or with a retriable error."""
         found = ((where, self.results.get(where)) for where in self.before)
         return [
             where
@@ -85,7 +85,7 @@ class _Deletion:
         ]
 
     def outcome(self, where: TopicPartition) -> int | KafkaError:
-        """What the partition ended with."""
+        """Return the final result of the partition."""
         result = self.results.get(where)
         if result is not None and where not in self.asked:
             return result
@@ -97,7 +97,7 @@ class _Deletion:
 
 
 class Topics:
-    """Asks about topics and their logs, and changes them."""
+    """Describes and changes topics and their logs."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -197,7 +197,7 @@ class Topics:
         return await self._requests.for_each(_ids(ids), ask)
 
     async def _delete(self, key: str, **which: Any) -> dict[Any, KafkaError | None]:
-        """`key` is the field of the answer that says which topic it is about."""
+        """Send the request. `key` is the field of the response that identifies a topic."""
         request = deleting.DeleteTopicsRequest(timeout_ms=self._requests.timeout_ms, **which)
         response = deleting.DeleteTopicsResponse
         answer = await self._requests.ask_once(request, response, CONTROLLER)
@@ -304,7 +304,7 @@ class Topics:
             deletion.results.update(await self._delete_from(leader, chosen))
             deletion.asked -= chosen.keys()
 
-        # Each answer is kept as it comes: the time may be over while another leader is silent.
+        # Each response is kept at once: the timeout may come while another leader is silent.
         await at_once(by_leader, ask)
 
     async def _delete_from(
@@ -382,7 +382,7 @@ def _creatable(topic: NewTopic) -> creating.CreatableTopic:
 
 
 def _added(placed: Sequence[Sequence[int]]) -> list[growing.CreatePartitionsAssignment]:
-    """Where the replicas of the partitions that come are to be."""
+    """Return the brokers for the replicas of the new partitions."""
     return [
         growing.CreatePartitionsAssignment(broker_ids=arguments.brokers_of(each, _AT.format(index)))
         for index, each in enumerate(arguments.several(placed, "assignment"))

@@ -1,1 +1,1 @@
-"""The consumer: positions, fetches ahead of its user, and the records it gives out."""
+"""The consumer: positions, prefetching, and the records that polls return."""

@@ -2,9 +2,9 @@
 
     table = pyarrow.Table.from_batches(part.to_arrow() for part in await consumer.poll(1.0))
 
-Columns: topic, partition, offset, timestamp (milliseconds; null where a record has none), key,
-value, headers (a map of text to binary). Keys and values are binary, or what Arrow makes of what
-the consumer's deserializers gave. pyarrow is imported when Arrow is asked for, not before.
+Columns: topic, partition, offset, timestamp (milliseconds; null for a record without one), key,
+value, headers (a map of text to binary). Keys and values are binary, or the Arrow type of what the
+consumer's deserializers returned. pyarrow is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.records import ColumnBuffers, ConsumerRecord, Spans
 
 
 def to_arrow(topic: str, partition: int, records: Sequence[ConsumerRecord]) -> Any:
-    """A `pyarrow.RecordBatch`; ConfigError with what to install where there is no pyarrow."""
+    """Return a `pyarrow.RecordBatch`. Without pyarrow, a ConfigError says what to install."""
     pyarrow = need("pyarrow", "arrow")
     count = len(records)
     stamps = [each.timestamp if each.timestamp >= 0 else None for each in records]
@@ -34,7 +34,7 @@ def to_arrow(topic: str, partition: int, records: Sequence[ConsumerRecord]) -> A
 
 
 def _place(pyarrow: Any, topic: str, partition: int, count: int) -> dict[str, Any]:
-    """The columns topic and partition."""
+    """Return the columns topic and partition."""
     same = pyarrow.repeat(pyarrow.scalar(0, pyarrow.int32()), count)
     return {
         "topic": pyarrow.DictionaryArray.from_arrays(same, pyarrow.array([topic])),
@@ -48,7 +48,7 @@ def _column(pyarrow: Any, values: list[Any]) -> Any:
 
 
 def columns_to_arrow(topic: str, partition: int, columns: ColumnBuffers) -> Any:
-    """The same of columns in buffers, whose memory the batch keeps."""
+    """Return a `pyarrow.RecordBatch` on the memory of these buffers, and keep that memory alive."""
     pyarrow = need("pyarrow", "arrow")
     compute = need("pyarrow.compute", "arrow")
     count = columns.length

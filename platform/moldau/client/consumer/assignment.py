@@ -1,8 +1,8 @@
-"""The partitions that a consumer has, and in which topics they are. No IO.
+"""The partitions assigned to a consumer, and the topics that they belong to. No IO.
 
-Invariants: a partition that is assigned again begins anew, but how far its user was, and in which
-topic (`topic_life`), is kept until the user chooses anew what to read. Offsets are committed to the
-topics that they are of, also when other topics have the names by then.
+Invariants: a partition that is assigned again starts fresh, but how far its user had read, and in
+which topic (`topic_identity`), is kept until the user subscribes or assigns again. Offsets are
+committed to the topic they were read from, even if another topic has its name by then.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Assignment:
     """The positions of all assigned partitions."""
 
     def __init__(self, reset: Reset) -> None:
-        """`reset` is for positions that are unknown or out of range."""
+        """Use `reset` for positions that are unknown or out of range."""
         self.reset = reset
         self._all: dict[TopicPartition, Position] = {}
         self._taken_away: dict[TopicPartition, Former] = {}
-        """Where those were that were taken away: their user may get them back."""
+        """How far the user had read in partitions taken away: they may be assigned again."""
         self.consumed: Callable[[], Mapping[TopicPartition, int]] = dict
-        """How far the user is in those of which not all that was taken was given."""
+        """Returns how far the user has read where taken records were not all returned."""
         self._generations = count()
         self._first_state = PositionState.UNKNOWN
 
@@ -48,9 +48,9 @@ class Assignment:
         from_committed: bool = False,
         ids: Mapping[TopicPartition, Uuid] = NO_IDS,
     ) -> None:
-        """These and no others; those that stay keep their positions and what is buffered. New ones
-        begin at the committed offset, where there is a group that may have one; `ids` where it has
-        given them in the topics of these ids."""
+        """Assign these partitions and no others. Those that stay keep their positions and buffers.
+        New ones start at the committed offset with `from_committed`. `ids` are the topic ids that
+        the group assigned."""
         self._first_state = PositionState.COMMITTED if from_committed else PositionState.UNKNOWN
         before = self._all
         self._all = {where: before.get(where) or self._made(where, ids) for where in wanted}
@@ -61,21 +61,21 @@ class Assignment:
                 self._taken_away[where] = former
 
     def _made(self, where: TopicPartition, ids: Mapping[TopicPartition, Uuid]) -> Position:
-        """One that is new, or is taken up again, maybe in another topic of its name."""
+        """Create a position: new, or continued, possibly in another topic of the same name."""
         identity = TopicIdentity(self._taken_away.pop(where, None), ids.get(where, ZERO_UUID))
         return Position(where, self.reset, self._first_state, self._generations, identity)
 
     def settle(self, position: Position) -> None:
-        """Looks whether its user is still in a former topic."""
+        """Check whether the user still has records of a former topic of this name."""
         if position.identity.former is not None:
             position.identity.on_given(self.consumed().get(position.where, position.position))
 
     def begin(self) -> None:
-        """The user has chosen anew what to read: nothing is taken up again."""
+        """Forget partitions taken away: the user has subscribed or assigned again."""
         self._taken_away.clear()
 
     def check_topics(self, metadata: Metadata) -> set[TopicPartition]:
-        """The partitions whose topics are other ones than before."""
+        """Apply new metadata. Return the partitions whose topic was replaced by a new one."""
         consumed = self.consumed()
         changed = set()
         for each in self:
@@ -90,10 +90,9 @@ class Assignment:
     def topic_ids(
         self, partitions: Iterable[TopicPartition], metadata: Metadata
     ) -> dict[TopicPartition, Uuid]:
-        """Of which topics these are, when it is about what was read of them: each is of the one
-        that its own position is in. One that has none, since it was assigned while the topic was
-        away, is of that of its siblings, and not of whatever has the name by then. ZERO_UUID where
-        it is unknown."""
+        """Return the id of the topic that each partition was read from, or ZERO_UUID if unknown. A
+        partition without an id of its own was assigned while its topic was away: it gets the id of
+        the other partitions, not that of a topic that took over the name."""
         known = {name: topic.topic_id for name, topic in metadata.topics.items()}
         known |= {each.where.topic: each.topic_id for each in self if each.topic_id != ZERO_UUID}
         found = {}
@@ -104,8 +103,9 @@ class Assignment:
         return found
 
     def given_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
-        """The topics that the user's offsets are of: of the old one, where a topic was made again,
-        until a record of the new one is given; also of partitions that were taken away."""
+        """Return the topic ids that the user's offsets belong to, also for partitions that were
+        taken away. If a topic was created again, this is the old topic until a record of the new
+        one is returned."""
         found = {}
         for where in partitions:
             position, former = self._all.get(where), self._taken_away.get(where)
@@ -118,20 +118,20 @@ class Assignment:
         return found
 
     def to_the_back(self, where: TopicPartition) -> None:
-        """Make this partition the last one of those that `__iter__` gives."""
+        """Make this partition the last one in the order of `__iter__`."""
         self._all[where] = self._all.pop(where)
 
     def get(self, where: TopicPartition) -> Position | None:
-        """The partition's position, if it is assigned."""
+        """Return the partition's position, or None if it is not assigned."""
         return self._all.get(where)
 
     def is_paused(self, where: TopicPartition) -> bool:
-        """Whether nothing of it is given for the time being."""
+        """Whether the partition is assigned and paused."""
         found = self.get(where)
         return found is not None and found.is_paused
 
     def require(self, where: TopicPartition) -> Position:
-        """As `get`; KafkaError when it is not assigned."""
+        """Return the partition's position. Raise KafkaError if it is not assigned."""
         position = self._all.get(where)
         if position is None:
             raise KafkaError(
@@ -143,7 +143,7 @@ class Assignment:
         return position
 
     def current(self, asked: Asked) -> Position | None:
-        """The partition that was asked for, unless it has gone on elsewhere since."""
+        """Return the position that a request was about; None if it was moved or dropped."""
         position = self._all.get(asked.where)
         if position is None or position.generation != asked.generation:
             return None

@@ -1,18 +1,18 @@
-"""Records that a consumer has taken of its positions, and its user has not worked on yet. No IO.
+"""Records taken from the positions that the user has not processed yet. No IO.
 
-`poll` gives everything at once. An `async for` gives one record or part at a time and may be left
-in the middle: the rest lies here, is given by whatever reads next, and is not committed. What was
-given last is *at hand* until the user asks for more.
+`poll` returns everything at once. An `async for` returns one record or part at a time and may be
+left in the middle: the rest stays here for the next reader and is not committed. What was returned
+last is *at hand* until the user asks for more.
 
-Invariants: the records of a partition lie here in the order of its log: the part that is begun, the
-parts that wait, what is being decoded, what is not decoded yet. So `consumed` is the offset behind
-the last record given, and `done` the same without what is at hand. Nothing is given of a paused
-partition, nothing at all while a rebalance takes partitions away (`withhold`), and nothing one by
-one from when a rebalance waits for a poll until that poll (`need_poll`). `pause`, `drop` and these
-cut the part that is being read, so no record costs a look.
+Invariants: the records of a partition are here in log order: the part that is being read, the
+waiting parts, those being decoded, those not decoded yet. So `consumed` is the offset after the
+last returned record, and `done` the same without what is at hand. Nothing is returned of a paused
+partition; nothing at all while a rebalance takes partitions away (`withhold`); and nothing one by
+one from the moment a rebalance waits for a poll until that poll (`need_poll`). `pause`, `drop` and
+these cut the part that is being read, so single records need no check.
 
-A thread may go through `records` while the loop does the rest (the sync consumer): the lock is for
-all that touches more than the record at hand.
+A thread may iterate over `records` while the loop does the rest (the sync consumer): the lock
+guards everything that touches more than the record at hand.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from moldau.link.metadata import TopicPartition
 from moldau.records import ConsumerRecord
 
 Chosen = Collection[TopicPartition] | None
-"""The only partitions of which anything is given; None for all."""
+"""The only partitions whose records may be returned; None for all."""
 
 
 _CHUNK: Final = 64
-"""At each end of so many records a look at the clock is due."""
+"""A check of the clock is due after this many records."""
 
 
 class _Begun:
-    """A part that is being read, some records at a time. `chunk` is what of them is to be given: a
-    record that is taken of it is given, and one that is drained leaves its reader dry."""
+    """A part that is being read, some records at a time. `chunk` holds the next records to return:
+    a record taken from it counts as returned, and an emptied chunk ends its reader."""
 
     __slots__ = ("_end", "_is_cut", "chunk", "part")
 
@@ -46,11 +46,11 @@ class _Begun:
         self.part = part
         self.chunk: Iterator[ConsumerRecord] = iter(())
         self._end = 0
-        """Behind the last record that a chunk had."""
+        """The index after the last record put into a chunk."""
         self._is_cut = False
 
     def next_chunk(self, count_max: int) -> Iterator[ConsumerRecord] | None:
-        """What is left of the chunk, or the next; None at the end of the part."""
+        """Return the rest of the chunk, or the next chunk; None at the end of the part."""
         if length_hint(self.chunk):
             return self.chunk
         found = self.part.records[self._end : self._end + count_max]
@@ -62,57 +62,57 @@ class _Begun:
 
     @property
     def given(self) -> ConsumerRecord | None:
-        """The last one that was."""
+        """The last record returned from the part; None if none was."""
         count = self._end - length_hint(self.chunk)
         return self.part.records[count - 1] if count else None
 
     @property
     def offset(self) -> int:
-        """Behind what was given of it."""
+        """The offset after the last record returned from the part."""
         given = self.given
         return self.part.records[0].offset if given is None else given.offset + 1
 
     def cut(self) -> Sequence[ConsumerRecord]:
-        """What was not given: nothing of it is any more."""
+        """End the part here. Return the records not returned yet; none on a second call."""
         if self._is_cut:
             return ()
         self._is_cut = True
-        self._end -= len(list(self.chunk))  # in one step, as a thread may take them
+        self._end -= len(list(self.chunk))  # one step, as a thread may take records meanwhile
         return self.part.records[self._end :]
 
 
 class Backlog:
-    """The parts that are being read one record at a time, the first of them begun."""
+    """The parts that were taken from the positions, in the order in which they are returned."""
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
-        """`lock` where a thread reads; its holder may take it again."""
+        """Use `lock` (reentrant) if a thread reads."""
         self._lock = nullcontext() if lock is None else lock
         self._parts: deque[PartitionRecords] = deque()
         self._begun: _Begun | None = None
         self._at_hand: PartitionRecords | None = None
-        """The part that was given last, where parts are given one by one."""
+        """The part that was returned last, if parts are returned one by one."""
         self._polled: Sequence[Part] = ()
-        """What the last poll gave."""
+        """The parts that the last poll returned."""
         self._undecoded: deque[PartitionRecords] = deque()
         self._decoding: list[PartitionRecords] = []
         self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
         self.is_withheld = False
-        """Whether nothing is given for the time being."""
+        """Whether nothing may be returned at present."""
         self.needs_poll = False
-        """Whether nothing is given one by one before a poll."""
+        """Whether nothing may be returned one by one before the next poll."""
 
     def hold(self, parts: Iterable[PartitionRecords]) -> None:
-        """These were taken, and are not decoded yet."""
+        """Keep parts that were taken and are not decoded yet."""
         with self._lock:
             self._undecoded.extend(parts)
 
     def begin_decoding(self, count_max: int, chosen: Chosen = None) -> list[PartitionRecords]:
-        """Up to so many records of what is not decoded and may be given, beginning with what
-        decoding was begun with and not ended."""
+        """Return up to `count_max` records to decode, of partitions that may be returned. Parts
+        whose decoding was begun and not ended come first."""
         with self._lock:
             self._undecoded.extendleft(reversed(self._decoding))
             self._decoding = []
-            # Not of a partition of which decoded parts wait: it was paused, and is no more.
+            # Skip a partition with decoded parts waiting: it was paused and is resumed.
             waiting = {each[:2] for each in self._parts}
             while count_max > 0:
                 part = self._taken(self._undecoded, count_max, chosen, waiting)
@@ -123,17 +123,17 @@ class Backlog:
             return self._decoding
 
     def end_decoding(self) -> set[TopicPartition]:
-        """It is ended; tells of which partitions what it gave is still wanted. Of those that were
-        dropped meanwhile it is not, and those that were paused are decoded again."""
+        """End the decoding. Return the partitions whose decoded records are still wanted: not those
+        dropped meanwhile, nor those paused, whose records are decoded again later."""
         with self._lock:
             decoded, self._decoding = self._decoding, []
             self._undecoded.extendleft(reversed([each for each in decoded if self._is_kept(each)]))
             return {TopicPartition(*each[:2]) for each in decoded if not self._is_kept(each)}
 
     def add(self, parts: Iterable[PartitionRecords]) -> None:
-        """These are read behind what lies here, but before what comes after them in their logs: 1.
-        two partitions are paused, 2. a task that waits for more resumes both, and is handed a part
-        of what lies here, 3. the task adds it, and the rest of it lies here still."""
+        """Add parts after those here, but before later records of their partitions: 1. two
+        partitions are paused, 2. a task that waits for more resumes both, and gets one part from
+        here, 3. the task adds it, while the rest of its partition is still here."""
         with self._lock:
             if not self._parts:
                 self._parts.extend(parts)
@@ -152,7 +152,7 @@ class Backlog:
         return len(self._parts)
 
     def take_back(self, parts: Iterable[PartitionRecords]) -> None:
-        """These were found and not given: they are the next ones again."""
+        """Put parts that were taken and not returned back in front."""
         with self._lock:
             self._put_back()
             behind, self._parts = self._parts, deque()
@@ -160,23 +160,23 @@ class Backlog:
             self.add(behind)
 
     def finish(self) -> None:
-        """The user asks for more: nothing is at hand any more."""
+        """Count what is at hand as processed: the user asks for more."""
         with self._lock:
             self._put_back()
 
     def gave(self, parts: Sequence[Part]) -> None:
-        """A poll gives these: they are at hand."""
+        """Record what a poll returns: it is at hand now."""
         with self._lock:
             self._polled = parts
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """One by one; may be left at any time, and goes on from there when it is called again."""
+        """Iterate over single records. The loop may be left; the next call continues there."""
         while length_hint(some := self.some_records(_CHUNK)):
             yield from some
 
     def some_records(self, count_max: int) -> Iterator[ConsumerRecord]:
-        """Up to so many of the next ones; none where nothing may be given. A record
-        counts as given when it is taken from here; the next reader gets the rest."""
+        """Return an iterator over up to `count_max` of the next records, empty if none may be
+        returned. A record counts as returned when taken from it; the next reader gets the rest."""
         begun = self._resume()
         while begun is not None:
             found = begun.next_chunk(count_max)
@@ -186,15 +186,15 @@ class Backlog:
         return iter(())
 
     def _resume(self) -> _Begun | None:
-        """The part that was left in the middle, unless it is paused by now, or the first."""
+        """Return the part being read, unless it is paused by now, or begin the next one."""
         if self._begun is not None and self._is_kept(self._begun.part):
             with self._lock:
                 self._put_back()
         return self._begun or self._begin(None)
 
     def _begin(self, ended: _Begun | None) -> _Begun | None:
-        """The next part, behind one that has ended or was dropped: begun before it is no more among
-        those that wait, so that at no time it counts as given out whole."""
+        """Begin the next part if `ended` is still the current one. It becomes the begun part before
+        it leaves the waiting ones, so at no time does it count as returned whole."""
         with self._lock:
             if self._begun is None or self._begun is ended:
                 self._at_hand, self._polled = None, ()
@@ -210,7 +210,8 @@ class Backlog:
         chosen: Chosen = None,
         behind: Collection[object] = (),
     ) -> int | None:
-        """Which of the parts that wait is next: of none of the partitions in `behind`."""
+        """Return the index of the next part that may be returned and is not in `behind`; else
+        None."""
         for index, part in enumerate(parts):
             if chosen is not None and part[:2] not in chosen:
                 continue
@@ -222,7 +223,7 @@ class Backlog:
         return self.is_withheld or self.is_paused(TopicPartition(*part[:2]))
 
     def take(self, count_max: int, chosen: Chosen = None) -> list[PartitionRecords]:
-        """The rest, or so many of it, as parts."""
+        """Return up to `count_max` of the decoded records, as parts."""
         with self._lock:
             self._put_back()
             found: list[PartitionRecords] = []
@@ -235,7 +236,7 @@ class Backlog:
             return found
 
     def take_all(self) -> list[PartitionRecords]:
-        """All that lies here, decoded or not, first to last, to be read in another way."""
+        """Return everything here, decoded or not, first to last, to read it in another way."""
         with self._lock:
             self._put_back()
             found = [*self._parts, *self._decoding, *self._undecoded]
@@ -245,7 +246,7 @@ class Backlog:
             return found
 
     def take_part(self, count_max: int, chosen: Chosen = None) -> PartitionRecords | None:
-        """The next part, or so many of its records; what was left in the middle comes first."""
+        """Return the next part, cut to `count_max` records; the rest of the begun part first."""
         with self._lock:
             self._put_back()
             if not self.needs_poll:
@@ -276,35 +277,33 @@ class Backlog:
         self._polled = ()
 
     def _cut(self) -> None:
-        """The rest of the part that is being read lies here: its reader ends after the record at
-        hand."""
+        """Keep the rest of the begun part: its reader ends after the record at hand."""
         begun = self._begun
         left = () if begun is None else begun.cut()
         if begun is not None and left:
             self._parts.appendleft(begun.part._replace(records=left))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are paused by now: what is left of the part that is being read is kept too."""
+        """Apply a pause of these partitions: keep the rest of the part that is being read."""
         with self._lock:
             if self._begun is not None and TopicPartition(*self._begun.part[:2]) in partitions:
                 self._cut()
 
     def withhold(self) -> None:
-        """From now on nothing is given, until `is_withheld` is taken back: also what is left of the
-        part that is being read is kept."""
+        """Return nothing until `is_withheld` is reset. Keep the rest of the begun part."""
         with self._lock:
             self.is_withheld = True
             self._cut()
 
     def need_poll(self) -> None:
-        """Give nothing one by one until a poll takes `needs_poll` back: a reader polls before it
+        """Return nothing one by one until a poll resets `needs_poll`: a reader polls before it
         takes the next record or part."""
         with self._lock:
             self.needs_poll = True
             self._cut()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are not read on: they were sought elsewhere, or belong to others."""
+        """Discard the records of these partitions, which were moved by a seek or given up."""
         gone = set(partitions)
         with self._lock:
             if self._begun is not None and TopicPartition(*self._begun.part[:2]) in gone:
@@ -316,7 +315,7 @@ class Backlog:
             self._polled = [each for each in self._polled if _where(each) not in gone]
 
     def drop_waiting(self, partitions: Collection[TopicPartition]) -> None:
-        """What lies here of these is to be taken anew. What was given of them is in hand still."""
+        """Discard waiting records of these partitions, to take them again; not what is at hand."""
         with self._lock:
             self._discard(partitions)
 
@@ -331,24 +330,24 @@ class Backlog:
 
     @property
     def given_last(self) -> object:
-        """The record or part that a stream gave last: another one with each that is given."""
+        """The record or part that a stream returned last; it changes with each one."""
         begun = self._begun
         return self._at_hand if begun is None else begun.given
 
     def consumed(self) -> dict[TopicPartition, int]:
-        """The partitions that were not given out whole, and how far each was."""
+        """Return the offset after the last returned record of each partition with records here."""
         with self._lock:
             begun = self._begun
             at_hand = {} if begun is None else {TopicPartition(*begun.part[:2]): begun.offset}
             return self._behind(at_hand)
 
     def done(self) -> dict[TopicPartition, int]:
-        """As `consumed`, without the record, the part or the poll at hand."""
+        """Return the same as `consumed`, but the offset before the record, part or poll at hand."""
         with self._lock:
             return _at_most(self._behind({}), self._in_hand())
 
     def _in_hand(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Where that begins which was given last."""
+        """Iterate over the partitions at hand and the offsets where what is at hand begins."""
         begun, part = self._begun, self._at_hand
         if begun is not None:
             offset = begun.part.records[0].offset if begun.given is None else begun.given.offset

@@ -1,4 +1,4 @@
-"""Records of a partition as columns in buffers, as `Consumer.poll_batches` gives them. No IO.
+"""Records of a partition as columns in buffers, as `Consumer.poll_batches` returns them. No IO.
 
     for part in await consumer.poll_batches(1.0):
         part.offsets, part.timestamps        # memoryviews of 64-bit numbers; .tolist() for a list
@@ -6,8 +6,8 @@
         part.to_arrow()                      # a pyarrow.RecordBatch on the same memory
         part.records()                       # Python objects, made now
 
-The buffers are laid out as Arrow's binary: the data of all values, and 32-bit numbers that say
-where each ends. The kernel fills them from the batches; no Python object is made for a record.
+The buffers have the layout of Arrow's binary type: the data of all values, and 32-bit numbers that
+say where each value ends. The kernel fills them from the batches, without Python objects.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from moldau.records import (
 
 
 class BinaryColumn:
-    """A column of bytes, some of which may be null."""
+    """A column of bytes values, some of which may be null."""
 
     __slots__ = ("spans",)
 
     def __init__(self, spans: Spans) -> None:
         self.spans = spans
-        """The buffers: data, ends (with a 0 before the first), and a bitmap of what is there."""
+        """The buffers: the data, the ends (0 before the first), and a bitmap of non-null values."""
 
     def __len__(self) -> int:
         return self.spans.length
@@ -60,27 +60,27 @@ class BinaryColumn:
 
     @property
     def data(self) -> memoryview:
-        """The bytes of all values, one behind another."""
+        """The bytes of all values, one after another."""
         return memoryview(b"" if self.spans.data is None else self.spans.data).toreadonly()
 
     @property
     def ends(self) -> memoryview:
-        """Value i is what lies in `data` from `ends[i]` on, below `ends[i + 1]`."""
+        """The bounds of the values: value i is `data[ends[i]:ends[i + 1]]`."""
         return numbers(self.spans.offsets, "i")
 
     @property
     def validity(self) -> memoryview | None:
-        """A bit a value, the lowest first: 0 for null. None where nothing is null."""
+        """One bit for each value, the lowest first: 0 for null. None if no value is null."""
         validity = self.spans.validity
         return None if validity is None else memoryview(validity).toreadonly()
 
     def tolist(self) -> list[bytes | None]:
-        """A copy of each value."""
+        """Return a copy of each value."""
         return span_list(self.spans)
 
 
 class HeadersColumn:
-    """The headers of each record."""
+    """The headers of all records of a part."""
 
     __slots__ = ("buffers",)
 
@@ -95,12 +95,12 @@ class HeadersColumn:
 
     @property
     def ends(self) -> memoryview:
-        """The headers of record i are those from `ends[i]` on, below `ends[i + 1]`."""
+        """The bounds of the headers: those of record i are `ends[i]` up to `ends[i + 1]`."""
         return numbers(self.buffers.ends, "i")
 
     @property
     def names(self) -> BinaryColumn:
-        """Of all headers, as UTF-8."""
+        """The names of all headers, as UTF-8."""
         return BinaryColumn(self.buffers.names)
 
     @property
@@ -109,7 +109,7 @@ class HeadersColumn:
         return BinaryColumn(self.buffers.contents)
 
     def tolist(self) -> list[Headers]:
-        """Pairs of a name and bytes, for each record."""
+        """Return the headers of each record, as pairs of a name and bytes."""
         names = [b"" if each is None else each for each in self.names.tolist()]
         pairs = [
             (name.decode(), content)
@@ -121,10 +121,10 @@ class HeadersColumn:
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumns:
-    """Records of one partition and one `origin` that follow one another; never empty.
+    """Consecutive records of one partition and one `origin`; never empty.
 
-    `next_offset` is where to go on, `high_watermark` the end of what may be read. Keys and values
-    are as they are in the log: no deserializer has seen them.
+    `next_offset` is where reading continues, `high_watermark` the end of what may be read. Keys and
+    values are raw bytes as in the log: no deserializer has run.
     """
 
     topic: str
@@ -142,47 +142,47 @@ class PartitionColumns:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the timestamps are the producer's (CreateTime) or the broker's."""
+        """The meaning of the timestamps: set by the producer (CreateTime) or by the broker."""
         return self.origin.timestamp_type
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leader that took the records; -1 if it is unknown."""
+        """The epoch of the leader that appended the records; -1 if unknown."""
         return self.origin.leader_epoch
 
     @property
     def first_offset(self) -> int:
-        """That of the first record."""
+        """The offset of the first record."""
         return int(self.offsets[0])
 
     @property
     def offsets(self) -> memoryview:
-        """Of each record, as 64-bit numbers."""
+        """The offset of each record, as 64-bit numbers."""
         return numbers(self.buffers.offsets, "q")
 
     @property
     def timestamps(self) -> memoryview:
-        """Of each record, in milliseconds, as 64-bit numbers; -1 where it has none."""
+        """The timestamp of each record in milliseconds, as 64-bit numbers; -1 for none."""
         return numbers(self.buffers.timestamps, "q")
 
     @property
     def keys(self) -> BinaryColumn:
-        """Of each record."""
+        """The key of each record."""
         return BinaryColumn(self.buffers.keys)
 
     @property
     def values(self) -> BinaryColumn:
-        """Of each record."""
+        """The value of each record."""
         return BinaryColumn(self.buffers.values)
 
     @property
     def headers(self) -> HeadersColumn | None:
-        """Of each record; None where none has any."""
+        """The headers of each record; None if no record has any."""
         headers = self.buffers.headers
         return None if headers is None else HeadersColumn(headers)
 
     def records(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """The records as objects."""
+        """Return the records as objects."""
         headers = repeat(()) if self.headers is None else self.headers.tolist()
         return list(
             map(
@@ -200,14 +200,14 @@ class PartitionColumns:
         )
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.RecordBatch` with the columns topic, partition, offset, timestamp, key, value
-        and headers, on the memory of these buffers; ConfigError that says what to install where
-        there is no pyarrow."""
+        """Return a `pyarrow.RecordBatch` on the memory of these buffers, with the columns topic,
+        partition, offset, timestamp, key, value and headers. Without pyarrow, raise a ConfigError
+        that says what to install."""
         from moldau.client.consumer.arrow import columns_to_arrow
 
         return columns_to_arrow(self.topic, self.partition, self.buffers)
 
 
 def numbers(buffer: Buffer, kind: Literal["i", "q"]) -> memoryview:
-    """Whole numbers in a buffer, by the code of `struct`."""
+    """Return a buffer of integers as a memoryview; `kind` is the format code of `struct`."""
     return memoryview(buffer).cast("B").cast(kind).toreadonly()

@@ -1,17 +1,17 @@
-"""The consumer: records of partitions that it is told to read, or that its group gives it.
+"""The consumer: reads the partitions that you assign, or that its group assigns to it.
 
     async with Consumer(bootstrap_servers="localhost:9092", group_id="billing") as consumer:
         await consumer.subscribe(["orders"])
         async for record in consumer:
             ...                       # or: for part in await consumer.poll(1.0): part.records
 
-Partitions are fetched ahead while you work on what came before, within `buffer.memory`. In a group,
-a rebalance happens inside `poll`: offsets are committed, the listener is called, positions move.
-Nothing is taken away between two polls, unless they are further apart than `max.poll.interval.ms`.
+The consumer fetches ahead while you process earlier records, within `buffer.memory`. In a group, a
+rebalance happens inside `poll`: offsets are committed, the listener is called, positions move.
+No partition is taken away between two polls less than `max.poll.interval.ms` apart.
 
-Invariants: between two seeks each record is returned once; `poll` raises each error once, with
-topic, partition and offset (a record that cannot be deserialized is read again by the next poll);
-auto commit covers only what was returned before the record or part at hand; a poll lets other tasks
+Invariants: between two seeks each record is returned once. `poll` raises each error once, with
+topic, partition and offset (the next poll reads a record again that could not be deserialized).
+Auto commit covers only what was returned before the current record or part. A poll lets other tasks
 run. `positions` decides what to fetch, `group` what a member does; this shell joins them.
 """
 
@@ -83,15 +83,14 @@ Partitions = Iterable[PartitionGiven]
 _CLOSE_S: Final = 30.0
 _COLUMNS_MAX: Final = 100_000
 _REASON_CHARS_MAX: Final = 255
-"""As much of a reason as Java's client sends."""
+"""Java's client cuts a reason to the same length."""
 
 
 class Consumer(Generic[K, V]):
-    """Reads records. Belongs to the event loop that it was started in, and to one task at a time
-    that polls.
+    """A Kafka consumer, bound to the event loop that starts it. One task at a time may poll it.
 
-    `K` and `V` are what its deserializers give: a type checker knows them from the deserializers,
-    or from `Consumer[str, Order | None]` where a name chooses them, or there are tombstones.
+    `K` and `V` are the types that its deserializers return. A type checker infers them from the
+    deserializers. Write `Consumer[str, Order | None]` if a name selects one, or for tombstones.
     """
 
     _clock: Clock = comes_with_start("consumer")
@@ -110,10 +109,11 @@ class Consumer(Generic[K, V]):
         value_deserializer: DeserializerTo[V] = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win.
+        """Take `settings` by Kafka's names; `options` (underscores for dots) override them.
 
-        A deserializer is an object (`moldau.client.serdes`), a function of the bytes, or a name as
-        in the settings `key.deserializer` and `value.deserializer`; without one it gives bytes.
+        A deserializer is an object (`moldau.client.serdes`), a function that takes bytes, or a name
+        as in the settings `key.deserializer` and `value.deserializer`. By default keys and values
+        are bytes.
         """
         self._given = Given(
             settings or {},
@@ -135,7 +135,7 @@ class Consumer(Generic[K, V]):
         self._has_failed = False
 
     def _check_assignors(self) -> None:
-        """Objects are none of the settings that the rules of the table know."""
+        """Check the assignors. Given as objects, they bypass the checks of the settings table."""
         row, objects = group_rows.partition_assignment_strategy, self._given.objects
         given = objects.get(row.name)
         if given is None:
@@ -162,8 +162,8 @@ class Consumer(Generic[K, V]):
             await self.aclose()
 
     async def start(self) -> None:
-        """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
-        started; ClientClosed after a close."""
+        """Connect. Raise KafkaError if no bootstrap server can be reached, ClientClosed after a
+        close. A second call does nothing."""
         async with self._world.opening(self._close) as is_new:
             if is_new:
                 self._given.tell("consumer", self.settings)
@@ -229,15 +229,15 @@ class Consumer(Generic[K, V]):
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
         """Commit (with auto commit), call the listener, leave the group and close the connections.
-        A poll that waits fails. May be called again.
 
-        Nothing is committed if an exception ends the `async with`, or is being handled. Records at
-        hand of a task that still reads, was cancelled or has failed are not committed.
+        A waiting poll fails. May be called again. Nothing is committed if an exception ends the
+        `async with` or is being handled. The current records of a task that is still reading, was
+        cancelled or has failed are not committed.
 
         Without `leave_group`, a static member stays in its group until its session ends, and any
-        other member leaves (KIP-1092). A listener that takes longer than `timeout_s` goes on beside
-        the rest. While one call is at work, another returns at once; after a cancelled one it ends
-        what is left.
+        other member leaves (KIP-1092). A listener that takes longer than `timeout_s` continues in
+        the background. While one call runs, another returns at once; after a cancelled call,
+        another finishes the rest.
         """
         timeout_s = seconds(timeout_s, "timeout_s")
         leave_group = arguments.flag_or_none(leave_group, "leave_group")
@@ -248,7 +248,7 @@ class Consumer(Generic[K, V]):
         await self._close(timeout_s, leave_group=leave_group)
 
     async def _close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
-        """The same; not for good, if it is what could not be opened."""
+        """Close as `aclose` does. After a failed start the consumer can be started again."""
         if self._is_closing:
             if self._is_closed:
                 await self._end_goodbye(timeout_s)
@@ -270,13 +270,14 @@ class Consumer(Generic[K, V]):
                 await self._group.end_goodbye(timeout_s)
 
     async def _end_after(self, kind: type[BaseException] | None, *_: object) -> None:
-        """What ended the goodbye comes out, also where a serde cannot be closed then."""
+        """Run `_end`. The error that ended the goodbye is raised even if closing a serde fails."""
         self._is_closed = True
         with not_hiding(kind):
             await self._end()
 
     async def _end(self) -> None:
-        """Each step is taken, whatever those before it raise, once, or may be taken again."""
+        """Close interceptors, connections, deserializers and the runtime, in this order. A
+        deserializer's error does not keep the runtime open. May be run again."""
         self._interceptors.close(is_for_good=self._world.is_closed)
         if "_polling" in vars(self):
             self._reading.fetcher.close()
@@ -296,12 +297,13 @@ class Consumer(Generic[K, V]):
         pattern: Pattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Share the partitions of these topics with the group from the next poll on, and no others.
-        An empty list is `unsubscribe`, as in Java's client.
+        """Share the partitions of these topics with the group from the next poll on, and read no
+        others. An empty list is `unsubscribe`, as in Java's client.
 
-        A `pattern` matches whole names, of topics that come later too: a compiled one is Python's
-        and matched here; a string is matched here with the classic protocol, and by the coordinator
-        (RE2) with group.protocol=consumer.
+        A `pattern` must match the whole topic name, and also matches topics created later. A
+        compiled pattern uses Python's syntax and is matched by the client. A string is matched by
+        the client with the classic protocol, and by the coordinator (RE2 syntax) with
+        group.protocol=consumer.
         """
         group = self._require_group("subscribe")
         check_listener(listener)
@@ -323,36 +325,36 @@ class Consumer(Generic[K, V]):
             await self._cluster.refresh()
         elif wanted.names - self._cluster.metadata.topics.keys():
             self._cluster.request_refresh()
-        if self._reading.interest is wanted:  # and nothing else was chosen meanwhile
+        if self._reading.interest is wanted:  # no other subscription or assignment came meanwhile
             group.subscribe(wanted.wanted(self._cluster.metadata))
 
     async def unsubscribe(self) -> None:
-        """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""
+        """Stop reading. In a group, give up all partitions as in a rebalance, then leave it."""
         self._check_open()
         self._give_up_by_hand(())
         self._reading.follow(Interest())
         if self._is_closing:
-            return  # which gives everything up, and tells the listener of it, once
+            return  # the close gives everything up and calls the listener, once
         failure = None
         if self._group is not None and self._group.has_member:
             failure = await self._group.unsubscribe(lambda: not self._reading.interest)
-        if not (self._reading.interest or self._is_closing):  # and nothing was chosen meanwhile
+        if not (self._reading.interest or self._is_closing):  # nothing new was chosen meanwhile
             self._reading.read([], from_committed=False)
         if failure is not None:
             raise failure
 
     @property
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to by name, or that match the pattern as known here."""
+        """The subscribed topics: those given by name, or the known ones that match the pattern."""
         interest = self._reading.interest
         if interest.remote_pattern is not None:
             return frozenset(each.topic for each in self.assignment)
         return interest.wanted(self._cluster.metadata).topics
 
     def assign(self, partitions: Partitions) -> None:
-        """Read these partitions and no others, without sharing them. New ones begin where the group
-        has committed, if there is a `group.id`, else where `auto.offset.reset` says. Records given
-        of those assigned before count as done: auto commit covers them."""
+        """Read these partitions and no others, without sharing them in a group. New ones start at
+        the committed offset if there is a `group.id`, else where `auto.offset.reset` says. Records
+        returned from partitions assigned before count as processed for auto commit."""
         self._check_open()
         interest = self._reading.interest
         if interest and not interest.is_by_hand:
@@ -365,7 +367,7 @@ class Consumer(Generic[K, V]):
         self._reading.read(wanted, from_committed=self._group is not None)
 
     def _give_up_by_hand(self, wanted: Iterable[TopicPartition]) -> None:
-        """All but these, if they were assigned: there is no rebalance that would commit them."""
+        """Auto-commit the manually assigned partitions that go, since no rebalance does."""
         if self._group is not None and self._reading.interest.is_by_hand:
             self._group.commit_soon_by_itself(set(self.assignment).difference(wanted))
 
@@ -384,8 +386,8 @@ class Consumer(Generic[K, V]):
     async def partitions(
         self, *topics: str, timeout_s: float | None = None
     ) -> list[TopicPartition]:
-        """All partitions of these topics; KafkaError for one that the cluster does not know, after
-        `default.api.timeout.ms` if it is not told otherwise, as topics may be on their way."""
+        """Return all partitions of these topics. A topic may be new, so an unknown one is retried
+        for `timeout_s` (default `default.api.timeout.ms`), then KafkaError is raised."""
         self._check_open()
         names = arguments.names_of(topics, "topic")
         timeout_s = seconds_at_most(timeout_s, "timeout_s")
@@ -394,8 +396,8 @@ class Consumer(Generic[K, V]):
     async def list_topics(
         self, *, internal: bool = False, timeout_s: float | None = None
     ) -> list[Topic]:
-        """All topics that this client may see, by name, with their partitions; those that brokers
-        keep for themselves only if asked for."""
+        """Return all topics that this client may see, sorted by name, with their partitions. The
+        brokers' internal topics are included only with `internal`."""
         arguments.flag(internal, "internal")
 
         async def ask() -> MetadataResponse:
@@ -409,19 +411,19 @@ class Consumer(Generic[K, V]):
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """The partitions that this consumer reads."""
         return self._reading.partitions
 
     def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
-        """Of which topics these are: of those that are read, also when others have taken their
-        names since. ZERO_UUID where it is unknown."""
+        """Return the id of the topic that each partition is read from, or ZERO_UUID if it is
+        unknown. The id stays the same when another topic takes over the name."""
         return self._reading.topic_ids(arguments.partitions_in(partitions))
 
     # Seeking
 
     def seek(self, partition: PartitionGiven, offset: int, *, leader_epoch: int = -1) -> None:
-        """Go on reading the partition at `offset`, or at the first record behind it.
-        `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
+        """Continue reading the partition at `offset`, or at the first record after it. With the
+        `leader_epoch` of the record before it, the consumer can detect a truncated log."""
         self._check_open()
         where = arguments.partition_of(partition)
         facts = where._asdict()
@@ -429,23 +431,23 @@ class Consumer(Generic[K, V]):
         self._reading.seek(where, offset, arguments.leader_epoch_of(leader_epoch, facts))
 
     async def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Goes to the first record of these partitions, or of all that are assigned."""
+        """Seek to the first record of these partitions, or of all assigned ones."""
         await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), EARLIEST))
 
     async def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        """Goes behind the last record of these partitions, or of all that are assigned."""
+        """Seek to the end of these partitions, or of all assigned ones."""
         await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), LATEST))
 
     async def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
-        """Goes to the first record that is not older; to the end where there is none."""
+        """Seek to the first record at or after `timestamp_ms`, or to the end if there is none."""
         timestamp_ms = arguments.since_1970(timestamp_ms, "timestamp_ms")
         await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), timestamp_ms))
 
     # Asking
 
     async def offsets(self, wanted: ByPartition[int]) -> dict[TopicPartition, FoundOffset]:
-        """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
-        like. Offset -1 where no record is as new."""
+        """Return the first offset at or after each timestamp (ms). Special timestamps such as
+        `offsets.EARLIEST` mean an end of the log. The offset is -1 if no record is that new."""
         self._check_open()
         asked = {
             where: arguments.timestamp_of(each, where)
@@ -456,8 +458,8 @@ class Consumer(Generic[K, V]):
     async def offsets_for_times(
         self, wanted: ByPartition[int]
     ) -> dict[TopicPartition, FoundOffset | None]:
-        """The first offset of each partition that is not older than its timestamp in ms; None where
-        nothing is as new."""
+        """Return each partition's first offset at or after its timestamp (ms), None if there is
+        none."""
         asked = {
             where: arguments.since_1970(each, f"the timestamp for {where}")
             for where, each in arguments.by_partition(wanted).items()
@@ -466,12 +468,12 @@ class Consumer(Generic[K, V]):
         return {where: each if each.offset >= 0 else None for where, each in found.items()}
 
     async def beginning_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
-        """Where the logs begin."""
+        """Return the first offset of each partition's log."""
         return await self._ends(partitions, EARLIEST)
 
     async def end_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
-        """Where the logs end: the offset of the next record; with read_committed that of the first
-        transaction that is open."""
+        """Return the end of each partition's log: the offset of the next record. With
+        read_committed it is the offset where the first open transaction begins."""
         return await self._ends(partitions, LATEST)
 
     async def _ends(self, partitions: Partitions, end: int) -> dict[TopicPartition, int]:
@@ -479,7 +481,7 @@ class Consumer(Generic[K, V]):
         return {where: each.offset for where, each in found.items()}
 
     def position(self, partition: PartitionGiven) -> int | None:
-        """The offset of the next record that a poll will give; None while it is not known."""
+        """Return the offset of the next record that a poll returns; None while it is unknown."""
         where = arguments.partition_of(partition)
         found = self._reading.assignment.require(where)
         if found.position < 0:
@@ -489,9 +491,8 @@ class Consumer(Generic[K, V]):
         return self._out.consumed().get(where, found.position)
 
     def lag(self, partition: PartitionGiven) -> int | None:
-        """How many offsets lie between what was given out and the end as of the last fetch; None
-        before the first one. With read_committed the end is where the first open transaction
-        begins."""
+        """Return how many offsets the position is before the end as of the last fetch; None before
+        that. With read_committed the end is where the first open transaction begins."""
         where = arguments.partition_of(partition)
         self._reading.assignment.require(where)
         return self._reading.lags()[where].lag
@@ -499,39 +500,38 @@ class Consumer(Generic[K, V]):
     # Pausing
 
     def pause(self, partitions: Partitions | None = None) -> None:
-        """Gives nothing of these partitions and fetches no more of them; what is there is kept. An
-        `async for` that is in the midst of such a partition goes on with another; a part or a list
-        of them that `batches` or `poll` gave before is in the user's hands."""
+        """Stop returning and fetching records of these partitions; fetched records are kept. An
+        `async for` in the middle of such a partition continues with another one. Parts that
+        `batches` or `poll` returned earlier are not affected."""
         self._check_open()
         self._reading.pause(self._chosen(partitions), is_paused=True)
 
     def resume(self, partitions: Partitions | None = None) -> None:
-        """Takes `pause` back."""
+        """Undo `pause` for these partitions, or for all assigned ones."""
         self._check_open()
         self._reading.pause(self._chosen(partitions), is_paused=False)
 
     @property
     def paused(self) -> list[TopicPartition]:
-        """The partitions that are paused."""
+        """The paused partitions."""
         return [each.where for each in self._reading.assignment if each.is_paused]
 
     # What is going on
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """What keeps partitions from being read at present: what their brokers answered last, or
-        why these cannot be reached. It is tried on; empty when all goes well. A topic that is
-        subscribed to and that there is not, or of which nothing is heard, is under the partition
-        -1."""
+        """Return why partitions cannot be read at present: their brokers' last errors, or why
+        brokers cannot be reached. The consumer keeps retrying; empty if all is well. A subscribed
+        topic that does not exist, or of which no metadata arrive, is under partition -1."""
         return self._reading.troubles()
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Kafka's metrics of a consumer, by group and name:
+        """Return Kafka's consumer metrics by group and name:
         `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
         return self._reading.metrics.kafka_metrics()
 
     @property
     def registry(self) -> Registry:
-        """The same for exporters (`moldau.metrics.render_prometheus`)."""
+        """The same metrics for exporters (`moldau.metrics.render_prometheus`)."""
         return self._reading.metrics.registry
 
     def _chosen(self, partitions: Partitions | None) -> list[TopicPartition]:
@@ -546,16 +546,16 @@ class Consumer(Generic[K, V]):
         max_records: int | None = None,
         partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionRecords[K, V]]:
-        """Return records as soon as there are some, or an empty list when the time is over. Waits
-        of deserializers, for a schema say, come on top.
+        """Return records as soon as there are some, or an empty list after `timeout_s`. Time that a
+        deserializer waits, for a schema say, is not included.
 
-        At most `max_records`, else `max.poll.records`. Raises what keeps a partition from being
-        read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the
-        member out of its group. RuntimeError if nothing is subscribed to or assigned. Records of
-        the last poll count as done: they may be committed now.
+        Returns at most `max_records`, by default `max.poll.records`. Raises the error that keeps a
+        partition from being read (KafkaError or CorruptRecord, with topic, partition and offset) or
+        the member out of its group. RuntimeError if nothing is subscribed or assigned. The records
+        of the last poll count as processed: they may be committed now.
 
-        `partitions` limits the poll to these. Others are fetched ahead, for a later poll.
-        KafkaError for one that is not assigned, or whose topic the group does not subscribe to.
+        `partitions` limits the poll to these; others are still fetched, for a later poll.
+        KafkaError for a partition that is not assigned, or whose topic is not subscribed.
         """
         if max_records is None:
             max_records = self.settings[own_rows.max_poll_records]
@@ -574,12 +574,11 @@ class Consumer(Generic[K, V]):
         max_records: int = _COLUMNS_MAX,
         partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionColumns]:
-        """As `poll`, with offsets, timestamps, keys, values and headers as columns in buffers: many
-        times cheaper where no record is wanted as an object.
+        """Poll like `poll`, and return offsets, timestamps, keys, values and headers as columns in
+        buffers: many times cheaper if you need no record objects.
 
-        Batches are given whole: the last one may bring more than `max_records`. Keys and values are
-        as they are in the log, no deserializer sees them. ValueError if the consumer has
-        interceptors, which look at records.
+        Batches are returned whole: the last one may exceed `max_records`. Keys and values are raw
+        bytes; no deserializer runs. ValueError with interceptors, as these need records.
         """
         arguments.positive(max_records, "max_records")
         timeout_s = seconds(timeout_s, "timeout_s")
@@ -592,8 +591,8 @@ class Consumer(Generic[K, V]):
     async def getone(
         self, partitions: Iterable[PartitionGiven] | None = None
     ) -> ConsumerRecord[K, V]:
-        """The next record, of these partitions if any are named. It is at hand until more is asked
-        for. ClientClosed if the consumer is closed meanwhile."""
+        """Return the next record, of `partitions` if any are given. It counts as processed at the
+        next request for records. Raise ClientClosed if the consumer is closed meanwhile."""
         async for part in self.batches(max_records=1, partitions=partitions):
             return part.records[0]
         raise closed("consumer")
@@ -605,7 +604,7 @@ class Consumer(Generic[K, V]):
         timeout_s: float = 0.0,
         max_records: int | None = None,
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """As `poll`, with whole records by partition."""
+        """Poll like `poll`, and return a list of whole records for each partition."""
         found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         for part in await self.poll(timeout_s, max_records=max_records, partitions=partitions):
             where = TopicPartition(part.topic, part.partition)
@@ -615,8 +614,9 @@ class Consumer(Generic[K, V]):
     def batches(
         self, *, max_records: int | None = None, partitions: Iterable[PartitionGiven] | None = None
     ) -> PartStream[K, V]:
-        """Records by partition for as long as the consumer is open. May be left and taken up again;
-        a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
+        """Iterate over parts of one partition each, until the consumer is closed. You may leave the
+        loop and start again. A commit inside covers the current part and those before it.
+        `partitions` limits it as in `poll`."""
         chosen = None if partitions is None else _chosen_in(partitions)
         if max_records is None:
             return PartStream(
@@ -626,8 +626,8 @@ class Consumer(Generic[K, V]):
         return PartStream(self._polling, max_records, part_max=max_records, chosen=chosen)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Records one by one for as long as the consumer is open. May be left and taken up again;
-        a commit inside covers the record at hand and those before it."""
+        """Iterate over single records until the consumer is closed. You may leave the loop and
+        start again. A commit inside covers the current record and those before it."""
         return RecordStream(self._polling, self.settings[own_rows.max_poll_records])
 
     # Offsets
@@ -635,44 +635,43 @@ class Consumer(Generic[K, V]):
     async def commit(
         self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
     ) -> None:
-        """Store where the group goes on: behind all that was given out, or at these offsets (each
-        a number or an `OffsetAndMetadata`: the offset of the next record to read).
+        """Store the group's offsets: after all returned records, or these offsets (each a number or
+        an `OffsetAndMetadata`: the offset of the next record to read).
 
-        Returns when it is stored. KafkaError names the partition.
+        Returns when the offsets are stored. KafkaError names the partition.
         """
         await self._require_group("commit").commit(offsets, timeout_s=timeout_s)
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
-        """As `commit`, without waiting. Errors come out only where the task is awaited.
-        Offsets are taken now, and commits are stored in the order in which they were begun."""
+        """Commit like `commit`, without waiting. Errors are raised only if you await the task. The
+        offsets are those of now, and commits are stored in the order of the calls."""
         return self._require_group("commit").commit_soon(offsets)
 
     async def committed(
         self, partitions: Partitions | None = None, *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed of these partitions, or of all that are assigned; None where
-        nothing is."""
+        """Return the group's committed offsets of these partitions, or of all assigned ones; None
+        where nothing is committed."""
         group = self._require_group("ask for committed offsets")
         return await group.committed(self._chosen(partitions), timeout_s=timeout_s)
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What `commit` would store now."""
+        """Return the offsets that `commit` would store now."""
         return self._reading.consumed()
 
     def group_metadata(self) -> GroupMetadata:
-        """This member's identity in its group, for a transactional producer."""
+        """Return this member's identity in its group, for a transactional producer."""
         return self._require_group("know its group's metadata").metadata
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> bool:
-        """Makes the group share its partitions anew, from the next polls on; the coordinator hears
-        the beginning of the reason. False with group.protocol=consumer, where only the coordinator
-        decides about that."""
+        """Ask the group to rebalance, during the next polls. The coordinator gets the start of
+        `reason`. Return False with group.protocol=consumer: only the coordinator decides."""
         reason = text_of(str_of(reason, "reason")[:_REASON_CHARS_MAX], "reason")
         return self._require_group("rebalance").enforce_rebalance(reason)
 
     @property
     def member_id(self) -> str:
-        """Under which id this is a member of its group; empty while it is none."""
+        """This consumer's member id in its group; empty while it is not a member."""
         return "" if self._group is None else self._group.member_id
 
     def _require_group(self, what: str) -> ConsumerGroup:
@@ -686,13 +685,13 @@ class Consumer(Generic[K, V]):
         return self._group
 
     def _check_open(self) -> None:
-        if self._is_closed or self._cluster.is_closed:  # which it has from its start on
+        if self._is_closed or self._cluster.is_closed:  # `_cluster` exists from the start on
             raise closed("consumer")
         self._cluster.check_loop()
 
 
 def _chosen_in(partitions: Partitions) -> frozenset[TopicPartition]:
-    """An empty choice is mostly a mistake, and would be silence without end."""
+    """Return the partitions as a set. ValueError if empty: such a poll would never end."""
     chosen = frozenset(arguments.partitions_in(partitions))
     if not chosen:
         raise ValueError("partitions is empty: leave it out to poll all that are assigned")

@@ -1,11 +1,11 @@
-"""What a consumer reads, made into what its application wants. No IO of its own.
+"""Deserialization of fetched keys and values. No IO of its own.
 
-Invariants: records keep their order and none is left out; the first record of a partition that
-cannot be decoded ends what is given of that partition, and is named by topic, partition and offset;
-other partitions are not touched by it.
+Invariants: records keep their order and none is left out. The first record of a partition that
+cannot be decoded ends what is returned of that partition; its error names topic, partition and
+offset. Other partitions are not affected.
 
-Whole columns are decoded at a time. Only when one fails is it asked record by record which it was:
-the usual batch pays nothing for the exact error.
+Whole columns are decoded at a time. Only when one fails are its records decoded one by one to find
+the bad one: the usual batch pays nothing for the exact error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DecodeMany = Callable[[Sequence[bytes | None], Place], Any]
 
 
 class Undecoded(NamedTuple):
-    """Where a partition has a record that cannot be decoded, and why."""
+    """A record that cannot be decoded: its partition and offset, and the error."""
 
     where: TopicPartition
     offset: int
@@ -50,7 +50,7 @@ class Undecoded(NamedTuple):
 
 
 class _Side:
-    """Keys or values."""
+    """The deserializer of either keys or values."""
 
     __slots__ = ("_many", "_plain", "one", "wants_headers")
 
@@ -63,7 +63,7 @@ class _Side:
         self._plain: set[type] = set()
 
     async def column(self, data: list[bytes | None], place: Place) -> list[Any]:
-        """All of them; raises for the first that is bad."""
+        """Decode all values of a column. Raise the error of the first bad one."""
         found = self._many(data, place)
         decoded: list[Any] = found if type(found) is list else await found
         if len(decoded) != len(data):
@@ -74,7 +74,7 @@ class _Side:
         return [None if each is None else await self.decode(each, place) for each in data]
 
     async def decode(self, data: bytes, place: Place) -> Any:
-        """One of them."""
+        """Decode one value."""
         decoded = self.one(data, place)
         kind = type(decoded)
         if kind not in self._plain:
@@ -85,7 +85,7 @@ class _Side:
 
 
 class Decoding:
-    """The deserializers of a consumer, at work."""
+    """The deserializers of one consumer."""
 
     def __init__(self, key: Deserializer | None, value: Deserializer | None) -> None:
         self._key = None if key is None else _Side(key)
@@ -100,8 +100,8 @@ class Decoding:
         settings: Settings,
         runtime: Runtime,
     ) -> Decoding | None:
-        """As the consumer was told, by objects or by settings; None where bytes stay bytes.
-        ConfigError names the setting that cannot be followed."""
+        """Return the deserializers given as objects or by settings; None if keys and values stay
+        bytes. ConfigError names the wrong setting."""
         named = (settings[rows.key_deserializer], settings[rows.value_deserializer])
         chosen = [name if each is None else each for each, name in zip(given, named, strict=True)]
         if chosen == [None, None]:
@@ -118,7 +118,7 @@ class Decoding:
         return decoding
 
     async def aclose(self) -> None:
-        """Ends what was made here of names, once."""
+        """Close the deserializers that were made here from names, once."""
         async with AsyncExitStack() as left:
             while self._ends:
                 left.push_async_callback(self._ends.pop())
@@ -126,7 +126,7 @@ class Decoding:
     async def decode(
         self, parts: list[PartitionRecords]
     ) -> tuple[list[PartitionRecords], list[Undecoded]]:
-        """The parts up to what cannot be decoded, and what that is."""
+        """Return the decoded parts, up to the first bad record of each partition, and those."""
         with asking_once():
             return await self._decode(parts)
 
@@ -196,7 +196,7 @@ class Decoding:
 async def _attempt(
     decoding: Awaitable[T],
 ) -> tuple[T | None, Exception | CancelledError | None]:
-    """What it gives, or the error that it ends with. A cancelled caller stays cancelled."""
+    """Return the result or error of `decoding`. Raise if the calling task itself is cancelled."""
     try:
         return await decoding, None
     except (Exception, CancelledError) as error:
@@ -206,7 +206,7 @@ async def _attempt(
 
 
 class _Headers(Exception):
-    """A column cannot be decoded at once: each record has to come with its headers."""
+    """Raised when a column cannot be decoded at once: each record's headers are needed."""
 
 
 def _refuse_headers(side: _Side, has_headers: bool) -> None:
@@ -227,7 +227,7 @@ async def _decode(
 def _failure(
     error: BaseException, place: Place, where: TopicPartition, record: ConsumerRecord
 ) -> DeserializationFailed:
-    """Names the record, and what can be done."""
+    """Return an error that names the record and says what can be done."""
     facts = error.context if isinstance(error, MoldauError) else {}
     failure = DeserializationFailed(
         f"the {place.side} of a record cannot be deserialized: {told(error)}; {_advice(error)}",
@@ -244,7 +244,7 @@ def _failure(
 
 
 def _advice(error: BaseException) -> str:
-    """What helps. Seeking past a good record, because the registry fails, would lose it."""
+    """Return what the user can do. No seek if the registry fails: it would skip a good record."""
     may_heal = bool(getattr(error, "retriable", False))
     if not getattr(error, "is_of_record", True):
         return "poll again" if may_heal else "poll again when that is put right"

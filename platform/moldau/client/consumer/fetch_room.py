@@ -1,10 +1,10 @@
-"""How many bytes the fetches that are under way may still bring. No IO.
+"""How many bytes pending fetches may still bring. No IO.
 
-Invariants: what lies here, and what was asked for and has not come, is `memory_bytes` at most,
-whatever the number of brokers; but a broker gives at least one batch however little it is asked
-for, so a batch a broker may come beyond. Brokers share the room evenly: one that has nothing new,
-and holds its fetch back, does not keep the others from being asked. Where there is not enough for
-all, a broker that got nothing comes first the next time.
+Invariants: buffered bytes plus the bytes of pending fetches are at most `memory_bytes`, whatever
+the number of brokers. But a broker returns at least one batch however small the limit, so one batch
+a broker may come on top. Brokers share the room evenly: one with nothing new, which delays its
+response, does not block fetches from the others. If there is not room for all, a broker that was
+passed over comes first the next time.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ _LEAST: Final = 1
 
 
 class FetchRoom:
-    """The room of one consumer, by broker."""
+    """The fetch memory of one consumer, divided among brokers."""
 
     def __init__(self, memory_bytes: int, fetch_bytes: int, partition_bytes: int) -> None:
-        """At most so many bytes of a fetch, and so many of each of its partitions."""
+        """Limit memory, each fetch, and each partition of a fetch to these numbers of bytes."""
         self._memory_bytes = memory_bytes
         self._fetch_bytes = fetch_bytes
         self._partition_bytes = max(_LEAST, partition_bytes)
         self._asked: dict[int, int] = {}
         self._passed_over: dict[int, None] = {}
-        """Brokers that got nothing, in the order in which they came first for that."""
+        """Brokers that were passed over for lack of room, the longest waiting first."""
 
     @property
     def asked_bytes(self) -> int:
-        """What may come at any moment."""
+        """The bytes that pending fetches may bring."""
         return sum(self._asked.values())
 
     def in_turn(self, nodes: Iterable[int]) -> list[int]:
-        """These brokers, in the order in which they are to be asked."""
+        """Return these brokers in the order in which to fetch from them."""
         places = {each: place for place, each in enumerate(self._passed_over)}
         return sorted(nodes, key=lambda each: places.get(each, len(places)))
 
     def ask(self, node_id: int, partitions: int, buffered: int, brokers: int) -> int:
-        """How much to ask a broker for, one of so many that there is something to fetch from,
-        while so much lies here; it is kept free until `answered`. 0: there is no room at present.
-        Not to be asked while what lies here fills the room by itself (`Positions.to_fetch`)."""
+        """Return how many bytes to request from a broker, and reserve them until `answered`; 0 if
+        there is no room now. `brokers` is the number of brokers to fetch from, `buffered` the bytes
+        held. Do not call while the buffers alone fill the memory (`Positions.to_fetch`)."""
         left = self._memory_bytes - buffered - self.asked_bytes
         if left <= 0 and self._asked:
             self._passed_over.setdefault(node_id)
@@ -54,5 +54,5 @@ class FetchRoom:
         return self._asked[node_id]
 
     def answered(self, node_id: int) -> None:
-        """What it brought counts as buffered now."""
+        """Release the broker's reservation: its response is counted as buffered now."""
         self._asked.pop(node_id, None)

@@ -1,12 +1,12 @@
-"""A fetch session with one broker (KIP-227): what it was told once is not told again. No IO.
+"""A fetch session with one broker (KIP-227): each fetch names only what has changed. No IO.
 
-The first fetch names every partition (epoch 0) and gets a session; each next one (epoch 1, 2, ...)
-names only those that are new, have another position, or are no longer wanted, and its answer only
-those that have news. The broker forgets sessions when it needs the room, and says so; then all is
-told again.
+The first fetch names every partition (epoch 0) and opens a session. Each later one (epoch 1, 2,
+...) names only partitions that are new, have another position, or are no longer wanted; its
+response names only partitions with news. A broker may drop sessions when it needs the room, and
+says so; the next fetch then names everything again.
 
-Invariant: `partitions` is what the broker has been told, from the moment a request is made; a
-request that failed, or was refused, ends the session.
+Invariant: `partitions` is what the broker knows, from the moment a request is made. A request that
+fails or is rejected ends the session.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SESSION_ERRORS: Final = frozenset(
 
 
 class Wish(NamedTuple):
-    """One partition as it is asked for: two that are equal need not be told twice."""
+    """A partition as a fetch names it: an equal one need not be sent again in the session."""
 
     topic_id: Uuid
     offset: int
@@ -52,7 +52,7 @@ class Wish(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """What the next fetch has to say."""
+    """The contents of the next fetch."""
 
     session_id: int
     epoch: int
@@ -61,20 +61,20 @@ class Tell:
 
     @property
     def is_full(self) -> bool:
-        """Whether it names all that is wanted, and its answer all that it names."""
+        """Whether the fetch names all wanted partitions, and its response all of these."""
         return self.epoch == _FULL
 
 
 @dataclass(slots=True)
 class FetchSession:
-    """The session with one broker."""
+    """The fetch session with one broker."""
 
     session_id: int = NO_SESSION
     epoch: int = _FULL
     partitions: dict[TopicPartition, Wish] = field(default_factory=dict)
 
     def next(self, wanted: Mapping[TopicPartition, Wish]) -> Tell:
-        """What to say so that the broker knows just what is wanted."""
+        """Return the fetch after which the broker knows exactly the wanted partitions."""
         if self.epoch == _FULL:
             self.partitions = dict(wanted)
             return Tell(self.session_id, _FULL, wanted, {})
@@ -88,7 +88,7 @@ class FetchSession:
         return Tell(self.session_id, self.epoch, news, forgotten)
 
     def answered(self, session_id: int) -> None:
-        """The fetch was answered well; an id of zero says that there is no session."""
+        """Record a successful response; session id 0 means that the broker opened no session."""
         if session_id == NO_SESSION:
             self.end()
         else:
@@ -96,7 +96,7 @@ class FetchSession:
             self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
 
     def end(self, *, is_known: bool = False) -> None:
-        """All is told again. `is_known`: the broker still has the session, and may drop it."""
+        """Make the next fetch a full one. With `is_known` the broker can drop the old session."""
         if not is_known:
             self.session_id = NO_SESSION
         self.epoch = _FULL

@@ -1,12 +1,12 @@
 """The shell of the positions: fetches records ahead, and looks positions up.
 
-A fetch waits at the broker for something new only if it asks for every partition that is read
-there: otherwise a partition whose records were just taken would wait for the others.
+A fetch waits at the broker for new records only if it names every partition that is read there:
+otherwise a partition whose records were just taken would wait for the others.
 
-Invariants: at most one fetch a broker is under way, and one look-up of each kind; what one broker
-says is applied when it comes. What fails and may work later is tried again after the backoff; any
-other failure is the error of its position alone. `positions` decides what to fetch and to give;
-this shell has the clock, the connections and the waiting.
+Invariants: at most one fetch a broker is pending, and one look-up of each kind. A response is
+applied when it comes. A failure that may pass is retried after the backoff; any other one is the
+error of its position alone. `positions` decides what to fetch and to return; this shell has the
+clock, the connections and the waiting.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Committed = Callable[
     [list[TopicPartition]],
     Awaitable[Mapping[TopicPartition, "OffsetAndMetadata | KafkaError | None"]],
 ]
-"""One try: for each partition what is committed, or what it is refused with."""
+"""Requests committed offsets once: for each partition the offset, None, or its error."""
 Find = Callable[[list[Asked]], Awaitable[None]]
 
 
@@ -52,12 +52,12 @@ class Fetcher:
         self, runtime: Runtime, cluster: Cluster, positions: Positions, settings: Settings
     ) -> None:
         self.news = asyncio.Event()
-        """Set when a poll may have something to give."""
+        """Set when a poll may have something to return."""
         self.committed: Committed | None = None
-        """How the group's offsets are asked for, where there is a group."""
+        """Requests the group's committed offsets; None without a group."""
         self.held_until: Callable[[TopicPartition], float] = lambda _: 0.0
-        """Until when (by the clock) they are not to be asked for, unless `may_look_up` is called
-        before; infinity where only that ends it."""
+        """Returns until when (by the clock) not to look up a partition's committed offset, unless
+        `may_look_up` is called before; infinity if only that call ends the wait."""
         self.is_committed_only = settings[rows.isolation_level] == "read_committed"
         self._runtime = runtime
         self._clock = runtime.clock
@@ -66,7 +66,7 @@ class Fetcher:
         self._settings = settings
         self._sessions: dict[int, FetchSession] = {}
         self._fetching: set[int] = set()
-        # Brokers that had nothing new of the partitions which had room for more.
+        # Brokers whose last response had nothing new of the partitions with room for more.
         self._had_nothing: set[int] = set()
         self._looking: dict[tuple[PositionState, int], asyncio.Task[None]] = {}
         self._released_at: float | None = None
@@ -74,7 +74,7 @@ class Fetcher:
         self._due: asyncio.Handle | None = None
         self._is_awaited = False
         self.is_overdue = False
-        """Whether there is something to fetch since the last look at that."""
+        """Whether there may be something to fetch that was not requested yet."""
         self._is_closed = False
         self._room = FetchRoom(
             settings[rows.buffer_memory],
@@ -82,10 +82,10 @@ class Fetcher:
             settings[rows.max_partition_fetch_bytes],
         )
         self.on_fetched: Callable[[int, float, int], None] | None = None
-        """Told of each answer: its bytes, how long it took, how long it was throttled (ms)."""
+        """Called for each response: its bytes, how long it took (s) and was throttled (ms)."""
 
     def close(self) -> None:
-        """Nothing is fetched any more."""
+        """Stop fetching."""
         self._is_closed = True
         self.news.set()
         if self._timer is not None:
@@ -94,8 +94,8 @@ class Fetcher:
             task.cancel()
 
     async def wait(self, timeout_s: float) -> None:
-        """For news, or until the time is over, which counts as news: a time-out would cost more,
-        and each record that comes by itself is waited for here."""
+        """Wait for news or the timeout, which sets `news` too: an exception would cost more, and
+        every wait for a single record comes through here."""
         self._is_awaited = True
         timer = asyncio.get_running_loop().call_later(timeout_s, self.news.set)
         try:
@@ -105,24 +105,23 @@ class Fetcher:
             self._is_awaited = False
 
     def taken(self, *, makes_room: bool) -> None:
-        """Something was given out: there may be room again."""
+        """Note that records were taken: there may be room again."""
         self._had_nothing.clear()
         self.is_overdue |= makes_room
 
     def soon(self) -> None:
-        """Something has changed: looks at what is to be fetched when this turn of the loop ends."""
+        """Check what to fetch, once this iteration of the loop ends."""
         if self._due is None and not self._is_closed:
             self._due = asyncio.get_running_loop().call_soon(self._fetch)
 
     def may_look_up(self) -> None:
-        """A partition may have waited for that."""
+        """Check what to look up: a partition may have waited for this call."""
         if self._released_at is not None:
             self.soon()
 
     def catch_up(self) -> bool:
-        """A poll begins: makes the fetch that was put behind the poll before, and says whether
-        there was one. The turn in which it was to be made does not end while polls give what lies
-        here, which never suspends."""
+        """Send the fetch that an earlier poll put off, and return whether there was one. A poll
+        that finds buffered records never suspends, so the loop may never get to send it."""
         is_overdue = self.is_overdue
         if is_overdue:
             self._fetch()
@@ -131,7 +130,7 @@ class Fetcher:
     # Fetching
 
     def _fetch(self) -> None:
-        """Sends a fetch to every broker that has none under way and leads what wants more."""
+        """Send a fetch to each broker that has none pending and leads partitions to fetch."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -166,7 +165,7 @@ class Fetcher:
         self._set_timer(now)
 
     def _check_partitions(self, positions: list[Position]) -> None:
-        """Fail a partition that does not exist, instead of waiting for it in silence."""
+        """Fail a partition that does not exist, instead of waiting for it silently."""
         for each in positions:
             topic = self._cluster.metadata.topics.get(each.where.topic)
             refused = self._cluster.metadata.refused.get(each.where.topic)
@@ -199,7 +198,7 @@ class Fetcher:
         buffered = self._positions.buffered_bytes
         room_bytes = self._room.ask(node_id, len(positions), buffered, brokers)
         if not room_bytes:
-            return  # the next answer, or what is taken, makes room
+            return  # the next response, or records taken, will make room
         self._fetching.add(node_id)
         session = self._sessions.setdefault(node_id, FetchSession())
         wait_ms = self._settings[rows.fetch_max_wait_ms] if may_wait else 0
@@ -220,7 +219,7 @@ class Fetcher:
             self._answered(node_id, told, self._clock.monotonic(), error)
 
     def _not_asked(self, node_id: int) -> None:
-        """Nothing will be answered, whatever the reason: the broker may be asked again."""
+        """Undo a fetch that was not sent: another one may be sent to the broker."""
         self._fetching.discard(node_id)
         self._room.answered(node_id)
         self._sessions.pop(node_id, None)
@@ -239,7 +238,7 @@ class Fetcher:
             await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
         finally:
             self._fetching.discard(node_id)
-        self.soon()  # unless it was cancelled, as the loop ends: it would begin anew
+        self.soon()  # not after a cancellation at the loop's end: it would start again
 
     def _answered(
         self, node_id: int, told: Told, asked_at: float, answer: Response | KafkaError
@@ -279,9 +278,9 @@ class Fetcher:
 
     def _look_things_up(self, now: float) -> None:
         if self.committed is not None:
-            # Not of a topic that is unknown: its id must stand before what is committed of it is
-            # asked for. 1. It is deleted. 2. An offset of it is found all the same. 3. Another one
-            # has its name now, and is read and committed from there.
+            # Not of an unknown topic: its id must be known before its committed offset is looked
+            # up. 1. The topic is deleted. 2. Its committed offset is still found. 3. Another topic
+            # has the name now, and would be read and committed from that offset.
             led = self._led(self._positions.waiting(PositionState.COMMITTED, now)).values()
             known = [each for chosen in led for each in chosen]
             ready = self._without_held(known, now)
@@ -301,7 +300,7 @@ class Fetcher:
         )
 
     def _without_held(self, waiting: list[Position], now: float) -> list[Position]:
-        """Those whose committed offset is not about to change."""
+        """Return the positions whose committed offset is not about to change."""
         held = {
             each.where: until for each in waiting if (until := self.held_until(each.where)) > now
         }
@@ -311,12 +310,12 @@ class Fetcher:
     def _look_at_leaders(
         self, state: PositionState, waiting: list[Position], at: Callable[[int], Find]
     ) -> None:
-        """`at` that leader."""
+        """Look up these positions at their leaders, with `at(leader)`."""
         for leader, chosen in self._led(waiting).items():
             self._look((state, leader), chosen, at(leader))
 
     def _led(self, waiting: list[Position]) -> dict[int, list[Position]]:
-        """Those that have a leader, by leader; the others are put off."""
+        """Group the positions by leader. Put off those without one."""
         cluster, now = self._cluster, self._clock.monotonic()
         found = self._positions.by_leader(waiting, cluster.metadata, now, cluster.blind_for)
         if found.pop(NO_LEADER, None) is not None and not cluster.is_refreshing:
@@ -332,7 +331,7 @@ class Fetcher:
             try:
                 await find(asked)
             except KafkaError as error:
-                # Nothing else may talk to that broker, and find out that another one leads.
+                # No other request may find out that the partition has another leader now.
                 self._cluster.request_refresh()
                 for each in asked:
                     self._positions.could_not_look_up(each, error, self._clock.monotonic())

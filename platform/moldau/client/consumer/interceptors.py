@@ -1,8 +1,8 @@
-"""Code of the user's that sees what a consumer gives out and commits.
+"""The user's interceptors: they see the records and commits of a consumer.
 
-Invariants: interceptors see it in their order, each what the one before made of it; whatever one
-raises is logged and changes nothing: the positions have moved already, so records that were kept
-back because of it would be lost without a word.
+Invariants: interceptors run in their order, each on the result of the one before. An exception from
+one is logged and changes nothing: the positions have moved already, so records held back because of
+it would be lost silently.
 """
 
 from __future__ import annotations
@@ -18,31 +18,30 @@ from moldau.plugins import Plugins
 
 
 class ConsumerInterceptor:
-    """Sees what goes through a consumer; what is not overridden changes nothing.
+    """Sees a consumer's records and commits; methods that are not overridden change nothing.
 
-    Whatever it raises is logged and otherwise passed over; so is what it returns, if that is no
-    list of records. Its methods are called and not awaited.
+    An exception from a method is logged and otherwise ignored; so is a return value that is no list
+    of records. The methods are called, not awaited.
     """
 
     def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
-        """What a poll is about to give; gives what it shall give instead."""
+        """Return the records that a poll returns instead of `parts`."""
         return parts
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These offsets were committed."""
+        """Called after these offsets were committed."""
         return
 
     def close(self) -> None:
-        """The consumer is closed."""
+        """Called when the consumer is closed."""
         return
 
 
 class Interceptors:
-    """Those of one consumer."""
+    """The interceptors of one consumer."""
 
     def __init__(self, given: Sequence[object] = (), plugins: Plugins | None = None) -> None:
-        """Objects, or names as in `interceptor.classes`; ConfigError with the reason if one is no
-        interceptor."""
+        """Take objects, or names as in `interceptor.classes`. ConfigError for anything else."""
         self._all = tuple(load_interceptors(given, ConsumerInterceptor, plugins))
         self._lent = tuple(given)
 
@@ -50,7 +49,7 @@ class Interceptors:
         return bool(self._all)
 
     def consumed(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
-        """What they make of what a poll has found."""
+        """Return the records of a poll as the interceptors changed them."""
         for each in self._all:
             made = guarded(f"{type(each).__name__}.on_consume", _on_consume, each, parts)
             if made is not None:
@@ -62,7 +61,7 @@ class Interceptors:
             guarded(f"{type(each).__name__}.on_commit", each.on_commit, offsets)
 
     def close(self, *, is_for_good: bool = True) -> None:
-        """Ends them, each once; if it is not for good, without those that were given as objects."""
+        """Close each interceptor once; unless `is_for_good`, not those given as objects."""
         ended, self._all = self._all, ()
         self._all = close_all(ended, but=() if is_for_good else self._lent)
 
@@ -70,7 +69,7 @@ class Interceptors:
 def _on_consume(
     interceptor: ConsumerInterceptor, parts: list[PartitionRecords]
 ) -> list[PartitionRecords] | None:
-    """What it makes of the records; what are none counts as a failure of its own."""
+    """Return the interceptor's records, or None. Raise TypeError if it returned anything else."""
     made: object = interceptor.on_consume(parts)
     if made is None:
         return None

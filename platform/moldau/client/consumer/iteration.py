@@ -1,10 +1,10 @@
-"""Going through what a consumer reads, with `async for` or `anext`.
+"""Iterating over a consumer's records, with `async for` or `anext`.
 
-Invariants: a cancelled wait (`asyncio.wait_for(anext(records), 1.0)`) loses nothing and ends
-nothing; an asynchronous generator would end there. Records that were polled and not given lie in
-the consumer's `Backlog`, where commits, seeks and the next stream see them. The rest of the loop
-has its turn between two parts, and between two records if it is time for one: up to
-`_BETWEEN_LOOKS` records share a look at the clock, fewer where each took long.
+Invariants: a cancelled wait (`asyncio.wait_for(anext(records), 1.0)`) loses nothing and does not
+end the stream, as it would end an asynchronous generator. Polled records that were not returned yet
+stay in the consumer's `Backlog`, where commits, seeks and the next stream see them. Other tasks get
+to run between two parts, and between two records when it is time: up to `_BETWEEN_LOOKS` records
+share one check of the clock, fewer if the records take long.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from moldau.client.consumer.records import PartitionRecords
 from moldau.records import ConsumerRecord, K, V
 
 _BETWEEN_LOOKS: Final = 64
-"""At most so many records are given between two looks at the clock."""
+"""At most this many records are returned between two checks of the clock."""
 
 
 class RecordStream(Generic[K, V]):
-    """One by one. What is left in the middle lies in `out`, for whatever reads next."""
+    """An iterator over single records. Records left over stay in `out` for the next reader."""
 
     __slots__ = ("_between_looks", "_count_max", "_out", "_polling", "_records")
 
     def __init__(self, polling: Polling, count_max: int) -> None:
-        """A poll takes at most `count_max` records."""
+        """Let a poll take at most `count_max` records."""
         self._polling = polling
         self._out = polling.out
         self._count_max = count_max
@@ -39,7 +39,7 @@ class RecordStream(Generic[K, V]):
         return self
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
-        for record in self._records:  # which a close takes away
+        for record in self._records:  # a close empties it
             return record
         return await self._fetched()
 
@@ -60,14 +60,14 @@ class RecordStream(Generic[K, V]):
 
 
 class PartStream(Generic[K, V]):
-    """By partition, one part at a time. The others lie in `out`, for whatever reads next."""
+    """An iterator over parts of one partition each. The rest stays in `out` for the next reader."""
 
     __slots__ = ("_chosen", "_count_max", "_part_max", "_polling")
 
     def __init__(
         self, polling: Polling, count_max: int, *, part_max: int = sys.maxsize, chosen: Chosen
     ) -> None:
-        """A poll takes at most `count_max` records, and no part has more than `part_max`."""
+        """Let a poll take at most `count_max` records, and a part hold at most `part_max`."""
         self._polling = polling
         self._count_max = count_max
         self._part_max = part_max
@@ -88,9 +88,9 @@ class PartStream(Generic[K, V]):
             await self.fill()
 
     def at_hand(self) -> PartitionRecords[K, V] | None:
-        """The next part if that needs no poll; a thread may ask, where `out` has a lock."""
+        """Return the next part if it needs no poll. Thread-safe if `out` has a lock."""
         return self._polling.out.take_part(self._part_max, self._chosen)
 
     async def fill(self) -> None:
-        """Poll for `at_hand`."""
+        """Poll, so that `at_hand` has parts."""
         self._polling.out.add(await self._polling.more(self._count_max, self._chosen))

@@ -1,8 +1,8 @@
-"""A consumer's part in its group: the member, when there is a subscription, and the offsets.
+"""A consumer's part in its group: the member, if there is a subscription, and the offsets.
 
 Invariants: commits are stored in the order in which they were begun. Auto commit covers only
 finished records, and the next poll raises its final failure. Partitions that go are committed
-before a listener hears that they went.
+before the listener is called.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _LEFT_BY_ITSELF: Final = (
 
 
 class ConsumerGroup:
-    """The group, and this consumer in it."""
+    """One consumer in its group."""
 
     def __init__(
         self,
@@ -122,21 +122,21 @@ class ConsumerGroup:
         )
         self._is_subscribed = False
         self._is_over = False
-        """Whether it is closed: commits that are still under way fail."""
+        """Whether it is closed: pending commits fail."""
         self._is_told = False
-        """Whether the listener was told of the end of all that is left, or is being told."""
+        """Whether the close has called, or is calling, the listener for the partitions given up."""
         self._commits_by_itself = rows.commits_by_itself(settings)
         self._cluster = cluster
         self._timer: asyncio.TimerHandle | None = None
         self._gone = set[Uuid]()
-        """Topics that a commit of its own was refused for, as they are no more."""
+        """Deleted topics, known from rejected auto commits."""
         self._auto = AutoCommit(settings[rows.auto_commit_interval_ms] / 1000)
         self._order = asyncio.Lock()
-        """Commits are stored one after another, in the order in which they began."""
+        """The lock by which commits are stored one after another, in the order of their start."""
         self.on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata], float], None]
-        """Called when all of a commit is stored, with the seconds that it took."""
+        """Called with the offsets of a stored commit, and the seconds that it took."""
         self._under_way: dict[asyncio.Task[None], tuple[KeysView[TopicPartition], float]] = {}
-        """Commits, their partitions, and until when a look-up of these waits for them."""
+        """The pending commits: their partitions, and until when look-ups of these wait for them."""
         self._request_s = settings[link_rows.request_timeout_ms] / 1000
         self._failure: KafkaError | None = None
         self._rebalance_s = (
@@ -147,7 +147,7 @@ class ConsumerGroup:
 
     @property
     def member_id(self) -> str:
-        """Empty while it is none."""
+        """The member id; empty while it is not a member."""
         return self._member.identity.member_id
 
     def _identity(self) -> Identity:
@@ -176,7 +176,7 @@ class ConsumerGroup:
     async def _told_of(
         self, call: Awaitable[T], offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
     ) -> T:
-        """What it gives; an error names the group, and what of it was to be stored or found."""
+        """Return the result of `call`. Add the group and the first partition to an error."""
         try:
             return await call
         except KafkaError as error:
@@ -202,7 +202,7 @@ class ConsumerGroup:
     def _may_retry(self, identity: Identity, where: TopicPartition, code: ErrorCode) -> bool:
         member = self._member
         if not self._is_subscribed:
-            return identity != NOBODY  # the member has left since
+            return identity != NOBODY  # True: it was a member, and has left since
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             return False
         return member.may_commit_later(identity, where)
@@ -210,25 +210,24 @@ class ConsumerGroup:
     # Membership
 
     def listen(self, listener: RebalanceListener | None) -> None:
-        """From now on this listener is told."""
+        """Use this listener from now on."""
         self._session.listener = RebalanceListener() if listener is None else listener
 
     def subscribe(self, wanted: Wanted) -> None:
-        """These topics, from the next rebalance on."""
+        """Subscribe to these topics, from the next rebalance on."""
         self._is_subscribed = True
         self._member.subscribe(wanted)
         self._session.poke()
 
     def enforce_rebalance(self, reason: str) -> bool:
-        """The group shares its partitions anew, from the next polls on; False where only the
-        coordinator decides about that."""
+        """Make the group rebalance, from the next polls on; False if only the coordinator may."""
         is_possible = self._member.enforce_rebalance(reason)
         self._session.poke()
         return is_possible
 
     @property
     def metadata(self) -> GroupMetadata:
-        """This member's identity."""
+        """This member's identity in its group."""
         identity = self._member.identity
         return GroupMetadata(
             self._coordinator.group_id,
@@ -238,25 +237,24 @@ class ConsumerGroup:
         )
 
     def read_by_hand(self) -> None:
-        """Partitions are assigned by hand. The next polls finish an `unsubscribe` that was
+        """Switch to manual assignment. The next polls finish an `unsubscribe` that was
         cancelled."""
         self._is_subscribed = False
         self._member.forgive()
 
     @property
     def has_member(self) -> bool:
-        """Whether there is a subscription, or something of one is left."""
+        """Whether there is a subscription, or one is not wholly given up yet."""
         return self._is_subscribed or self.is_settling
 
     @property
     def is_settling(self) -> bool:
-        """Whether something of a subscription is still to be run or heard, or a caller is just
-        doing that."""
+        """Whether a change or an error waits for a call, or a call is handling one."""
         return self._session.is_settling
 
     async def unsubscribe(self, is_wanted: Callable[[], bool]) -> BaseException | None:
-        """Gives everything up and leaves; may be subscribed again, also before this has ended:
-        `is_wanted` tells if not. What a listener has raised comes back."""
+        """Give everything up and leave the group. Return the listener's error. The user may
+        subscribe again before this has ended: then `is_wanted` returns False."""
         self._member.subscribe(Wanted())
         self._session.poke()
         failure = await self._session.run_changes()
@@ -265,11 +263,11 @@ class ConsumerGroup:
         return failure
 
     def on_metadata(self) -> None:
-        """Metadata came."""
+        """Apply new metadata."""
         self._session.on_metadata()
 
     async def on_poll(self, until: float) -> bool:
-        """Run what a rebalance wants of this poll; False if the poll has no time left for it."""
+        """Run this poll's part of a rebalance. Return False if the poll's time is over before."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -280,17 +278,19 @@ class ConsumerGroup:
             return await self._session.on_poll(until)
 
     async def _tell_at_last(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End a poll that waited during the close, unless it was cancelled."""
+        """Call the listener if a close came during the poll, unless the poll was cancelled."""
         if self._is_over and (kind is None or issubclass(kind, Exception)):
             with not_hiding(kind):
                 await self.end_goodbye(0.0)
 
     def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
-        """Partitions go: with auto commit, what was given out of them is committed first. The
-        commit begins now, in the task that lets them go: a commit of another task, which may have
-        records in hand, comes behind it. It may take as long as a rebalance. The user's own commits
-        that are under way may take as long as an answer: to go on earlier would have them
-        refused."""
+        """Commit the returned records of partitions that go (with auto commit). Start the commit
+        now, in the task that gives them up: a commit of another task, which may still hold records,
+        comes after it.
+
+        It may take as long as a rebalance. The user's own pending commits may take as long as a
+        response: going on earlier would have them rejected.
+        """
         gone = set(change.partitions)
         consumed = self.reader.let_go() if self._commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
@@ -302,7 +302,7 @@ class ConsumerGroup:
     def _commit_by_itself(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float
     ) -> Coroutine[Any, Any, None]:
-        """Begins that now; what it gives ends with it, whatever comes of it."""
+        """Start an auto commit now. Return a coroutine that waits for it and logs a failure."""
         ids = self.reader.topic_ids(offsets)
         task = self._spawn(offsets, ids, timeout_s)
 
@@ -320,8 +320,8 @@ class ConsumerGroup:
         return ended()
 
     async def commits_ended(self, change: Change, until: float = math.inf) -> None:
-        """Waits for what is being committed of these partitions, each as long as an answer may
-        take, and not past this time."""
+        """Wait for the pending commits of these partitions: each as long as a response may take,
+        and not past `until`."""
         now = self._clock.monotonic()
         waits = {
             task: min(until, its_end) - now
@@ -336,22 +336,22 @@ class ConsumerGroup:
     async def commit(
         self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
     ) -> None:
-        """Returns when they are stored."""
+        """Commit the offsets, and return when they are stored."""
         task = self.commit_soon(offsets, seconds_at_most(timeout_s, "timeout_s"))
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             task.cancel()
             raise
-        if task.cancelled():  # with the runtime that it was given
+        if task.cancelled():  # because the runtime was closed
             raise self._closed_meanwhile()
         task.result()
 
     def commit_soon(
         self, offsets: OffsetsGiven | None = None, timeout_s: float | None = None
     ) -> asyncio.Task[None]:
-        """The same in a task of its own. The ids of topics are those of now: when the offsets are
-        stored, other topics may have the names."""
+        """Commit in a task of its own. The topic ids are those of now: when the offsets are stored,
+        other topics may have the names."""
         reader = self.reader
         given = reader.consumed() if offsets is None else offsets_to_store(offsets)
         ids = reader.topic_ids(given) if offsets is None else reader.given_ids(given)
@@ -394,7 +394,7 @@ class ConsumerGroup:
         is_given_up: Callable[[TopicPartition], bool],
         timeout_s: float | None = None,
     ) -> None:
-        """Takes out of `left` what is known to be stored."""
+        """Store the offsets in `left`; remove those that are known to be stored."""
         try:
             began = self._clock.monotonic()
             await self._wait_in_order(timeout_s)
@@ -443,14 +443,14 @@ class ConsumerGroup:
             self.on_committed(offsets, self._clock.monotonic() - began)
 
     def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
-        """Tells of each of these whether it was given up since now, even if it has come back."""
+        """Return a predicate: whether a partition was given up since now, even if it is back."""
         now = {where: self._member.tenure(where) for where in partitions}
         return lambda where: now[where] not in (None, self._member.tenure(where))
 
     def commit_if_due(self, now: float) -> None:
-        """Commit what the last poll gave, if the interval is over, for the user is done with it.
-        From now on commit at the interval what is done meanwhile: to work on the records of one
-        poll, or to wait in one, may take long."""
+        """Auto-commit what the last poll returned, if the interval is over: the next poll says that
+        it is processed. Also start the timer for finished records: processing the records of one
+        poll, or waiting in one, may take long."""
         if not self._commits_by_itself:
             return
         if self._auto.is_due(now):
@@ -459,7 +459,7 @@ class ConsumerGroup:
             self._commit_later(now)
 
     def commit_soon_by_itself(self, partitions: Collection[TopicPartition]) -> None:
-        """With auto commit, commit what was given out of these partitions."""
+        """Auto-commit the returned records of these partitions."""
         if self._commits_by_itself:
             consumed = self.reader.let_go()
             self._commit_done({where: consumed[where] for where in consumed if where in partitions})
@@ -490,7 +490,7 @@ class ConsumerGroup:
     def _without_the_gone(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Those that are of use: not of topics of which it was told that they were deleted."""
+        """Return the offsets without those of topics known to be deleted."""
         known = self._cluster.metadata.name_of
         ids = self.reader.topic_ids(offsets)
         return {
@@ -505,9 +505,9 @@ class ConsumerGroup:
             self._note_failure(error, ids)
 
     def _note_failure(self, error: KafkaError, ids: Mapping[TopicPartition, Uuid]) -> None:
-        """What passes, or comes of a lost membership, costs no more than records that are read
-        again; offsets of a deleted topic are of no use. Anything else will go on failing: the user
-        has to hear of it from the next poll. All of it is logged, a deleted topic once."""
+        """Log a failed auto commit (a deleted topic's once), and let the next poll raise it if it
+        would fail again. A passing error or a lost membership only means that records are read
+        again; offsets of a deleted topic are useless."""
         if error.code is ErrorCode.UNKNOWN_TOPIC_ID:
             told = (error.context.get("topic"), error.context.get("partition"))
             self._gone |= {each for where, each in ids.items() if where == told}
@@ -520,7 +520,7 @@ class ConsumerGroup:
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What is stored."""
+        """Return the committed offsets."""
         timeout_s = seconds_at_most(timeout_s, "timeout_s")
         wanted = list(partitions)
         found = self._offsets.committed(wanted, timeout_s=timeout_s)
@@ -529,20 +529,19 @@ class ConsumerGroup:
     async def look_up(
         self, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
-        """As `committed`, asked once; what the coordinator refuses is that partition's alone."""
+        """Request the committed offsets once. An error counts for its partition alone."""
         return await self._offsets.look_up(partitions)
 
     def held_until(self, where: TopicPartition) -> float:
-        """Until when the committed offset should not be looked up: a commit of it is under way,
-        and to begin before it would read again what the user is done with. It is waited for as long
-        as for an answer to the first of them, by the clock. Or a listener may still commit it: that
-        has no end until it is told."""
+        """Return until when (clock time) not to look up the committed offset: a commit of it is
+        pending, and an earlier start would read processed records again. The wait ends with the
+        first response that is due; it is infinite while a listener may still commit or seek."""
         if self._session.is_undecided(where):
             return math.inf
         return min((until for of, until in self._under_way.values() if where in of), default=0.0)
 
     def position_is_wanted(self, where: TopicPartition) -> None:
-        """A listener must not wait for what waits for it."""
+        """Let a listener that requests a position get it: it must not wait for its own return."""
         self._session.listener_wants(where)
 
     # The end
@@ -550,8 +549,8 @@ class ConsumerGroup:
     async def aclose(
         self, timeout_s: float, *, leave_group: bool | None = None, commits: bool = True
     ) -> None:
-        """Commits if it may, waits for what the user commits, says goodbye, leaves, unless it is to
-        stay. All of it has this time, but for what the user's listener does with it."""
+        """Commit if allowed, wait for the user's commits, call the listener, then leave the group
+        unless the member is to stay. Apart from the listener, this takes at most `timeout_s`."""
         self._commits_by_itself &= commits
         if self._timer is not None:
             self._timer.cancel()
@@ -564,7 +563,7 @@ class ConsumerGroup:
             self._is_over = True
             loop = asyncio.get_running_loop()
             for task in self._under_way:
-                loop.call_soon(task.cancel)  # when it has begun, and can say what it is
+                loop.call_soon(task.cancel)  # after its start, so that it can raise its own error
             await self._coordinator.aclose()
             if self._under_way:
                 await asyncio.wait(list(self._under_way))
@@ -576,12 +575,12 @@ class ConsumerGroup:
             await self._commit_at_last(max(0.0, until - self._clock.monotonic()))
         await self._all_committed_by(until)
         await self._tell_gone(Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED)
-        await self._all_committed_by(until)  # what the listener has begun
+        await self._all_committed_by(until)  # commits that the listener has begun
 
     async def end_goodbye(self, timeout_s: float) -> None:
-        """If `aclose` was cut off before it has told the listener: others may have it all by now.
-        One that is still told of something else has this time; if it takes longer, the poll that
-        waits for it, or the next call, tells it what is left then."""
+        """Call the listener if `aclose` was cut off before that: other members may have all
+        partitions by now. A listener call that is still running may take `timeout_s`; if it takes
+        longer, the waiting poll or the next call does this."""
         if not self._is_told and await self._session.listened(timeout_s):
             await self._tell_gone(Kind.LOST)
 
@@ -595,7 +594,7 @@ class ConsumerGroup:
 
     @property
     def listening(self) -> Collection[asyncio.Task[None]]:
-        """Where listeners work, also when the close has not waited for them."""
+        """The tasks of running listener calls, even if the close has not waited for them."""
         return self._session.listening
 
     async def _all_committed_by(self, until: float) -> None:

@@ -1,7 +1,7 @@
-"""What a consumer counts, under the names that Kafka's consumer has for it.
+"""A consumer's metrics, under the names of Kafka's consumer.
 
-Windows are those of `producer.metrics`. Counting is done once a poll, a fetch, a commit or a
-rebalance, never once a record; lags are worked out when they are asked for.
+Windows are those of `producer.metrics`. A poll, a fetch, a commit or a rebalance is counted once,
+never a single record; lags are computed when the metrics are read.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ _HOUR_S: Final = 3600.0
 
 
 class Lag(NamedTuple):
-    """How far a partition's end is ahead of what was given out, and how far its beginning is
-    behind; None while it is unknown."""
+    """How many offsets the position is before the log's end and after its start, if known."""
 
     lag: int | None
     lead: int | None
 
 
 class ConsumerMetrics:
-    """All counts of one consumer."""
+    """All metrics of one consumer."""
 
     def __init__(self, clock: Clock, window_s: float, samples_max: int, lags: Lags) -> None:
-        """`lags` tells of the partitions that are assigned."""
+        """Read the lags of the assigned partitions with `lags`."""
         self._clock = clock
         self._window = (clock, window_s, samples_max)
         self._lags = lags
@@ -58,7 +57,7 @@ class ConsumerMetrics:
     # Counting
 
     def poll_began(self, now: float) -> None:
-        """A poll begins: note how long ago the last one did, and how much of that was waiting."""
+        """Record the start of a poll: the time since the last one, and the share spent polling."""
         before = self._poll_began
         if before is not None and now > before:
             idle = 0.0 if self._poll_ended is None else max(0.0, self._poll_ended - before)
@@ -66,12 +65,11 @@ class ConsumerMetrics:
         self._poll_began, self._poll_ended = now, None
 
     def poll_ended(self, now: float) -> None:
-        """The poll returns, and its caller goes on."""
+        """Record the end of a poll."""
         self._poll_ended = now
 
     def consumed(self, counts: Iterable[tuple[str, int]], emptied: Mapping[str, int]) -> None:
-        """So many records of topics are given out, and with them all of so many bytes that were
-        fetched of topics."""
+        """Count records returned by topic, and by topic the bytes of fetches returned whole."""
         now = self._clock.monotonic()
         for topic, count in counts:
             self._of(self._records, topic).add(now, count)
@@ -79,16 +77,16 @@ class ConsumerMetrics:
             self._of(self._bytes, topic).add(now, size)
 
     def fetched(self, size_bytes: int, latency_s: float, throttle_ms: int) -> None:
-        """A fetch was answered."""
+        """Count a fetch response."""
         now = self._clock.monotonic()
         self._fetches.add(now, size_bytes, latency_s * _MS, throttle_ms)
 
     def committed(self, latency_s: float) -> None:
-        """Offsets were stored."""
+        """Count a successful commit."""
         self._commits.add(self._clock.monotonic(), latency_s * _MS)
 
     def rebalanced(self, latency_s: float, *, has_failed: bool) -> None:
-        """The member has its share, or is out of its group."""
+        """Count a rebalance: the member has its partitions, or is out of its group."""
         now = self._clock.monotonic()
         if has_failed:
             self._failed_rebalances.add(now, 1)
@@ -105,7 +103,7 @@ class ConsumerMetrics:
     # Asking
 
     def kafka_metrics(self) -> dict[str, dict[str, float]]:
-        """Everything, by group and name; groups of a topic or partition end in its name."""
+        """Return all metrics by group and name; groups of a topic or partition end in its name."""
         lags = self._lags()
         found = {
             CLIENT: self._client(),
@@ -162,11 +160,11 @@ class ConsumerMetrics:
         }
 
     def _ago(self, then: float | None) -> float:
-        """-1 while it has not happened, as in Kafka."""
+        """Return the seconds since `then`; -1 if it has not happened yet, as in Kafka."""
         return -1.0 if then is None else self._clock.monotonic() - then
 
     def _declare(self) -> None:
-        """The whole consumer's, for Prometheus and OTLP: `records-lag-max` is
+        """Register the whole consumer's metrics for Prometheus and OTLP: `records-lag-max` becomes
         `kafka.consumer.records.lag.max`."""
         groups: Mapping[str, Callable[[], dict[str, float]]] = {
             CLIENT: self._client,

@@ -1,5 +1,5 @@
-"""What leaders say of offsets: by time and the ends of logs (ListOffsets), and where an epoch
-ends (OffsetForLeaderEpoch), by which a consumer finds out about truncation."""
+"""Offsets that leaders report: by time or ends of logs (ListOffsets), and ends of epochs
+(OffsetForLeaderEpoch), by which a consumer detects a truncated log."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ _NEEDS_VERSION: Final = {
 }
 _CONSUMER: Final = -1
 _EPOCHS_FOR_CONSUMERS: Final = 3
-"""Before that a consumer needed rights on the whole cluster to ask for the ends of epochs."""
+"""Before this version a consumer needed rights on the whole cluster for the ends of epochs."""
 _ANY_END: Final = 2**63 - 1
 
 
 class FoundOffset(NamedTuple):
-    """An offset, the timestamp of its record and the epoch it was written in; -1 where there is
-    no such record."""
+    """An offset, its record's timestamp and epoch; -1 if there is no such record."""
 
     offset: int
     timestamp: int
@@ -56,11 +55,11 @@ async def list_offsets(
     timeout_s: float | None = None,
     waits_for_topics: bool = True,
 ) -> Found:
-    """The offset for each partition's timestamp in ms, or for one of the ends above.
+    """Return the offset for each partition's timestamp in ms, or for an end of its log (see above).
 
-    Partitions are asked for again, at their new leaders, until all are found or the time is over;
-    KafkaError names the partition that could not be. `is_committed`: the end is the last stable
-    offset. Without `waits_for_topics` a missing topic is an error at once.
+    Missing partitions are requested again, from their new leaders, until all are found or the time
+    is over; then KafkaError names a missing partition. With `is_committed` the end is the last
+    stable offset. Without `waits_for_topics` an unknown topic is an error at once.
     """
     found: Found = {}
 
@@ -110,7 +109,8 @@ async def found_or_end(
     ask: Callable[[Mapping[TopicPartition, int]], Awaitable[dict[TopicPartition, F]]],
     wanted: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, F]:
-    """By time where nothing is as new: the end, unless something came meanwhile."""
+    """Look offsets up by time; where no record is that new, use the end. The second look by time
+    catches records that came meanwhile."""
     found = await ask(wanted)
     late = {where: wanted[where] for where, each in found.items() if _is_none(each)}
     if late:
@@ -127,8 +127,8 @@ def _is_none(answer: FoundOffset | KafkaError) -> bool:
 async def ask_leader(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], is_committed: bool
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-    """One try, of one broker: for each partition its offset, or what the broker refuses it with.
-    KafkaError when the broker gives no answer at all."""
+    """Send one ListOffsets request to one broker. Return each partition's offset or error. Raise
+    KafkaError if there is no response."""
     connection = await cluster.connection(leader)
     version = connection.version_of(asking.ListOffsetsRequest)
     for timestamp in wanted.values():
@@ -176,8 +176,7 @@ def _leader_epoch(cluster: Cluster, where: TopicPartition) -> int:
 
 
 class EpochEnd(NamedTuple):
-    """Where the log of the largest epoch ends that is not above the one asked for; -1 both where
-    there is none."""
+    """The largest epoch not above the requested one, and its end in the log; -1 if none."""
 
     epoch: int
     end_offset: int
@@ -186,8 +185,8 @@ class EpochEnd(NamedTuple):
 async def ends_of_epochs(
     cluster: Cluster, leader: int, epochs: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, EpochEnd | KafkaError]:
-    """One try: the ends as that leader has them, each or its error; one that cannot tell agrees
-    with everything. KafkaError when it gives no answer at all."""
+    """Send one request for the ends of epochs to a leader. Return each partition's end or error. A
+    broker that is too old agrees with every position. Raise KafkaError without a response."""
     connection = await cluster.connection(leader)
     served = connection.versions.by_key.get(epoch_ends.OffsetForLeaderEpochRequest.spec.key or 0)
     if served is None or served.last < _EPOCHS_FOR_CONSUMERS:
@@ -220,14 +219,14 @@ async def ends_of_epochs(
 
 
 def _noted(cluster: Cluster, where: TopicPartition, code: int) -> KafkaError:
-    """What a leader refuses a partition with; it may be that another one leads."""
+    """Return a partition's error, and note it for the metadata: the leader may have changed."""
     problem = KafkaError(code, **where._asdict())
     cluster.note(problem)
     return problem
 
 
 def _left_out(where: TopicPartition, address: Address) -> KafkaError:
-    """What stands for an answer that does not come with the others."""
+    """Return the error for a partition that is missing in the response."""
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         "the broker's answer leaves the partition out",
@@ -239,7 +238,7 @@ def _left_out(where: TopicPartition, address: Address) -> KafkaError:
 async def partitions_of(
     cluster: Cluster, topics: Iterable[str], *, timeout_s: float | None = None
 ) -> list[TopicPartition]:
-    """All partitions of these topics; KafkaError if one does not exist."""
+    """Return all partitions of these topics. Raise KafkaError if one does not exist."""
     found = []
     for name in topics:
         topic = await cluster.topic(name, timeout_s=timeout_s)

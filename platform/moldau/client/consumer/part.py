@@ -1,4 +1,4 @@
-"""What records that were fetched share with their batch. No IO."""
+"""The batch facts that fetched records share, and the common form of polled parts. No IO."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from moldau.records import TimestampType
 
 
 class Origin(NamedTuple):
-    """What records share with their batch: whose time their timestamps are, and under which epoch
-    a leader took them, which is -1 if it is unknown."""
+    """What the records of a batch share: the timestamp type, and the epoch of the leader that
+    appended them (-1 if unknown)."""
 
     timestamp_type: TimestampType = TimestampType.NO_TIMESTAMP_TYPE
     leader_epoch: int = NO_EPOCH
@@ -20,7 +20,7 @@ UNKNOWN: Final = Origin()
 
 
 class Part(Protocol):
-    """What was polled of one partition, in any form."""
+    """The records of one partition that a poll returns, as objects or as columns."""
 
     @property
     def topic(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What a poll gives: fetched records, past interceptors and deserializers.
+"""Records from positions to the user, through deserializers and interceptors.
 
 Invariants: each record is returned once between two seeks. If an interceptor is interrupted, its
 records are returned by the next poll. If a deserializer fails, the records before the failed one
@@ -36,7 +36,7 @@ class RecordPipeline:
         self._undecoded: list[Undecoded] = []
 
     async def records(self, count_max: int) -> list[PartitionRecords]:
-        """Records that an earlier poll left over, or else the next fetched ones."""
+        """Return records that an earlier poll left over, or else the next fetched ones."""
         while True:
             left = self._out.take(count_max, self._positions.chosen)
             if left:
@@ -53,7 +53,7 @@ class RecordPipeline:
                 return seen
 
     async def columns(self, count_max: int) -> list[PartitionColumns]:
-        """Whole batches as columns. Records that an earlier poll left over are fetched again."""
+        """Return whole batches as columns. Records left over by a poll are fetched again."""
         self.fetch_again(self._out.take_all())
         parts = self._positions.take_columns(count_max)
         self._count([(each.topic, len(each)) for each in parts])
@@ -67,7 +67,7 @@ class RecordPipeline:
                 position.seek(part.first_offset, position.epoch)
 
     def _count(self, counts: Sequence[tuple[str, int]]) -> None:
-        """Count records taken by topic, and fetch again if this made room."""
+        """Count the records taken by topic, and note whether this made room for another fetch."""
         emptied = self._positions.emptied
         self._metrics.consumed(counts, emptied)
         makes_room = bool(emptied)
@@ -76,7 +76,7 @@ class RecordPipeline:
             self._fetcher.taken(makes_room=makes_room)
 
     def _intercepted(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
-        """The records that the interceptors return. An interrupt (Ctrl-C) loses none of them."""
+        """Return what the interceptors return. An interrupt (Ctrl-C) loses no records."""
         seen: list[PartitionRecords] | None = None
         try:
             seen = self.interceptors.consumed(parts)
@@ -86,7 +86,7 @@ class RecordPipeline:
         return seen
 
     async def _decoded(self, decoding: Decoding, count_max: int) -> list[PartitionRecords]:
-        """The next records, deserialized."""
+        """Return the next records, deserialized."""
         while True:
             self._raise_undecoded()
             chosen = self._positions.chosen

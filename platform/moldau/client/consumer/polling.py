@@ -1,8 +1,8 @@
-"""Polls: waits for records, and runs what a rebalance wants of the task that reads.
+"""Polls: waits for records, and runs what a rebalance requires of the reading task.
 
-Invariants: one task reads; another one that asks while the first waits for records is refused. A
-poll lets other tasks run before it gives anything, if their last turn is `_TURN_S` ago. Nothing is
-taken before that, so a poll may be cancelled there.
+Invariants: one task reads; another one that asks for records while the first waits gets an error. A
+poll lets other tasks run before it returns anything, if they last ran `_TURN_S` ago. It takes
+nothing before that, so a poll may be cancelled there.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ P = TypeVar("P", bound=Part)
 
 _ITERATION_S: Final = 60.0
 _TURN_S: Final = 0.01
-"""This long after its last turn the rest of the loop has another, before anything is given."""
+"""If other tasks last ran longer ago than this, they run before anything is returned."""
 _LONG_AGO: Final = -math.inf
 _TURNS: Final = 4
-"""A heartbeat takes two: its timer's, and that of the task which writes it; so does its answer."""
+"""Loop iterations to wait: a heartbeat needs two (its timer, then the task that writes it), and so
+does its response."""
 
 
 class Polling:
@@ -54,15 +55,15 @@ class Polling:
         self._pipeline = pipeline
         self._group = group
         self._turned_at = _LONG_AGO
-        """When the rest of the loop had its last turn, as far as is known here."""
+        """When other tasks last ran, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
         """The task that waits for records."""
         self._asked: asyncio.Task[object] | None = None
-        """The task that asked for records last."""
+        """The task that last asked for records."""
         reading.is_finished = self._is_finished
 
     def close(self) -> None:
-        """A poll that waits, also for a deserializer, gives nothing any more."""
+        """Let no poll return anything any more, even one that waits for a deserializer."""
         self.is_closing = True
         self.out.withhold()
         self._reading.wake()
@@ -70,17 +71,17 @@ class Polling:
     async def records(
         self, timeout_s: float, max_records: int, chosen: Chosen
     ) -> list[PartitionRecords]:
-        """The records that are there, or come in that time, as parts."""
+        """Return the records that are there or come within the timeout, as parts."""
         return await self._first(timeout_s, partial(self._pipeline.records, max_records), chosen)
 
     async def columns(
         self, timeout_s: float, max_records: int, chosen: Chosen
     ) -> list[PartitionColumns]:
-        """The same as columns."""
+        """Return the same as `records`, as columns."""
         return await self._first(timeout_s, partial(self._pipeline.columns, max_records), chosen)
 
     async def more(self, max_records: int, chosen: Chosen) -> list[PartitionRecords]:
-        """The same for a stream whose turn it is; nothing if the consumer is closed."""
+        """Poll for a stream. Return nothing if the consumer is closed."""
         try:
             self.check()
             find = partial(self._pipeline.records, max_records)
@@ -93,7 +94,7 @@ class Polling:
     async def _first(
         self, timeout_s: float, find: Callable[[], Awaitable[list[P]]], chosen: Chosen
     ) -> list[P]:
-        """What was given before is done with; what is given now is at hand."""
+        """Poll: what was returned before counts as processed, what is returned now is at hand."""
         self.asks()
         self.out.finish()
         found = await self._poll(timeout_s, find, chosen)
@@ -123,7 +124,7 @@ class Polling:
             self._metrics.poll_ended(self._clock.monotonic())
 
     def asks(self) -> None:
-        """The present task asks for records. RuntimeError while another one waits for some."""
+        """Note that the current task asks for records. RuntimeError while another task waits."""
         task = asyncio.current_task()
         poller = self._poller
         if poller is not None and poller is not task:
@@ -131,16 +132,16 @@ class Polling:
         self._asked = task
 
     def _is_finished(self) -> bool:
-        """Whether what is at hand is done with: the task that has it gives partitions up itself, or
-        has ended, neither cancelled nor by an error."""
+        """Whether what is at hand is processed: its task is the current one, which gives partitions
+        up itself, or has ended without cancellation or error."""
         asked = self._asked
         if asked is None or asked is asyncio.current_task():
             return True
-        # Not `exception()`: then the loop would not log an error that nothing has looked at.
+        # Not `exception()`: that would keep the loop from logging an error never retrieved.
         return asked.done() and not asked.cancelled() and asked._exception is None
 
     async def give_way_if_due(self) -> bool:
-        """Let other tasks run while records are taken without a poll; whether it was due."""
+        """Let other tasks run between two records, if that is due. Return whether it was."""
         self._cluster.check_loop()
         is_due = self._clock.monotonic() - self._turned_at >= _TURN_S
         if is_due:
@@ -185,14 +186,14 @@ class Polling:
             self.check()
 
     def check(self) -> None:
-        """ClientClosed if the consumer is being closed; RuntimeError in another event loop."""
+        """Raise ClientClosed if the consumer is closing, RuntimeError in another event loop."""
         if self.is_closing:
             raise closed("consumer")
         self._cluster.check_loop()
 
     def _check_chosen(self) -> None:
-        """A subscription that was forgotten would be silence without end. While an `unsubscribe` of
-        another task is under way, it may be about to subscribe anew."""
+        """Raise RuntimeError if nothing is subscribed or assigned: the poll would wait for ever.
+        While an `unsubscribe` of another task is running, a new subscription may follow."""
         if self._reading.interest or (self._group is not None and self._group.is_settling):
             return
         raise RuntimeError(
@@ -200,8 +201,8 @@ class Polling:
         )
 
     def _check_named(self) -> None:
-        """KafkaError for a partition that this poll is limited to and that cannot come: it is not
-        assigned by hand, or its topic is not subscribed to. The group may still give any other."""
+        """Raise KafkaError for a partition in `chosen` that can never come: it is not assigned
+        manually, or its topic is not subscribed. The group may still assign any other."""
         interest = self._reading.interest
         for where in sorted(self._reading.positions.chosen or ()) if interest else ():
             if interest.is_by_hand:

@@ -1,21 +1,21 @@
-"""Where a consumer stands in one of its partitions, and what it has of it. No IO.
+"""A consumer's position in one partition, and its buffered records. No IO.
 
-    COMMITTED  -> the group's committed offset has to be asked for; if there is none: UNKNOWN
-    UNKNOWN    -> there is no offset to begin at: an end of the log or a time has to be looked up
+    COMMITTED  -> the group's committed offset must be requested; if there is none: UNKNOWN
+    UNKNOWN    -> there is no offset to start at: look up an end of the log, or a time
     READING    -> the position is known, and fetches go on from `fetch_offset`
-    VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
-    FAILED     -> an error that trying again does not heal; raised by the next poll, then READING,
-                  or back to COMMITTED or VALIDATING if it came from there
-    GONE       -> the topic of that name is not the one that the group has given to this consumer
-                  (KIP-848): it was deleted and made again, or a broker's metadata are old. Then, if
-                  the right one comes back, as before; else the group gives the partition anew
+    VALIDATING -> the leader has changed: does it have all that was read (KIP-320)? Then READING
+    FAILED     -> an error that a retry does not heal; raised by the next poll, then READING, or
+                  back to COMMITTED or VALIDATING if it came from there
+    GONE       -> the topic of that name is not the one that the group has assigned to this consumer
+                  (KIP-848): it was deleted and created again, or a broker's metadata are old. If
+                  the right one comes back, as before; else the group assigns the partition again
 
 Invariants: `position` is the offset of the next record that the user gets, `fetch_offset` that of
-the next one to be fetched, and between them lies what is buffered; a seek, or to be assigned anew,
-makes answers to earlier fetches and look-ups void (`generation`, never given twice).
+the next one to be fetched, and the records between are buffered. A seek or a new assignment makes
+responses to earlier fetches and look-ups void (`generation`, never used twice).
 
-A partition is fetched from its leader, or from the replica near by that the leader has named
-(KIP-392), until that one fails or `replica_until`.
+A partition is fetched from its leader, or from the nearby replica that the leader has named
+(KIP-392), until that one fails or until `replica_until`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from moldau.link.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 
 
 class PositionState(Enum):
-    """What can be done for a partition; see above."""
+    """The state of one partition; see the module's text."""
 
     COMMITTED = "committed"
     UNKNOWN = "unknown"
@@ -50,7 +50,7 @@ _ASKED_UNTIL_ANSWERED: Final = (PositionState.COMMITTED, PositionState.VALIDATIN
 
 
 class Asked(NamedTuple):
-    """One partition of a fetch or a look-up that is under way."""
+    """One partition of a pending fetch or look-up."""
 
     where: TopicPartition
     generation: int
@@ -59,7 +59,7 @@ class Asked(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Position:
-    """One partition of a consumer."""
+    """The position of a consumer in one partition."""
 
     where: TopicPartition
     look_up: Reset
@@ -68,7 +68,7 @@ class Position:
     identity: TopicIdentity = field(default_factory=TopicIdentity)
     generation: int = field(init=False)
     failed_in: PositionState = field(init=False)
-    """While it is FAILED: what it was before."""
+    """While it is FAILED: the state before."""
     position: int = -1
     fetch_offset: int = -1
     epoch: int = NO_EPOCH
@@ -79,20 +79,20 @@ class Position:
     buffered_bytes: int = 0
     high_watermark: int = -1
     readable_end: int = -1
-    """Where what may be read ends: with read_committed at the last stable offset."""
+    """The end of what may be read: with read_committed the last stable offset."""
     log_start_offset: int = -1
     was: tuple[int, str] | None = None
-    """Before it is looked up anew: at which offset, and what its user shall hear."""
+    """While a lost position is looked up: the old offset, and the text for the log."""
     trouble: KafkaError | None = None
-    """What keeps it from being read at present."""
+    """The error that keeps the partition from being read at present."""
     trouble_since: float | None = None
-    """None when its user knows already."""
+    """Since when `trouble` lasts; None if it was logged already."""
     missing_since: float | None = None
     """Since when it is known that the topic or partition does not exist."""
     behind_since: float | None = None
-    """Since when metadata are known to be older than what was read up to here."""
+    """Since when metadata are known to be older than the records read up to here."""
     waits_for_leader: bool = False
-    """Whether it was put off only until there is a leader."""
+    """Whether it was put off only until the partition has a leader."""
     error: KafkaError | BadData | None = None
     failures: int = 0
     not_before: float = 0.0
@@ -105,16 +105,16 @@ class Position:
 
     @property
     def topic_id(self) -> Uuid:
-        """Of the topic that it is in; ZERO_UUID while it is unknown."""
+        """The id of its topic; ZERO_UUID while unknown."""
         return self.identity.topic_id
 
     def sought(self, offset: int, epoch: int) -> None:
-        """As `seek`, by the user."""
+        """Apply a seek of the user."""
         if self.identity.seek(offset, epoch):
             self.seek(offset, epoch)
 
     def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Goes on from that offset; `epoch` is that of the record before it, if known."""
+        """Continue at this offset; `epoch` is that of the record before it, if known."""
         self._drop()
         self.state = PositionState.READING
         self.position = self.fetch_offset = offset
@@ -122,7 +122,7 @@ class Position:
         self.leader_epoch = NO_EPOCH
 
     def forget(self, look_up: Reset) -> None:
-        """Goes on from what `look_up` will be found to be."""
+        """Drop the position; a new one is looked up as `look_up` says."""
         self._drop()
         self.state = PositionState.UNKNOWN
         self.position = self.fetch_offset = -1
@@ -130,19 +130,20 @@ class Position:
         self.look_up = look_up
 
     def reset(self, look_up: Reset, why: str) -> None:
-        """As `forget`, for a reason that its user shall hear."""
+        """Drop the position. When a new one is found, log `why` with both offsets."""
         was = self.position
         self.identity.former = self.identity.former or self.identity.taken_away(was, self.epoch)
         self.forget(look_up)
         self.was = (was, f"{why}: reading goes on where auto.offset.reset says")
 
     def name_topic(self, topic_id: Uuid, offset: int, look_up: Reset, state: PositionState) -> bool:
-        """Metadata say which topic has the name; the user is at `offset`. True if it was another
-        one before: what lies here is void.
+        """Apply the topic id from metadata; the user is at `offset`. Return True if it replaces
+        another id: buffered records are void.
 
-        Nothing of the new topic was read, as all of it came later: an offset of the old one would
-        skip records that were never seen. So reading begins at its beginning, unless the user
-        decides or the group has committed something."""
+        Nothing of the new topic was read, as all its records are newer: an offset of the old one
+        would skip records that were never read. So reading starts at its beginning, unless
+        auto.offset.reset is none or the group has committed an offset.
+        """
         is_known_first = self.topic_id == ZERO_UUID
         back_at = self.identity.on_topic(topic_id, offset if self.position >= 0 else -1, self.epoch)
         former = self.identity.former
@@ -164,21 +165,21 @@ class Position:
         return True
 
     def as_former(self) -> Former | None:
-        """What is to be known of it when it is assigned again; None where nothing was read."""
+        """Return what to remember until it is assigned again; None if nothing was read."""
         return self.identity.taken_away(self.position, self.epoch)
 
     def in_trouble(self, error: KafkaError, now: float) -> None:
-        """This keeps it from being read; it goes on being tried."""
+        """Note the error that keeps it from being read; retries continue."""
         if self.trouble is None:
             self.trouble_since = now
         self.trouble = error
 
     def well(self) -> None:
-        """Its broker has answered."""
+        """Note that its broker has answered."""
         self.trouble = self.trouble_since = self.missing_since = None
 
     def make_void(self) -> None:
-        """Answers to what was asked before count no more."""
+        """Make the responses to earlier requests void."""
         self.generation = next(self._generations)
 
     def _drop(self) -> None:
@@ -192,21 +193,21 @@ class Position:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether what lies here may be gone from the log: a check that failed settles nothing."""
+        """Whether the buffered records may be gone from the log, as no validation has succeeded."""
         state = self.failed_in if self.state is PositionState.FAILED else self.state
         return state is PositionState.VALIDATING
 
     def fail(self, error: KafkaError | BadData) -> None:
-        """What the next poll has to raise."""
+        """Keep the error for the next poll."""
         if self.state is not PositionState.FAILED:
             self.failed_in = self.state
         self.state = PositionState.FAILED
         self.error = error
 
     def take_error(self) -> KafkaError | BadData | None:
-        """The error, once; then it goes on, or a position has to be found. That its user has heard
-        of it answers no question: what the group has committed, and whether the log is still the
-        same, is asked again, or another offset would take the place of the right one."""
+        """Return the error, once; then reading continues, or a position must be found. After
+        COMMITTED or VALIDATING the same question is asked again: raising an error does not answer
+        it, and another offset would replace the right one."""
         error, self.error = self.error, None
         if self.failed_in in _ASKED_UNTIL_ANSWERED:
             self.state = self.failed_in
@@ -215,8 +216,8 @@ class Position:
         return error
 
     def waits_for_newer(self, metadata: Metadata, now: float, longest_s: float) -> bool:
-        """Whether what was read up to here is of a later epoch than the leader known there, and has
-        not been so for longer than that."""
+        """Whether the records read up to here have a later epoch than the leader in metadata, and
+        this has lasted less than `longest_s`."""
         known = metadata.partition(self.where)
         if known is None or not NO_EPOCH < known.leader_epoch < self.fetch_epoch:
             return False
@@ -225,7 +226,7 @@ class Position:
         return now - self.behind_since < longest_s
 
     def source(self, metadata: Metadata, now: float) -> int:
-        """The broker to fetch from; -1 while there is none."""
+        """Return the broker to fetch from; -1 if there is none."""
         leader = metadata.leader_of(self.where)
         if self.replica != NO_LEADER:
             partition = metadata.partition(self.where)
@@ -236,5 +237,5 @@ class Position:
         return leader if leader in metadata.brokers else NO_LEADER
 
     def asked(self) -> Asked:
-        """To be compared when the answer comes."""
+        """Return what to compare when the response comes."""
         return Asked(self.where, self.generation, self.fetch_offset)

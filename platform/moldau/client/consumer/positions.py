@@ -1,12 +1,12 @@
-"""All partitions of a consumer: which positions to find, what to fetch, what to give out. No IO.
+"""All partitions of a consumer: which positions to look up, what to fetch, what to return. No IO.
 
 `position` has the states of one partition. A topic that comes back under its old name is another
-one, by its id (`topic_life`): its partitions begin at its beginning, or wait (GONE) until the group
-gives them anew, and the user is told.
+one, by its id (`topic_identity`): its partitions start at its beginning, or wait (GONE) until the
+group assigns them again, and a notice is logged.
 
 Invariants: a partition with `fetch_bytes` in its buffer is not fetched, and nothing is while all
-buffers hold `memory_bytes`. Paused partitions keep what they have. An offset that a replica near by
-does not have is asked of the leader before it counts as out of range.
+buffers hold `memory_bytes`. Paused partitions keep their buffers. An offset that a nearby replica
+does not have is requested from the leader before it counts as out of range.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 _LONG_S: Final = 10.0
-"""After this long a partition that cannot be read is told of."""
+"""A partition that cannot be read for this long is logged."""
 _MISSING_S: Final = 5.0
-"""After this long the user hears of a missing topic or partition; the search goes on."""
+"""After this long the user gets the error of a missing topic or partition; retries continue."""
 _BEHIND_S: Final = 30.0
-"""So long metadata as new as the epoch of a position are waited for: it may be made up."""
+"""So long to wait for metadata as new as the epoch of a position: that epoch may be invented."""
 _LOOKED_UP: Final = (PositionState.COMMITTED, PositionState.UNKNOWN, PositionState.VALIDATING)
 _MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is kept, and how long a replica near by is believed in."""
+    """How many bytes to keep, and for how long to fetch from a nearby replica."""
 
     fetch_bytes: int
     memory_bytes: int
@@ -56,7 +56,7 @@ S = TypeVar("S", bound=Part)
 
 
 class Take(Protocol[P]):
-    """A way to open what was fetched."""
+    """A way to open fetched data: as records or as columns."""
 
     def __call__(
         self, fetched: FetchedRecords, count_max: int, /, *, check_crc: bool
@@ -64,10 +64,10 @@ class Take(Protocol[P]):
 
 
 class Positions:
-    """Decides for all partitions of a consumer what to look up, to fetch and to give out."""
+    """Decides for all partitions of a consumer what to look up, to fetch and to return."""
 
     def __init__(self, bounds: Bounds, reset: Reset, backoff: Backoff, random: Random) -> None:
-        """`reset` is for positions that are unknown or out of range."""
+        """Use `reset` for positions that are unknown or out of range."""
         self.assignment = Assignment(reset)
         self._reset = reset
         self._bounds = bounds
@@ -75,15 +75,15 @@ class Positions:
         self._random = random
         self._has_met_failed = False
         self.notices: list[MoldauError] = []
-        """What the shell shall log, and forget then."""
+        """What the shell must log, and then remove."""
         self.emptied: dict[str, int] = {}
-        """Bytes of what was fetched and given out whole, by topic, until they are counted."""
+        """Bytes of fetches whose records were all returned, by topic, until they are counted."""
         self.chosen: Collection[TopicPartition] | None = None
-        """The only partitions that are to be given out at present, if not all are."""
+        """The only partitions whose records may be returned at present; None for all."""
 
     def awaits_topics(self, now: float) -> bool:
-        """Whether metadata are to be asked for, since the topic that has the name now is not the
-        one that the group has given."""
+        """Whether to request metadata, because a topic's name now belongs to another topic than the
+        one that the group has assigned."""
         waiting = self.waiting(PositionState.GONE, now)
         for each in waiting:
             reason = "the topic of that name is not the one that the group has given"
@@ -93,9 +93,8 @@ class Positions:
         return bool(waiting)
 
     def awaits_epochs(self, metadata: Metadata, now: float) -> bool:
-        """Whether metadata are to be asked for, as they are older than a position that was
-        committed or sought. The leader that they name has perhaps not heard of that epoch, and its
-        log would seem to be truncated (KIP-320)."""
+        """Whether to request metadata, because they are older than a committed or sought position.
+        Their leader may not know that epoch: its log would seem truncated (KIP-320)."""
         is_awaited = False
         for each in self.waiting(PositionState.VALIDATING, now):
             if not each.waits_for_newer(metadata, now, _BEHIND_S):
@@ -109,11 +108,11 @@ class Positions:
         return is_awaited
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """What keeps partitions from being read at present."""
+        """Return the errors that keep partitions from being read at present."""
         return {each.where: each.trouble for each in self.assignment if each.trouble is not None}
 
     def note_lasting_troubles(self, now: float) -> None:
-        """What lasts for long is told, once, and once for all partitions of a topic with it."""
+        """Log a lasting trouble once, and once for all partitions of a topic that have it."""
         alike: dict[tuple[str, str], list[Position]] = {}
         for each in self.assignment:
             if each.trouble_since is None or now - each.trouble_since < _LONG_S:
@@ -139,11 +138,11 @@ class Positions:
     # Looking positions up
 
     def waiting(self, state: PositionState, now: float) -> list[Position]:
-        """Those in that state that may be tried now."""
+        """Return the positions in this state that may be tried now."""
         return [each for each in self.assignment if each.state is state and now >= each.not_before]
 
     def to_look_up(self, now: float, now_ms: int) -> dict[TopicPartition, int]:
-        """The partitions whose position has to be found, each with the timestamp to ask for."""
+        """Return the partitions to look up, each with the timestamp to request."""
         wanted = {}
         for each in self.waiting(PositionState.UNKNOWN, now):
             timestamp = each.look_up.timestamp(now_ms)
@@ -167,8 +166,8 @@ class Positions:
         now: float,
         blind_for: KafkaError | None,
     ) -> dict[int, list[Position]]:
-        """The brokers to ask about these. Partitions without a leader are put off and under -1;
-        `blind_for` is why nothing newer is known, if so."""
+        """Group these positions by leader. Those without a leader are put off, and listed under -1.
+        `blind_for` is why no newer metadata come, if so."""
         by_where = {each.where: each for each in wanted}
         found = metadata.by_leader(by_where)
         for where in found.get(NO_LEADER, ()):
@@ -179,13 +178,13 @@ class Positions:
             elif blind_for is not None:
                 self.not_found(position, blind_for, now)
             else:
-                self.put_off(position, now)  # the first metadata of it are on their way
+                self.put_off(position, now)  # its first metadata were not received yet
             position.waits_for_leader = position.state is not PositionState.FAILED
         return {leader: [by_where[each] for each in chosen] for leader, chosen in found.items()}
 
     def not_found(self, position: Position, error: KafkaError, now: float) -> None:
-        """Its look-up failed. It is tried again, unless that cannot help. The user hears of a
-        missing topic after a while; a position in doubt is checked for as long as it takes."""
+        """Handle a failed look-up: retry it, or fail the position if a retry cannot help. A missing
+        topic becomes an error after `_MISSING_S`; a validation is retried without limit."""
         facts = position.where._asdict()
         error = KafkaError(error.code, error.reason, **{**error.context, **facts})
         is_passing = may_work_later(error) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -199,17 +198,17 @@ class Positions:
         else:
             position.missing_since = None
             if position.state in (PositionState.COMMITTED, PositionState.VALIDATING):
-                self.put_off(position, now)  # asked again when it is told: not by every poll
+                self.put_off(position, now)  # retried with backoff, not by every poll
             position.fail(error)
 
     def could_not_look_up(self, asked: Asked, error: KafkaError, now: float) -> None:
-        """As `not_found`, unless it has gone on elsewhere since."""
+        """Call `not_found` unless the position has moved since."""
         position = self.assignment.current(asked)
         if position is not None:
             self.not_found(position, error, now)
 
     def found_committed(self, asked: Asked, offset: int | None, epoch: int) -> None:
-        """What the group has committed; None if nothing."""
+        """Apply the committed offset; None if there is none."""
         position = self.assignment.current(asked)
         if position is None or position.state is not PositionState.COMMITTED:
             return
@@ -220,8 +219,8 @@ class Positions:
         position.forget(position.look_up)
 
     def leaders_changed(self, metadata: Metadata) -> None:
-        """Positions of which an epoch is known are held against a new leader's log first; those
-        that waited for a leader wait no more when they have one."""
+        """Apply new metadata. Positions with a known epoch are validated against a new leader's
+        log; those that waited for a leader are tried again once there is one."""
         for each in self.assignment:
             known = metadata.partition(each.where)
             if each.waits_for_leader and known is not None and known.leader in metadata.brokers:
@@ -237,11 +236,11 @@ class Positions:
                 each.make_void()
 
     def validated(self, asked: Asked, end_offset: int, epoch: int) -> None:
-        """Where the log of the position's epoch ends at the leader; -1 if it has no such epoch.
+        """Compare a position with its epoch's end in the leader's log; -1 if it has no such epoch.
 
-        What is beyond has been truncated (an unclean election): what is buffered of it is dropped;
-        what was given out already cannot be taken back, so each poll raises an error until a seek,
-        or the position is reset.
+        Records beyond that end were truncated (an unclean election). Buffered ones are dropped. If
+        some were returned already, the position is reset; with auto.offset.reset=none each poll
+        raises an error until a seek.
         """
         position = self.assignment.current(asked)
         if position is None or position.state is not PositionState.VALIDATING:
@@ -258,8 +257,8 @@ class Positions:
         elif self._reset.is_none:
             position.seek(position.position, position.epoch)
             if position.epoch == NO_EPOCH:
-                return  # nothing was read of it: whether it is in the log a fetch finds out
-            # Asked again by each poll until the user seeks, as that has an answer now.
+                return  # nothing was read from it: a fetch shows whether the offset is in the log
+            # Each poll validates again until the user seeks: the question has an answer now.
             position.state = PositionState.VALIDATING
             position.fail(
                 KafkaError(
@@ -282,7 +281,7 @@ class Positions:
     # Fetching
 
     def to_fetch(self, now: float, metadata: Metadata) -> dict[int, list[Position]]:
-        """The partitions that want more, by broker; under -1 those that have none."""
+        """Return the partitions to fetch, by broker; under -1 those without a broker."""
         found: dict[int, list[Position]] = {}
         if self.is_full:
             return found
@@ -301,17 +300,17 @@ class Positions:
 
     @property
     def buffered_bytes(self) -> int:
-        """What was fetched and not given out yet."""
+        """The bytes that were fetched and not yet returned whole."""
         return sum(each.buffered_bytes for each in self.assignment)
 
     @property
     def room_bytes(self) -> int:
-        """How much more may lie here."""
+        """How many more bytes may be buffered."""
         return self._bounds.memory_bytes - self.buffered_bytes
 
     @property
     def is_full(self) -> bool:
-        """Whether there is enough to give out, and no room for more."""
+        """Whether there is something to return, and no room for more."""
         is_there = any(each.buffered and self._may_give(each) for each in self.assignment)
         return is_there and self.room_bytes <= 0
 
@@ -319,11 +318,11 @@ class Positions:
         return not position.is_paused and self.is_chosen(position.where)
 
     def is_chosen(self, where: TopicPartition) -> bool:
-        """Whether it may be given out at present, as far as the choice of a poll goes."""
+        """Whether the running poll may return records of this partition."""
         return self.chosen is None or where in self.chosen
 
     def full_at(self, metadata: Metadata, now: float) -> set[int]:
-        """The brokers of partitions that want more as soon as something is taken of them."""
+        """Return the brokers of partitions with full buffers: the next take makes room there."""
         return {
             each.source(metadata, now)
             for each in self.assignment
@@ -331,8 +330,7 @@ class Positions:
         }
 
     def awaited_at(self, metadata: Metadata) -> set[int]:
-        """The brokers of partitions that will want something as soon as they are looked up: room is
-        to be left for them."""
+        """Return the brokers of partitions to fetch after their look-up: leave room for them."""
         awaited = [
             each.where
             for each in self.assignment
@@ -351,8 +349,7 @@ class Positions:
         )
 
     def found(self, asked: Asked, offset: int, epoch: int) -> None:
-        """Where a position that was unknown begins. One that was out of range before is told of,
-        now that both offsets are known."""
+        """Apply the looked-up offset of an unknown position. Log it if an earlier one was lost."""
         position = self.assignment.current(asked)
         if position is None or position.state is not PositionState.UNKNOWN:
             return
@@ -376,18 +373,18 @@ class Positions:
         position.waits_for_leader = True
 
     def put_off(self, position: Position, now: float) -> None:
-        """It failed now; later, then."""
+        """Retry the position later, after a failure."""
         position.waits_for_leader = False
         position.failures += 1
         position.not_before = now + self._backoff.wait_s(position.failures, self._random)
 
     def next_wake(self, now: float) -> float | None:
-        """When a partition that was put off may be tried again."""
+        """Return when the first partition that was put off may be tried again."""
         waits = [each.not_before for each in self.assignment if each.not_before > now]
         return min(waits, default=None)
 
     def arrived(self, asked: Asked, data: PartitionData, *, is_committed: bool, now: float) -> None:
-        """A fetch brought something of a partition."""
+        """Apply a successful fetch of one partition."""
         position = self.assignment.current(asked)
         if position is None:
             return
@@ -416,7 +413,7 @@ class Positions:
             position.buffered_bytes += fetched.size_bytes
 
     def refused(self, asked: Asked, error: KafkaError, now: float) -> None:
-        """A fetch failed for a partition."""
+        """Handle a failed fetch of one partition."""
         position = self.assignment.current(asked)
         if position is None:
             return
@@ -424,7 +421,7 @@ class Positions:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and was_near != NO_LEADER:
             return
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and not self._reset.is_none:
-            # What is buffered is given out first: the position of the user is still in the log.
+            # Buffered records are returned first: the user's position is still in the log.
             if position.buffered:
                 self.put_off(position, now)
             else:
@@ -446,14 +443,13 @@ class Positions:
     # Records out
 
     def take(self, count_max: int) -> list[PartitionRecords]:
-        """Up to so many records, of the partitions in turn, or of the `chosen` ones. Raises the
-        error of a partition that has one when there is nothing else to give, or when the take
-        before met it and gave what others had: one that always has more keeps no error from being
-        heard."""
+        """Return up to `count_max` records, from the (`chosen`) partitions in turn. Raise the error
+        of a failed partition if there is nothing else, or if the take before passed over it: a
+        partition that always has more must not hide the error."""
         return self._take(count_max, FetchedRecords.take, lambda part: len(part.records))
 
     def take_columns(self, count_max: int) -> list[PartitionColumns]:
-        """The same as columns, of whole batches: the last one may bring more than that."""
+        """Return the same as columns, of whole batches: the last one may exceed `count_max`."""
         return self._take(count_max, FetchedRecords.take_columns, len)
 
     def _take(self, count_max: int, take: Take[S], size: Callable[[S], int]) -> list[S]:
@@ -483,7 +479,7 @@ class Positions:
         return found
 
     def _opened(self, position: Position, take: Take[S], count_max: int) -> S | None:
-        """Of the first fetch that lies here, which is taken away when nothing is left of it."""
+        """Take records from the first buffered fetch, and remove it when it is empty."""
         fetched = position.buffered[0]
         part = None
         try:
@@ -512,5 +508,5 @@ class Positions:
             if each.state is PositionState.FAILED and self.is_chosen(where):
                 error = each.take_error()
                 if error is not None:
-                    self.assignment.to_the_back(where)  # the next error is another one's
+                    self.assignment.to_the_back(where)  # the next error is another partition's
                     raise error

@@ -1,8 +1,8 @@
-"""What a consumer reads and how far: the parts that its user and its group move. No IO but lookups.
+"""What a consumer reads and how far, as its user and its group change it. No IO but look-ups.
 
 Invariants: what auto commit covers (`done`) ends before the record, part or poll at hand, and is
-never less than what the user has begun to commit. A partition that is not read any more leaves
-nothing behind: neither fetched records nor commits.
+never less than a commit that the user has begun. A partition that is no longer read leaves neither
+fetched records nor commits behind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATIO
 
 
 class Reading:
-    """The partitions of one consumer, and the records that were taken of them."""
+    """The partitions of one consumer, and the records that were taken from them."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class Reading:
         self.metrics = metrics(self.lags)
         self.interest = Interest()
         self.refusal: KafkaError | None = None
-        """Why a topic that is subscribed to can never be read; the next poll raises it."""
+        """Why a subscribed topic can never be read; the next poll raises it."""
         self.is_finished: Callable[[], bool] = lambda: True
-        """Whether the user is done with the records at hand."""
+        """Whether the user has processed the records at hand."""
         self._cluster = cluster
         self._missing = missing
         self._given_last: object = None
         self._begun: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int] = {}
-        """The offset of each partition's last commit: one that has begun and not failed, and one
-        that is stored. Auto commit does not go back behind either."""
+        """`_begun` and `_stored`: the offset of each partition's last commit, begun and not failed,
+        or stored. Auto commit never goes back before either."""
 
     # Which partitions
 
@@ -69,7 +69,7 @@ class Reading:
         return [each.where for each in self.assignment]
 
     def follow(self, interest: Interest) -> None:
-        """The user has chosen anew what to read."""
+        """Replace the subscription or manual assignment."""
         self.interest = interest
         if self.refusal is not None and self.refusal.context["topic"] not in interest.names:
             self.refusal = None
@@ -97,7 +97,7 @@ class Reading:
         self.fetcher.soon()
 
     def check_topics(self) -> None:
-        """Drop what was fetched of topics that others have replaced."""
+        """Drop what was fetched of topics that were replaced by others of their names."""
         self._drop(self.assignment.check_topics(self._cluster.metadata))
 
     def _drop(self, partitions: Collection[TopicPartition]) -> None:
@@ -107,8 +107,7 @@ class Reading:
             self._stored.pop(where, None)
 
     def hear_of_names(self, group_id: str | None, now: float) -> list[MoldauError]:
-        """Metadata came: keep the error of a topic that can never be read, and return what the log
-        should say of those that do not exist."""
+        """Apply new metadata. Keep a topic's final error; return log entries for missing topics."""
         refused = self._cluster.metadata.refused
         for name in sorted(self.interest.names):
             code = refused.get(name)
@@ -118,11 +117,12 @@ class Reading:
         return self._missing.on_metadata(self.interest.names, self._cluster.metadata, now)
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
-        """The ids of the topics that these partitions are read of."""
+        """Return the ids of the topics that these partitions are read from."""
         return self.assignment.topic_ids(partitions, self._cluster.metadata)
 
     def given_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
-        """The same for offsets that the user names: they are of what was given out last."""
+        """Return the topic ids for offsets that the user names: those of the topics that the last
+        returned records are from."""
         wanted = list(partitions)
         return {**self.topic_ids(wanted), **self.assignment.given_ids(wanted)}
 
@@ -134,7 +134,7 @@ class Reading:
         self.fetcher.soon()
 
     async def seek_by(self, wanted: dict[TopicPartition, int]) -> None:
-        """Go to these timestamps or ends of logs: in all partitions or in none."""
+        """Seek by these timestamps or ends of logs: in all partitions or in none."""
         for where in wanted:
             self.assignment.require(where)
         found = await found_or_end(self.offsets, wanted)
@@ -152,7 +152,7 @@ class Reading:
         )
 
     def lags(self) -> dict[TopicPartition, Lag]:
-        """How far each partition is behind the end of its log, and ahead of its beginning."""
+        """Return each partition's distance to the end of its log, and from its beginning."""
         begun = self.out.consumed()
         found = {}
         for each in self.assignment:
@@ -181,11 +181,11 @@ class Reading:
     # How far
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What `commit` stores now: behind all that was given."""
+        """Return what `commit` stores now: the offsets after all returned records."""
         return self._ahead_of(self.out.consumed())
 
     def done(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What auto commit stores as time passes: all before what is at hand."""
+        """Return what auto commit stores at an interval: the offsets before what is at hand."""
         offsets = self._ahead_of(self.out.done())
         return {
             where: each
@@ -194,7 +194,7 @@ class Reading:
         }
 
     def let_go(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What auto commit stores when partitions are given up."""
+        """Return what auto commit stores when partitions are given up."""
         return self.consumed() if self.is_finished() else self.done()
 
     def _ahead_of(
@@ -207,7 +207,7 @@ class Reading:
         }
 
     def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """A commit of these begins. What lies ahead of the position does not hold auto commit."""
+        """Note a commit that begins. Offsets ahead of the position do not limit auto commit."""
         for where, each in offsets.items():
             position = self.assignment.get(where)
             if position is not None and each.offset <= position.position:
@@ -220,17 +220,18 @@ class Reading:
         *,
         was_cut_off: bool,
     ) -> None:
-        """All are stored but those that are left: they may be too, if it was cut off."""
+        """Note which offsets are stored: all but those in `left`. If the commit was cancelled
+        (`was_cut_off`), those may be stored too."""
         for where, each in offsets.items():
             if where not in left and where in self._begun:
                 self._stored[where] = each.offset
             elif not was_cut_off and self._begun.get(where) == each.offset:
                 del self._begun[where]
 
-    # For the group: `moldau.client.group.session.Reader`
+    # For the group: `moldau.client.group.consumer_session.Reader`
 
     def take_over(self, change: Change) -> None:
-        """Read what the change says from now on, unless partitions were assigned by hand since."""
+        """Read what the change says from now on, unless partitions were assigned manually since."""
         if not self.interest.is_by_hand:
             self.read(change.owned, from_committed=True, ids=change.ids)
 

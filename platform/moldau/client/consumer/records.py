@@ -1,14 +1,14 @@
-"""What a fetch brought of one partition, opened batch by batch when it is wanted. No IO.
+"""The records of one partition in one fetch response, decoded batch by batch on demand. No IO.
 
-Invariants: records come in the order of the log, none below the position that was asked for, none
-twice, and no control batch; with read_committed none of aborted transactions. What is damaged is
-CorruptRecord that names topic, partition and offset, and nothing behind it is given. `leader_epoch`
-is that of the last batch that was opened, `end_epoch` that of the last one there is. The records of
-a part have one `origin`: where it changes another part begins.
+Invariants: records are in log order, none before the requested position, none twice, and no control
+batch; with read_committed none of an aborted transaction. Damaged data raises CorruptRecord with
+topic, partition and offset, and nothing after it is returned. `leader_epoch` is that of the last
+batch decoded, `end_epoch` that of the last whole batch in the data. The records of a part have one
+`origin`: where the origin changes, another part begins.
 
-The broker tells aborted transactions as (producer, first offset), in the order of their markers:
-from that offset on the producer's batches are skipped until its abort marker. They are put in the
-order in which they begin.
+The broker lists aborted transactions as (producer, first offset), in the order of their abort
+markers. From that offset on, the producer's batches are skipped up to its abort marker. This module
+sorts the list by first offset.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _BEGIN: Final = attrgetter("first_offset")
 
 
 class PartitionRecords(NamedTuple, Generic[K, V]):
-    """Records of one partition and one `origin` that follow one another; never empty.
+    """Consecutive records of one partition and one `origin`; never empty.
 
-    `next_offset` is where to go on, `high_watermark` the end of what may be read.
+    `next_offset` is where reading continues, `high_watermark` the end of what may be read.
     """
 
     topic: str
@@ -62,45 +62,45 @@ class PartitionRecords(NamedTuple, Generic[K, V]):
 
     @property
     def first_offset(self) -> int:
-        """That of the first record."""
+        """The offset of the first record."""
         return self.records[0].offset
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the timestamps are the producer's (CreateTime) or the broker's."""
+        """The meaning of the timestamps: set by the producer (CreateTime) or by the broker."""
         return self.origin.timestamp_type
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leader that took the records; -1 if it is unknown."""
+        """The epoch of the leader that appended the records; -1 if unknown."""
         return self.origin.leader_epoch
 
     def offsets(self) -> list[int]:
-        """Of each record."""
+        """Return the offset of each record."""
         return [each.offset for each in self.records]
 
     def timestamps(self) -> list[int]:
-        """Of each record, in milliseconds; -1 where it has none."""
+        """Return the timestamp of each record in milliseconds; -1 for a record without one."""
         return [each.timestamp for each in self.records]
 
     def keys(self) -> list[K]:
-        """Of each record: bytes or None, or what the consumer's deserializer made of them."""
+        """Return the key of each record: bytes or None, or what the deserializer returned."""
         return [each.key for each in self.records]
 
     def values(self) -> list[V]:
-        """Of each record, as `keys` has them."""
+        """Return the value of each record: bytes or None, or what the deserializer returned."""
         return [each.value for each in self.records]
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.RecordBatch` with the columns topic, partition, offset, timestamp, key, value
-        and headers; ConfigError that says what to install where there is no pyarrow."""
+        """Return a `pyarrow.RecordBatch` with the columns topic, partition, offset, timestamp, key,
+        value and headers. Without pyarrow, raise a ConfigError that says what to install."""
         from moldau.client.consumer.arrow import to_arrow
 
         return to_arrow(self.topic, self.partition, self.records)
 
 
 class FetchedRecords:
-    """The bytes of one fetch of one partition, from `position` on."""
+    """The bytes that one fetch returned for one partition, read from `position` on."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class FetchedRecords:
         aborted: list[AbortedTransaction] | None,
         high_watermark: int,
     ) -> None:
-        """`aborted` is None where everything shall be read."""
+        """With `aborted` None, return the records of all transactions."""
         self.where = where
         self.position = position
         self.size_bytes = len(data)
@@ -128,12 +128,12 @@ class FetchedRecords:
         self._data = data
         self._at = 0
         self._opened_at = 0
-        """Where the batches began of which there are records."""
+        """Where the batches of the current `_records` begin in the data."""
         self._end = self._whole_end(data)
 
     def _whole_end(self, data: Buffer) -> int:
-        """Where the first batch begins that is cut short or damaged, which is known at once. What
-        is before it is opened when it is wanted: for a record of 100 bytes it takes 700."""
+        """Find where the whole batches end: at the first one that is cut off or damaged. Only
+        headers are read: batches are decoded on demand, to 700 bytes for a record of 100."""
         count, last_at = find_last(data)
         if count:
             last = read_header(data, last_at)
@@ -141,13 +141,13 @@ class FetchedRecords:
             self.end_epoch = last.partition_leader_epoch
             return last_at + last.size_bytes
         try:
-            deque(walk(data), maxlen=0)  # there is none, and here is why if the first is damaged
+            deque(walk(data), maxlen=0)  # no whole batch: raises the reason if the first is damaged
         except CorruptRecord as error:
             raise self._told(error) from error
         return 0
 
     def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
-        """Up to so many of the records that are left; None when nothing is."""
+        """Return up to `count_max` of the remaining records, or None if there are none."""
         found: list[list[ConsumerRecord]] = []
         count, origin = 0, self._origin
         while count < count_max:
@@ -181,8 +181,7 @@ class FetchedRecords:
         )
 
     def take_columns(self, count_max: int, *, check_crc: bool) -> PartitionColumns | None:
-        """The batches that are left until there are so many records, as columns; None when nothing
-        is."""
+        """Return whole batches as columns until they have `count_max` records; None at the end."""
         if self._next < len(self._records):  # records were taken one by one before
             self.position, self._at = self._records[self._next].offset, self._opened_at
             self._records, self._next = _NO_RECORDS, 0
@@ -201,15 +200,15 @@ class FetchedRecords:
         return PartitionColumns(*self.where, buffers, self.position, self.high_watermark, origin)
 
     def _has_origin(self, origin: Origin) -> bool:
-        """Whether the next batch is of that origin."""
+        """Whether the next batch has this origin."""
         header = read_header(self._data, self._at)
         is_stamped = bool(header.attributes & LOG_APPEND_TIME)
         epoch = header.partition_leader_epoch
         return (TimestampType(is_stamped), epoch) == origin
 
     def _add_columns(self, builder: ColumnBuilder, wanted: int, *, check_crc: bool) -> bool:
-        """Adds the next batches, or a single one that takes a closer look; False, and nothing has
-        changed, where there is no room for it, or it is damaged and not the first."""
+        """Add the next usual batches, or one unusual batch, to the builder. Return False and change
+        nothing if it does not fit, or if it is damaged and records before it are due first."""
         unusual = CONTROL if self._aborted is None else CONTROL | TRANSACTIONAL
         opened = builder.add_usual(self._data, self._at, wanted, self.position, check_crc, unusual)
         if opened is None:
@@ -227,7 +226,7 @@ class FetchedRecords:
         return True
 
     def _add_unusual(self, builder: ColumnBuilder, *, check_crc: bool) -> OpenedColumns | None:
-        """The next batch alone, without records if they are not for us; None if it does not fit."""
+        """Add the next batch alone, without hidden records. Return None if it does not fit."""
         batch = next(walk(self._data, self._at))
         header, before = batch.header, builder.count
         if header.next_offset > self.position:
@@ -244,7 +243,7 @@ class FetchedRecords:
         )
 
     def _went_on(self, epoch: int, attributes: int) -> None:
-        """Batches of that epoch and with these attributes were opened."""
+        """Update epoch and origin after decoding batches with this epoch and these attributes."""
         self.leader_epoch = epoch
         stamped = attributes & LOG_APPEND_TIME
         if stamped != self._stamped or epoch != self._origin.leader_epoch:
@@ -252,10 +251,10 @@ class FetchedRecords:
             self._origin = Origin(TimestampType(bool(stamped)), epoch)
 
     def _open_next(self, wanted: int, *, check_crc: bool, keep: bool) -> bool:
-        """Opens the next batches, until there are so many records for us or a closer look has to be
-        taken at one. With `keep` false, what was found so far is given out before an error is
-        raised for what is behind it."""
-        wanted = min(wanted, self.size_bytes)  # the kernel takes no number that is ever so large
+        """Decode the next batches up to `wanted` records, or up to an unusual batch. Return False
+        at the end. With `keep` false, also return False at a damaged batch: the caller first
+        returns the records found so far."""
+        wanted = min(wanted, self.size_bytes)  # the kernel's counts are limited
         while self._at < self._end:
             opened = decode_usual(self._data, self._at, wanted, check_crc, *self.where)
             if opened is None:
@@ -277,7 +276,7 @@ class FetchedRecords:
         return False
 
     def _open_unusual(self, *, check_crc: bool) -> Opened:
-        """The next batch alone, whatever it is: without records if they are not for us."""
+        """Decode the next batch alone, of any kind; without its records if they are hidden."""
         batch = next(walk(self._data, self._at))
         header = batch.header
         records = _NO_RECORDS
@@ -295,7 +294,7 @@ class FetchedRecords:
         )
 
     def _is_hidden(self, batch: Batch) -> bool:
-        """Whether applications do not see the batch; keeps track of aborted transactions."""
+        """Whether applications must not see the batch. Also tracks whose batches are skipped."""
         header = batch.header
         if self._aborted is None:
             return header.is_control

@@ -1,7 +1,7 @@
-"""Fetch requests from positions, and what their answers mean for each partition. No IO.
+"""Fetch requests from positions, and the effects of their responses on each partition. No IO.
 
-`told` travels with a request: which partitions were asked for, and whether the answer names them
-all (a full fetch) or only those that have news (a session's, see `fetch_session`).
+A `Told` travels with each request: the requested partitions, and whether the response names them
+all (a full fetch) or only those with news (in a session, see `fetch_session`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEWEST_WITH_NAMES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a fetch that is under way asked for."""
+    """What a pending fetch requested."""
 
     session: FetchSession
     asked: list[Asked]
@@ -41,7 +41,7 @@ def fetch_request(
     metadata: Metadata,
     settings: Settings,
 ) -> tuple[fetching.FetchRequest, int, Told]:
-    """The request and its version: by topic id where all topics have one, else by name."""
+    """Return the request and its version: by topic id if all topics have one, else by name."""
     wanted = {each.where: _wish(each, metadata, settings) for each in positions}
     names_some = any(wish.topic_id == ZERO_UUID for wish in wanted.values())
     version = speaker.version_of(
@@ -51,7 +51,7 @@ def fetch_request(
         wanted = {where: wish._replace(topic_id=ZERO_UUID) for where, wish in wanted.items()}
     known = session.partitions.values()
     if any((wish.topic_id == ZERO_UUID) != (version <= _NEWEST_WITH_NAMES) for wish in known):
-        session.end(is_known=True)  # the broker wants one way of naming topics a session
+        session.end(is_known=True)  # a session uses either names or ids, not both
     tell = session.next(wanted)
     request = fetching.FetchRequest(
         max_wait_ms=settings[rows.fetch_max_wait_ms],
@@ -105,7 +105,7 @@ def settle_fetch(
     listener: Listener,
     now_and_isolation: tuple[float, bool],
 ) -> None:
-    """Hands out what came of each partition that was asked for."""
+    """Apply the response to each requested partition."""
     now, is_committed = now_and_isolation
     metadata = listener.metadata
     if response.error_code:
@@ -136,7 +136,7 @@ def settle_fetch(
 
 
 def _refused(code: int, told: Told, positions: Positions, listener: Listener, now: float) -> None:
-    """The whole fetch failed. A lost session is no failure of any partition: all is told again."""
+    """Handle a failed fetch. After a lost session the next fetch is full: no partition's error."""
     if code in SESSION_ERRORS:
         told.session.end()
         if code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:

@@ -1,7 +1,7 @@
-"""What is asked for by its name and is not there: told at once, not waited for.
+"""The error for a named topic that does not exist: raised at once, without retries.
 
-Most requests try an unknown topic again, as it may have been made a moment ago. A request
-that describes, changes or deletes a topic most likely has a wrong name.
+Most requests retry an unknown topic, as it may have been created a moment ago. A request that
+describes, changes or deletes a topic most likely has a wrong name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOP
 
 
 class UnknownTopic(KafkaError):
-    """There is no such topic. Not to be tried again, though its code would allow it."""
+    """The topic does not exist. Not retriable, although its error code is."""
 
     @property
     def retriable(self) -> bool:
@@ -22,12 +22,12 @@ class UnknownTopic(KafkaError):
 
 
 def final(error: KafkaError) -> KafkaError:
-    """The same, and final if it says that something is not there."""
+    """Return the error, made non-retriable if it says that a topic does not exist."""
     if error.code not in _NOT_THERE:
         return error
     return UnknownTopic(error.code, error.reason, **error.context)
 
 
 def maybe_final(error: KafkaError | None) -> KafkaError | None:
-    """As `final`, where there may be none."""
+    """Return `final(error)`, or None if there is no error."""
     return None if error is None else final(error)

@@ -1,9 +1,9 @@
-"""Membership in groups of every protocol, and offsets: cores, and the shells that keep them alive.
+"""Membership in groups of every protocol, and offsets: cores, and the shells that run them.
 
-Cores (no IO): `classic` (join, sync, heartbeat, leave) with what its members share, partitions
-(`classic_consumer`) or what their users decide (`opaque`); `consumer` (KIP-848); `member` (what
-both cores of a consumer have in common); `subscription_bytes`, `offset_requests`. Shells: `session`
-(any member kept alive), `consumer_session` (what changes for a consumer), `group_member` (the door
-for other protocols), `coordinator` (where the group's coordinator is), `offsets` (commit and
-fetch), `listener` (the user's callbacks).
+Cores (no IO): `classic` (join, sync, heartbeat, leave), with the two kinds of contents that its
+members share: partitions (`classic_consumer`) or what users decide (`opaque`); `consumer`
+(KIP-848); `member` (common to both cores of a consumer); `subscription_bytes`, `offset_requests`.
+Shells: `session` (keeps any member alive), `consumer_session` (a consumer's rebalances),
+`group_member` (the public class for other protocols), `coordinator` (finds the group's
+coordinator), `offsets` (commit and fetch), `listener` (the user's callbacks).
 """

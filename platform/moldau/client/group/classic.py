@@ -6,9 +6,9 @@
      +-- LEAVING <-+---------------------------+
                    ^---------------------------+          rebalance, membership lost
 
-What the members of a group share is the business of their protocol: `ClassicProtocol` says what the
-member tells when it joins, makes the assignments, and follows them. A consumer's partitions are one
-(`classic_consumer`), what the user of a `GroupMember` decides is the other (`opaque`).
+What the members share is up to their protocol: a `ClassicProtocol` returns the metadata for a join,
+makes the assignments, and follows them. One is for a consumer's partitions (`classic_consumer`),
+the other for what the user of a `GroupMember` decides (`opaque`).
 
     event                             in state            leads to
     begin                             OUT                 JOINING
@@ -20,14 +20,14 @@ member tells when it joins, makes the assignments, and follows them. A consumer'
     UNKNOWN_MEMBER_ID,                all but OUT, LEAVING  JOINING as a new member: what the
     ILLEGAL_GENERATION, lose                              protocol had is lost
     an error that no retry heals      all but OUT, LEAVING  OUT: what it had is lost
-    depart                            all but OUT, LEAVING  LEAVING, or OUT if no broker has to hear
+    depart                            all but OUT, LEAVING  LEAVING, or OUT if no broker must know
     LeaveGroup answered, in any way   LEAVING             OUT
 
 Invariants:
-- At most one request is under way. An answer to a request from before counts no more.
-- JOINING waits for the protocol's offer, and LEAVING until the protocol lets go. The generation
-  before is alive as long: heartbeats go on.
-- Only a request that was answered ends the backoff of those that failed.
+- At most one request is pending. The response to an outdated request is ignored.
+- JOINING waits for the protocol's offer, and LEAVING until the protocol agrees. Until then the
+  generation before stays alive: heartbeats continue.
+- Only an answered request ends the backoff of failed ones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOST_MEMBERSHIP: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERA
 
 
 class State(Enum):
-    """Where the member is; see above."""
+    """The state of the member; see the module's text."""
 
     OUT = "out"
     JOINING = "joining"
@@ -75,34 +75,35 @@ TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
 
 
 class ClassicProtocol(Protocol):
-    """What the members of a group share, and how. The member asks and tells it."""
+    """What the members of a group share, and how. The member calls it."""
 
     terms: Terms
 
     @property
     def protocol_type(self) -> str:
-        """Groups whose members name different types do not mix."""
+        """The group's type; members of different types cannot share a group."""
 
     def offer(self) -> Mapping[str, bytes] | None:
-        """What the next join tells: the protocols that this member speaks, best first, each with
-        bytes for the leader. None while something has to be given up or be found out before."""
+        """Return the supported protocols for the next join, best first, each with its bytes for the
+        leader. None while something must be given up or found out before."""
 
     def on_joined(self, answer: JoinGroupResponse, *, has_missed: bool) -> bool:
-        """A generation has begun, and the member may have missed others before. Whether it makes
-        the assignments: then `share_out` follows. Raises what makes it impossible to go on."""
+        """Handle the start of a generation; with `has_missed` there were others without this
+        member. Return whether it makes the assignments: then `share_out` follows. Raise an error
+        that ends the membership."""
 
     def on_share(self, assignment: bytes, now: float) -> None:
-        """The member's share in this generation."""
+        """Follow the member's share in this generation."""
 
     def on_rebalance(self) -> None:
-        """The generation is over, and the member is about to join the next one."""
+        """Handle the end of the generation: the member is about to join the next one."""
 
     def on_lost(self, error: KafkaError | BadData | None) -> None:
-        """The membership is gone, and others may have the member's share already. It joins as a new
-        member, unless this error, which no retry heals, keeps it out."""
+        """Handle the loss of the membership: others may have the member's share already. It joins
+        as a new member, unless `error`, which no retry heals, keeps it out."""
 
     def may_leave(self) -> bool:
-        """Whether nothing is left to be done as a member."""
+        """Return whether nothing is left to be done as a member."""
 
 
 class ClassicMember:
@@ -114,7 +115,7 @@ class ClassicMember:
         self.generation = NO_GENERATION
         self.leader_id = ""
         self.protocol_name = ""
-        """What all members of the present generation speak."""
+        """The protocol that all members of the present generation use."""
         self._protocol = protocol
         self._retries = Retries(protocol.terms.backoff, random)
         self._asked: Ask | None = None
@@ -125,41 +126,41 @@ class ClassicMember:
 
     @property
     def identity(self) -> Identity:
-        """The member in the generation that it has heard of last."""
+        """The member's identity in the latest generation that it knows."""
         return Identity(self.member_id, self.generation, self._protocol.terms.instance_id)
 
     @property
     def is_leader(self) -> bool:
-        """Whether it makes the assignments of the present generation."""
+        """Whether it makes the assignments of the current generation."""
         return bool(self.member_id) and self.leader_id == self.member_id
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether it is on its way to a share."""
+        """Whether it is joining, and has no share of the new generation yet."""
         return self.state in (State.JOINING, State.ASSIGNING, State.SYNCING)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nothing is to be done but to wait: for an answer, or for a beginning."""
+        """Whether there is nothing to send: a response is pending, or the member is out."""
         return self._asked is not None or self.state is State.OUT
 
     def is_put_off(self, now: float) -> bool:
-        """Whether it is too early for another request: the last one has failed."""
+        """Whether the backoff of a failed request is not over."""
         return now < self._retries.not_before
 
     @property
     def has_asked_to_join(self) -> bool:
-        """Whether the answer to a JoinGroup is to come."""
+        """Whether a JoinGroup is pending."""
         return self._asked is not None and self._asked.response is JoinGroupResponse
 
     @property
     def tells_of_end(self) -> bool:
-        """Whether the coordinator hears that it leaves. A static member stays (KIP-345)."""
+        """Whether to send a LeaveGroup at the end. A static member stays (KIP-345)."""
         tells = self._protocol.terms.leaves_when_closed
         return self._protocol.terms.instance_id is None if tells is None else tells
 
     def is_unheard(self, now: float) -> bool:
-        """Whether the coordinator has given the member up for certain."""
+        """Whether the coordinator has surely removed the member: no response for a session."""
         is_member = self.generation != NO_GENERATION and self.state is not State.LEAVING
         return is_member and now >= self._last_heard + self._protocol.terms.session_timeout_s
 
@@ -167,22 +168,22 @@ class ClassicMember:
         assert state is self.state or state in TRANSITIONS[self.state], (self.state, state)
         self.state = state
 
-    # What the protocol decides
+    # Decisions of the protocol
 
     def begin(self, reason: str = "") -> None:
-        """Joins, if it is out."""
+        """Join, if it is out."""
         if self.state is State.OUT:
             self._reason = reason
             self._go(State.JOINING)
 
     def share_out(self, shares: Mapping[str, bytes]) -> None:
-        """The leader's assignments, by member id."""
+        """Take the leader's assignments, by member id."""
         if self.state is State.ASSIGNING:
             self._shares = shares
             self._go(State.SYNCING)
 
     def join_again(self, reason: str) -> None:
-        """Has all members join again."""
+        """Make all members join again."""
         if self.state is State.JOINING:
             return
         self._reason = reason
@@ -190,8 +191,8 @@ class ClassicMember:
         self._go(State.JOINING)
 
     def depart(self, reason: str) -> None:
-        """Leaves, once the protocol lets it. A static member is in the group from its first join
-        on, and hears its id with the answer: before that it leaves by its instance id."""
+        """Leave, once the protocol agrees. A static member is in the group from its first join on,
+        and learns its id from the response: before that it leaves by its instance id."""
         if self.state in (State.OUT, State.LEAVING):
             return
         self._reason = reason
@@ -204,24 +205,24 @@ class ClassicMember:
             self._go(State.OUT)
 
     def lose(self, reason: str) -> None:
-        """The membership is gone: joins as a new member."""
+        """Handle the loss of the membership: join as a new member."""
         self._forget()
         self._reason = reason
         self._protocol.on_lost(None)
         self._go(State.JOINING)
 
     def fail(self, error: KafkaError | BadData) -> None:
-        """No retry heals this."""
+        """Leave the group for an error that no retry heals."""
         self._forget()
         self._protocol.on_lost(error)
         self._go(State.OUT)
 
     def put_off(self, now: float) -> None:
-        """Wait before the next request: the last one has failed."""
+        """Start the backoff: the last request has failed."""
         self._retries.put_off(now)
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        """A commit was told that the member is none any more."""
+        """Handle a rejected commit: its code may mean that the membership is lost."""
         is_settled = identity == self.identity and self.state is State.STABLE
         if is_settled and code in _LOST_MEMBERSHIP:
             self.lose("a commit was refused")
@@ -231,10 +232,10 @@ class ClassicMember:
         self.generation = NO_GENERATION
         self._shares = {}
 
-    # What the shell does
+    # Called by the shell
 
     def ready(self, now: float) -> Ready:
-        """What is to be done now."""
+        """Return what to do now."""
         if self.is_waiting:
             return Ready()
         if self.is_put_off(now):
@@ -263,10 +264,10 @@ class ClassicMember:
     def _next_heartbeat(self) -> float:
         return self._last_heartbeat + self._protocol.terms.heartbeat_interval_s
 
-    # What the coordinator answers
+    # Responses of the coordinator
 
     def on_answer(self, answer: Response | KafkaError, now: float) -> None:
-        """To the request that `ready` gave out; also when it could not be sent."""
+        """Apply the response to the request from `ready`, or the error if it could not be sent."""
         assert self._asked is not None, "nothing was asked"
         asked, self._asked = self._asked, None
         if isinstance(answer, Response):
@@ -290,8 +291,8 @@ class ClassicMember:
             self._on_heartbeat(ErrorCode(answer.error_code), now)
 
     def _is_current(self, request: Request) -> bool:
-        """Whether the member still has the identity that it asked with: a static member may have
-        left and come back while the answer was on its way."""
+        """Whether the member still has the identity that it sent: a static member may have left and
+        come back while the response was pending."""
         if isinstance(request, JoinGroupRequest):
             return self.state is State.JOINING and request.member_id == self.member_id
         if isinstance(request, SyncGroupRequest) and self.state is not State.SYNCING:

@@ -1,20 +1,20 @@
-"""A consumer in a classic group: how its partitions are shared out and change hands. No IO.
+"""A consumer in a classic group: how its partitions are assigned and change hands. No IO.
 
-A rebalance begins with a heartbeat's answer. Eager: everything is revoked (a change, run by the
-next poll), then the member joins. Cooperative (KIP-429), where all assignors can: the member joins
-with what it owns, gives up what the new assignment takes from it, and joins again to say so.
+A rebalance begins with a heartbeat's response. Eager: everything is revoked (a change, run by the
+next poll), then the member joins. Cooperative (KIP-429), if all assignors support it: the member
+joins with what it owns, gives up what the new assignment takes from it, and joins again.
 
-While a change waits for the user, heartbeats go on, as the member is alive; when the user does not
-poll for `max.poll.interval.ms`, it leaves. Whatever takes the membership away (UNKNOWN_MEMBER_ID,
-ILLEGAL_GENERATION) makes what was owned lost, not revoked: it can no longer be committed. So does a
-generation that the others began without a static member that was silent: the leader saw what that
-member had wanted and owned when it joined last, and may have given to others what it owns by now.
-What the next share takes from it is lost, and until it is gone the member commits nothing.
+While a change waits for the user, heartbeats continue, as the member is alive. If the user does not
+poll for `max.poll.interval.ms`, the member leaves. After a lost membership (UNKNOWN_MEMBER_ID,
+ILLEGAL_GENERATION) what was owned is lost, not revoked: it can no longer be committed. The same
+holds if the others began a generation without a static member that was silent: the leader saw that
+member's last subscription and partitions, and may have assigned to others what it owns by now. What
+the next share takes from it is lost, and until that is gone the member commits nothing.
 
-A static member (KIP-345) does not leave, so that it finds its share again under a new member id;
-FENCED_INSTANCE_ID tells it that another one has its name, and it gives up for good. A static leader
-that is back is not to share anything out (KIP-814). Partitions may have come meanwhile, so
-it asks once which member has which, and has all join again if one belongs to no member.
+A static member (KIP-345) does not leave, so that it gets its share again under a new member id.
+FENCED_INSTANCE_ID means that another member has its name, and it gives up for good. A static leader
+that is back makes no new assignment (KIP-814). Partitions may have been added meanwhile, so it
+requests once which member has which, and makes all join again if one belongs to no member.
 """
 
 from __future__ import annotations
@@ -72,47 +72,47 @@ class ClassicConsumer(Member):
     protocol_type: Final = PROTOCOL_TYPE
 
     def __init__(self, terms: Terms, assignors: Sequence[Assignor], random: Random) -> None:
-        """`assignors` in order of preference; the members agree on one that all have."""
+        """Take `assignors` in order of preference; the members agree on one that all have."""
         super().__init__(terms)
         assert assignors, "a member needs an assignor"
         self._group = ClassicMember(self, random)
         self._settled_generation = NO_GENERATION
-        """The one in which it has a share."""
+        """The generation in which it has a share."""
         self._has_missed = False
-        """Whether there was a generation since in which the others shared without it."""
+        """Whether the others began a generation without it since."""
         self._taken = frozenset[TopicPartition]()
-        """What it lost by that, and its user has not heard of: others may have read on."""
+        """What it lost by that, before the listener was called: others may have read on."""
         self._assignors = {each.name: each for each in assignors}
         self._is_cooperative = all(Rebalance.COOPERATIVE in each.rebalances for each in assignors)
         self._joined_with = frozenset[str]()
         self._must_join_again = False
         self._members: dict[str, Subscription] = {}
         self._watched = frozenset[str]()
-        """As a leader: the topics that any member wants, there or not."""
+        """As a leader: the topics that any member wants, existing or not."""
         self._shared: Topics = {}
         self._must_compare = False
-        """As a static leader that is back: whether to ask what all have been given."""
+        """As a static leader that is back: whether to request what all members have."""
         self._is_describing = False
         self._departs = False
-        """Whether it is to leave once what it gives up is committed."""
+        """Whether to leave once what it gives up is committed."""
 
     @property
     def state(self) -> State:
-        """Where it is in its group."""
+        """The state of the member in its group."""
         return self._group.state
 
     @property
     def generation(self) -> int:
-        """The one that it has heard of last."""
+        """The latest generation that it knows."""
         return self._group.generation
 
     @property
     def identity(self) -> Identity:
-        """The member that commits: none in particular while it is out, and before it has a share in
-        a new generation the member in the one before. Else a cooperative member that was thrown
-        out, and let in again before it heard of it, could commit what is another member's. A
-        generation that ended before it had a share, and is next to the one before, has taken
-        nothing from it: the coordinator knows it in that one."""
+        """The identity for commits: none while it is out; before it has a share in a new
+        generation, that of the generation before. Else a cooperative member that was removed, and
+        let in again without knowing it, could commit another member's partitions. If the next
+        generation ended before the member had a share, it took nothing from it: the coordinator
+        knows the member in that generation."""
         if NO_GENERATION in (self._settled_generation, self.generation):
             return NOBODY
         waits = self.state is State.JOINING or (self.state is State.LEAVING and self._is_giving_up)
@@ -130,13 +130,13 @@ class ClassicConsumer(Member):
 
     @property
     def topics_of_interest(self) -> frozenset[str]:
-        """Those of which the leader must hear when their partitions change."""
+        """The topics whose changes of partitions the leader must know."""
         return self._watched if self._group.is_leader else frozenset()
 
-    # What the user does
+    # Calls of the user
 
     def subscribe(self, wanted: Wanted) -> None:
-        """These topics, from the next rebalance on; none: leave."""
+        """Subscribe to these topics, from the next rebalance on. Without any, leave."""
         assert wanted.pattern is None, "a classic group knows no patterns"
         self.wanted = wanted
         if not wanted:
@@ -145,7 +145,7 @@ class ClassicConsumer(Member):
             self._group.join_again("the subscription has changed")
 
     def on_poll(self, now: float) -> None:
-        """The user is there: joins if it is time to."""
+        """Handle a poll of the user: join if it is time to."""
         super().on_poll(now)
         if self.state is State.OUT and self.wanted and self._error is None:
             self._waits_no_more = False
@@ -153,14 +153,14 @@ class ClassicConsumer(Member):
             self._group.begin()
 
     def enforce_rebalance(self, reason: str) -> bool:
-        """All join again; while the group shares anew that is under way."""
+        """Make all members join again, unless a rebalance is running already."""
         if self.state is State.STABLE:
             self._group.join_again(reason)
         return True
 
     def leave(self, *, is_closing: bool) -> None:
-        """Leaves. What is owned then is the shell's business when it closes, else it is revoked,
-        and committed, for which a generation that has begun is finished before."""
+        """Leave the group. When closing, the shell takes care of what is owned; else it is revoked,
+        and committed. For that, a generation that has begun is finished first."""
         self._give_everything_up(is_closing=is_closing)
         self._departs = not is_closing
         if is_closing:
@@ -174,15 +174,14 @@ class ClassicConsumer(Member):
 
     @property
     def _stays_until_given_up(self) -> bool:
-        """Whether it is about to leave, and may not even say so yet. In the midst of a generation
-        no commit is allowed: it has to end. And a static member is none any more once it has
-        left."""
+        """Whether it is about to leave but must not send that yet. In the middle of a generation no
+        commit is allowed: it has to end. And a static member is none any more once it has left."""
         has_to_stay = self._is_under_way or not self._group.tells_of_end
         return self._departs and self._is_giving_up and has_to_stay
 
     @property
     def _is_under_way(self) -> bool:
-        """To a share, whatever its user does."""
+        """Whether it will get a share without its user's help."""
         is_joining = self.state is State.JOINING and self._group.has_asked_to_join
         return is_joining or self.state in (State.ASSIGNING, State.SYNCING)
 
@@ -191,10 +190,10 @@ class ClassicConsumer(Member):
         self._group.depart(reason)
 
     def may_leave(self) -> bool:
-        """Not before what is revoked is committed."""
+        """Return whether all revoked partitions are committed."""
         return not self._is_giving_up
 
-    # What the shell does
+    # Called by the shell
 
     def ready(self, now: float) -> Ready:
         if self._is_describing or self._group.is_waiting:
@@ -222,7 +221,7 @@ class ClassicConsumer(Member):
         self._depart("max.poll.interval.ms is over")
 
     def offer(self) -> Mapping[str, bytes] | None:
-        """What it subscribes to and owns, once its user has given up what has to go."""
+        """Return its subscription and owned partitions, once its user has given up the rest."""
         if self._is_held or self._prepares():
             return None
         self._joined_with = self.wanted.topics
@@ -241,7 +240,7 @@ class ClassicConsumer(Member):
         }
 
     def _prepares(self) -> bool:
-        """Whether something has to be given up, by the user, before the member may join."""
+        """Whether the user has to give something up before the member may join."""
         if self._is_changing:
             return True
         given_up = self.owned
@@ -252,7 +251,7 @@ class ClassicConsumer(Member):
             self._plan(Change(Kind.REVOKED, given_up, kept))
         return bool(given_up)
 
-    # What the coordinator says
+    # Responses of the coordinator
 
     def on_answer(self, answer: Response | KafkaError, now: float) -> None:
         if self._is_describing:
@@ -263,7 +262,7 @@ class ClassicConsumer(Member):
         self._depart_if_free()
 
     def on_joined(self, answer: JoinGroupResponse, *, has_missed: bool) -> bool:
-        """The leader has to find out about topics first, also when it shares nothing out."""
+        """Read all subscriptions as a leader, which needs metadata even without assigning."""
         self._must_join_again = self._must_compare = False
         if self._settled_generation != NO_GENERATION:
             self._has_missed |= has_missed
@@ -289,7 +288,7 @@ class ClassicConsumer(Member):
         return member.member_id, wants
 
     def on_topics(self, topics: Topics, now: float) -> None:
-        """The leader shares them out: all that any member wants and that exist."""
+        """Assign the partitions, as the leader: of all existing topics that any member wants."""
         if self.state is not State.ASSIGNING:
             return
         self._shared = topics
@@ -306,7 +305,7 @@ class ClassicConsumer(Member):
         self._group.share_out({member: _encoded(each) for member, each in shares.items()})
 
     def _cannot_share(self, error: Exception) -> None:
-        """It is about to leave, and does that now: another one may be able to."""
+        """Leave now, as it was about to anyway: another leader may be able to assign."""
         reason = f"the assignor failed, and the member leaves without having shared: {error!r}"
         facts = {"group": self.terms.group_id, "assignor": self._group.protocol_name}
         self.notices.append(MoldauError(reason, **facts))
@@ -314,17 +313,17 @@ class ClassicConsumer(Member):
         self._depart_if_free()
 
     def on_metadata(self, topics: Topics) -> None:
-        """The leader shares anew when partitions came or went of what it has shared."""
+        """Rebalance, as the leader, if the partitions of an assigned topic have changed."""
         if self.state is State.STABLE and self._group.is_leader:
             known = {topic: list(self._shared[topic]) for topic in self._shared}
             if known != {topic: list(each) for topic, each in topics.items()}:
                 self._group.join_again("the partitions of a topic have changed")
 
     def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
-        """Classic members speak of topics by their names."""
+        """Ignore topic ids: the classic protocol uses names."""
 
     def _on_described(self, answer: Response | KafkaError, now: float) -> None:
-        """All join again if partitions came that no member has."""
+        """Make all join again if there are partitions that no member has."""
         if self.state is not State.STABLE:
             return
         if isinstance(answer, KafkaError):
@@ -347,7 +346,7 @@ class ClassicConsumer(Member):
                 for each in decode_assignment(member.member_assignment)
             }
         except BadData:
-            return  # the leader has shared out in a format of its own
+            return  # the leader's assignments have another format
         there = {
             TopicPartition(topic, index)
             for topic, racks in self._shared.items()
@@ -357,7 +356,7 @@ class ClassicConsumer(Member):
             self._group.join_again("partitions came while the leader was away")
 
     def on_share(self, assignment: bytes, now: float) -> None:
-        """Plans the way from what is owned to that."""
+        """Plan the changes from what is owned to this share."""
         try:
             target = decode_share(assignment)
         except BadData as error:
@@ -381,8 +380,8 @@ class ClassicConsumer(Member):
             self._group.join_again("the subscription has changed")
 
     def _on_the_way_to(self, target: Sequence[TopicPartition]) -> tuple[Change | None, Change]:
-        """What is given up first, if anything, and what is taken then. What a generation that was
-        missed has cost is lost, also where this one gives it back before the user has heard."""
+        """Return what is given up first (None if nothing), and what is assigned then. What a missed
+        generation took is lost, even if this one gives it back before the listener was called."""
         owned = self._owned_soon()
         known = tuple(each for each in owned if each not in self._taken)
         giving_up, taking = reassigned(known, target)
@@ -394,7 +393,7 @@ class ClassicConsumer(Member):
         return giving_up, taking
 
     def _settle(self) -> None:
-        """From here on it commits as a member of this generation."""
+        """Commit as a member of this generation from now on."""
         self._settled_generation = self.generation
         self._has_missed = False
         self._taken = frozenset()
@@ -410,13 +409,13 @@ class ClassicConsumer(Member):
     # Ends and new beginnings
 
     def on_rebalance(self) -> None:
-        """What the old generation was about to change is the next one's to say, but for what a
-        member gives up that is about to leave."""
+        """Drop the changes of the old generation, as the next one decides; but not those of a
+        member that is about to leave."""
         if not self._departs:
             self._changes.clear()
 
     def on_lost(self, error: KafkaError | BadData | None) -> None:
-        """What was owned is lost; an error is raised by the next poll."""
+        """Lose everything; the next poll raises the error, if any."""
         self._forget()
         if error is None:
             self._lose(_TAKEN_FOR_DEAD, "session.timeout.ms")
@@ -433,17 +432,17 @@ class ClassicConsumer(Member):
             self._group.on_commit_refused(identity, code)
 
     def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool:
-        """Whether a commit that was refused came between two generations, and the partition is
-        still the member's in the next one: it has a share in that by now, given up or not, or goes
-        on to it by itself (cooperative)."""
+        """Whether a rejected commit came between two generations, and the partition is still the
+        member's in the next one, in which it has a share (given up or not) or gets one by itself
+        (cooperative)."""
         if identity.member_id != self._group.member_id or not self._has(where):
             return False
         return identity != self.identity or self._goes_on_by_itself
 
     @property
     def _goes_on_by_itself(self) -> bool:
-        """Whether its next share comes without its user. A change that is to be run before, and may
-        wait for the very commit, is the user's."""
+        """Whether it gets its next share without its user. A change that must run before needs the
+        user, and may be waiting for the very commit."""
         if self._departs:
             return self._is_under_way
         if self._is_changing or not self.is_rebalancing:
@@ -451,7 +450,7 @@ class ClassicConsumer(Member):
         return self._is_under_way or not self._is_held
 
     def _forget(self) -> None:
-        """Nothing is left of what it knew as a member, but for what its user was told."""
+        """Forget the membership's state, except what the listener was called with."""
         self._settled_generation = NO_GENERATION
         self._has_missed = self._must_join_again = self._must_compare = False
         self._taken = frozenset()

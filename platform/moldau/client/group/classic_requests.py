@@ -27,7 +27,8 @@ from moldau.protocol.messages.sync_group import (
 def join(
     terms: Terms, member_id: str, protocol_type: str, protocols: Mapping[str, bytes], reason: str
 ) -> Ask:
-    """Joins, or joins again; answered when all members have, or the rebalance takes too long."""
+    """Return a request to join, or join again; answered when all members have joined, or the
+    rebalance takes too long."""
     request = JoinGroupRequest(
         group_id=terms.group_id,
         session_timeout_ms=round(terms.session_timeout_s * 1000),
@@ -46,7 +47,7 @@ def join(
 def sync(
     terms: Terms, member: Identity, protocol_type: str, protocol: str, shares: Mapping[str, bytes]
 ) -> Ask:
-    """Asks for the member's share; the leader brings those of all."""
+    """Return a request for the member's share; the leader's has the shares of all."""
     request = SyncGroupRequest(
         group_id=terms.group_id,
         generation_id=member.epoch,
@@ -63,7 +64,7 @@ def sync(
 
 
 def heartbeat(terms: Terms, member: Identity) -> Ask:
-    """Says that the member lives."""
+    """Return a heartbeat."""
     request = HeartbeatRequest(
         group_id=terms.group_id,
         generation_id=member.epoch,
@@ -74,7 +75,7 @@ def heartbeat(terms: Terms, member: Identity) -> Ask:
 
 
 def leave(terms: Terms, member_id: str, reason: str) -> Ask:
-    """Says that the member goes."""
+    """Return a request to leave the group."""
     request = LeaveGroupRequest(
         group_id=terms.group_id,
         members=[
@@ -87,5 +88,5 @@ def leave(terms: Terms, member_id: str, reason: str) -> Ask:
 
 
 def describe(terms: Terms) -> Ask:
-    """Ask which member has which partitions."""
+    """Return a request for the partitions of each member."""
     return Ask(DescribeGroupsRequest(groups=[terms.group_id]), DescribeGroupsResponse)

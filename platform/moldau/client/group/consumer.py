@@ -1,4 +1,5 @@
-"""A member of a consumer group (KIP-848): one heartbeat says and hears everything. No IO.
+"""A member of a consumer group (KIP-848): one kind of heartbeat sends and returns everything. No
+IO.
 
     OUT --> JOINING --> RECONCILING --> ACKNOWLEDGING --> STABLE
      ^         ^             ^                              |
@@ -6,17 +7,17 @@
      |         +-- FENCED <--- fenced or unknown -----------+
      +-- LEAVING <------------------------------------------+
 
-The coordinator shares partitions out and tells each member its target, of what is free. The member
-gets there by itself: revoked partitions are committed and given up, then the new ones are taken
-(changes, run by the user's polls), then a heartbeat acknowledges by telling what is owned. No
-other member waits meanwhile.
+The coordinator assigns partitions and sends each member its target, as far as partitions are free.
+The member gets there by itself: revoked partitions are committed and given up, then the new ones
+are taken (changes, run by the user's polls), then a heartbeat with the owned partitions
+acknowledges the target. No other member waits meanwhile.
 
-The member makes its own id (KIP-1082) and keeps it for life. A heartbeat tells only what changed
-since the last one that was answered; after a failure, or when it joins, it tells everything.
+The member makes its own id (KIP-1082) and keeps it for life. A heartbeat contains only what has
+changed since the last one that was answered; after a failure, or to join, it contains everything.
 
-FENCED: others may read what was owned; it is lost, and the member joins again with epoch 0. So it
-does when the group is no more: with its last member of this protocol it turned into a classic one.
-Topics are told by id: those whose name is not known yet are looked up, the others are not held up.
+FENCED: other members may read what was owned; it is lost, and the member joins again with epoch 0.
+The same happens if the group no longer exists: it became a classic one with its last member of this
+protocol. Topics come by id: unknown names are looked up, without holding up the other topics.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _FIRST_INTERVAL_S: Final = 3.0
 
 
 class State(Enum):
-    """Where the member is; see above."""
+    """The state of the member; see the module's text."""
 
     OUT = "out"
     JOINING = "joining"
@@ -91,7 +92,7 @@ class ConsumerMember(Member):
     """One member of a consumer group."""
 
     def __init__(self, terms: Terms, member_id: str, random: Random) -> None:
-        """`member_id` is a random UUID's text."""
+        """Use `member_id`, the text of a random UUID."""
         super().__init__(terms)
         self._retries = Retries(terms.backoff, random)
         self._asked: Ask | None = None
@@ -103,7 +104,7 @@ class ConsumerMember(Member):
         self._target: dict[Uuid, list[int]] = {}
         self._names: dict[Uuid, str] = {}
         self._ids: dict[str, Uuid] = {}
-        """Of the topics in the target."""
+        """The ids of the topics in the target."""
         self._owned_ids: dict[TopicPartition, Uuid] = {}
         self._unknown = frozenset[Uuid]()
         self._told: dict[str, object] = {}
@@ -111,7 +112,7 @@ class ConsumerMember(Member):
 
     @property
     def identity(self) -> Identity:
-        """The member that commits: none in particular while it is out."""
+        """The identity for commits; none while it is out."""
         if self._may_commit:
             return Identity(self.member_id, self.epoch, self.terms.instance_id)
         return NOBODY
@@ -122,7 +123,7 @@ class ConsumerMember(Member):
 
     @property
     def _leaves_later(self) -> bool:
-        """Whether it lives on until what it gives up is committed."""
+        """Whether it stays until what it gives up is committed."""
         return self.state is State.LEAVING and self._is_giving_up
 
     @property
@@ -135,17 +136,17 @@ class ConsumerMember(Member):
 
     @property
     def topics_of_interest(self) -> frozenset[str]:
-        """None: the coordinator watches over topics itself."""
+        """No topics: the coordinator watches them itself."""
         return frozenset()
 
     def _go(self, state: State) -> None:
         assert state is self.state or state in TRANSITIONS[self.state], (self.state, state)
         self.state = state
 
-    # What the user does
+    # Calls of the user
 
     def subscribe(self, wanted: Wanted) -> None:
-        """These topics, or what matches the pattern, from the next heartbeat on; none: leave."""
+        """Subscribe to topics or a pattern, from the next heartbeat on. Without either, leave."""
         has_changed = wanted != self.wanted
         self.wanted = wanted
         if not wanted:
@@ -154,14 +155,14 @@ class ConsumerMember(Member):
             self._next_heartbeat = 0.0
 
     def on_poll(self, now: float) -> None:
-        """The user is there: joins if it is time to."""
+        """Handle a poll of the user: join if it is time to."""
         super().on_poll(now)
         is_free = self._error is None and not self._is_changing
         if self.state is State.OUT and self.wanted and is_free:
             self._join()
 
     def leave(self, *, is_closing: bool) -> None:
-        """Leaves. What is owned then is the shell's business when it closes, else it is revoked."""
+        """Leave the group. When closing, the shell handles what is owned; else it is revoked."""
         self._give_everything_up(is_closing=is_closing)
         self._depart()
 
@@ -181,7 +182,7 @@ class ConsumerMember(Member):
         self._next_heartbeat = 0.0
         self._go(State.JOINING)
 
-    # What the shell does
+    # Called by the shell
 
     def ready(self, now: float) -> Ready:
         if self._asked is not None or self.state is State.OUT:
@@ -202,7 +203,7 @@ class ConsumerMember(Member):
         return Ready(wake=min(self._next_heartbeat, self._poll_deadline()))
 
     def _ready_to_leave(self, now: float) -> Ready:
-        """What is given up can be committed as long as the member lives, and its user polls."""
+        """Heartbeat while there is something to commit and the user polls; then leave."""
         if self._is_giving_up and now >= self._poll_deadline():
             self._expire()
         if not self._is_giving_up:
@@ -214,8 +215,8 @@ class ConsumerMember(Member):
         self._next_heartbeat = now + self._interval_s
         told: dict[str, object] = {}
         if self._running is None or self._running.kind is Kind.REVOKED:
-            # Nothing comes just now. With what is owned the coordinator knows the member, if it has
-            # moved it on unheard.
+            # No new partitions are being taken. If the response with the member's new epoch was
+            # lost, the coordinator recognizes the member by its owned partitions.
             told["topic_partitions"] = self._owned_by_id()
         return self._ask(_request(self.terms, self.member_id, self.epoch, told))
 
@@ -238,8 +239,8 @@ class ConsumerMember(Member):
         )
 
     def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
-        """All that the coordinator was not told yet. What is owned is told before changes or after
-        them, see `_is_telling_what_it_owns`."""
+        """Return a heartbeat with all that the coordinator does not know yet. Owned partitions are
+        reported before or after changes, not during them; see `_is_telling_what_it_owns`."""
         owned = () if self.state is State.JOINING else self._owned_by_id()
         self._telling = {
             "rebalance_timeout_ms": round(self.terms.poll_interval_s * 1000),
@@ -264,7 +265,7 @@ class ConsumerMember(Member):
             by_id.setdefault(each, []).append(where.partition)
         return tuple((each, tuple(sorted(by_id[each]))) for each in sorted(by_id))
 
-    # What the coordinator says
+    # Responses of the coordinator
 
     def on_answer(self, answer: Response | KafkaError, now: float) -> None:
         assert self._asked is not None, "nothing was asked"
@@ -273,7 +274,7 @@ class ConsumerMember(Member):
         if asked.request.member_epoch < JOIN_EPOCH:
             self._go(State.OUT)
         elif asked.request.member_epoch != self.epoch:
-            return  # a commit was refused since: the member joins anew, or is about to
+            return  # a commit was rejected since: the member joins again, or is about to
         elif self.state in _WAITS_FOR_NOTHING:
             if self._leaves_later and isinstance(answer, ConsumerGroupHeartbeatResponse):
                 self._leaves_on(answer)
@@ -288,8 +289,8 @@ class ConsumerMember(Member):
                 self._accepted(answer, now)
 
     def _leaves_on(self, answer: ConsumerGroupHeartbeatResponse) -> None:
-        """It may be in another epoch by now, and commits in that one. Or it is no member any more,
-        and cannot commit."""
+        """Apply a heartbeat's response while leaving: a new epoch, which commits then use, or the
+        loss of the membership, after which nothing can be committed."""
         if not answer.error_code:
             self.epoch = answer.member_epoch
         elif answer.error_code in _FENCED or answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -299,7 +300,7 @@ class ConsumerMember(Member):
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
         self._retries.worked()
         if self._told or "topic_partitions" in self._telling:
-            self._told = self._telling  # else all is still owed: a full request gets a full answer
+            self._told = self._telling  # else send all: a full request gets a full response
         self._interval_s = answer.heartbeat_interval_ms / 1000
         self._next_heartbeat = now + self._interval_s
         self.epoch = answer.member_epoch
@@ -312,26 +313,26 @@ class ConsumerMember(Member):
         self._reconcile()
 
     def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
-        """Names of topics; may be more or fewer than were asked for."""
+        """Apply names of topics; they may be more or fewer than requested."""
         self._names |= names
         if self._unknown & names.keys():
-            # Now, though a change may run, and what follows must wait for it: to ask again for what
-            # is known is answered at once, and for ever.
+            # Do this even while a change runs: else known names would be requested again, which
+            # is answered at once, in an endless loop.
             self._unknown -= names.keys()
             self._reconcile()
         elif self._unknown:
             self._retries.put_off(now)
 
     def on_topics(self, topics: Topics, now: float) -> None:
-        """The coordinator shares partitions out."""
+        """Do nothing: the coordinator assigns partitions."""
 
     def on_metadata(self, topics: Topics) -> None:
-        """The coordinator watches over topics."""
+        """Do nothing: the coordinator watches topics."""
 
     # Getting there
 
     def _reconcile(self) -> None:
-        """Plans the way from what is owned to the target, if the member has not got there."""
+        """Plan the changes from what is owned to the target; acknowledge the target if reached."""
         if self.state is not State.RECONCILING or self._running is not None:
             return
         self._unknown = frozenset(self._target.keys() - self._names.keys())
@@ -341,7 +342,7 @@ class ConsumerMember(Member):
             for name, each in self._ids.items()
             for index in self._target[each]
         }
-        # A topic that was deleted and made again has its old name, and nothing else of the old one.
+        # A topic that was deleted and created again shares only its name with the old one.
         gone = [
             where
             for where, each in self._owned_ids.items()
@@ -351,7 +352,7 @@ class ConsumerMember(Member):
         giving_up, taking = reassigned(left, known)
         taking = replace(taking, ids=known)
         if taking.partitions and self._is_telling_what_it_owns():
-            return  # its answer brings us here again
+            return  # its response calls this method again
         changes = [Change(Kind.LOST, tuple(gone), left)] if gone else []
         changes += [] if giving_up is None else [giving_up]
         if changes or taking.partitions:
@@ -361,10 +362,10 @@ class ConsumerMember(Member):
             self._acknowledge()
 
     def _is_telling_what_it_owns(self) -> bool:
-        """A heartbeat that says so is under way. 1. It says less than what is taken now, 2. the
-        coordinator hears it late, when it is about to take that away, 3. it believes that there is
-        nothing to give up, and gives it to another member at once: so nothing is taken until it is
-        answered."""
+        """Whether a heartbeat with the owned partitions is pending; nothing new is taken until its
+        response. 1. The heartbeat reports less than is taken now, 2. the coordinator gets it late,
+        when it is about to take that away, 3. it concludes that there is nothing to give up, and
+        assigns it to another member at once."""
         asked = None if self._asked is None else self._asked.request
         return (
             isinstance(asked, ConsumerGroupHeartbeatRequest) and asked.topic_partitions is not None
@@ -379,7 +380,7 @@ class ConsumerMember(Member):
             self._reconcile()
 
     def _acknowledge(self) -> None:
-        """The member is there, or as near as the names that it knows allow."""
+        """Report the target as reached, or as far as topic names are known."""
         if self._told.get("topic_partitions") != self._owned_by_id() or not self._unknown:
             self._next_heartbeat = 0.0
         if not self._unknown:
@@ -419,7 +420,7 @@ class ConsumerMember(Member):
             self._next_heartbeat = 0.0
 
     def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool:
-        """Its epoch may have moved on while the commit was under way."""
+        """Whether to retry a rejected commit: the epoch may have moved on while it was pending."""
         return self._may_commit and identity.member_id == self.member_id and self._has(where)
 
     def _fail(self, error: KafkaError) -> None:

@@ -1,16 +1,16 @@
 """A consumer's member, kept alive by `session`: the user's part in a rebalance, and its topics.
 
-The member lives on while the user works on records. `on_poll` runs changes of what is owned, in a
-task of their own: a cancelled poll does not cut a listener short, and the next poll waits for it. A
-record or part that the user asks for is a sign of life as a poll is.
+The member lives on while the user processes records. `on_poll` runs changes of the owned
+partitions, in a task of their own: a cancelled poll does not interrupt a listener, and the next
+poll waits for it. A request for the next record or part shows that the user is alive, as a poll
+does.
 
-Invariants: a change commits (with auto commit), tells the listener, moves the positions, and is
-ended whatever the listener raises. The first call that waits for a change, closes, polls or
-unsubscribes raises that; what no call raises is logged. While a change is under way nothing is
-given out.
+Invariants: a change commits (with auto commit), calls the listener, moves the positions, and ends
+even if the listener raises. The first call that waits for a change, closes, polls or unsubscribes
+raises that error; one that no call raises is logged. No records are returned during a change.
 
-A listener may unsubscribe and close: the change that it is told of is ended then, and what follows
-runs inside its call, since it could not wait for itself. Its calls are known by the context. A poll
+A listener may unsubscribe and close: its change is then ended, and the following changes run inside
+its call, since it could not wait for itself. Its calls are recognized by a context variable. A poll
 inside a listener is an error.
 """
 
@@ -42,76 +42,77 @@ from moldau.runtime.cancellation import is_cancelling
 AnyMember = ClassicConsumer | ConsumerMember
 """The core of a consumer's member, of either protocol."""
 _LONG_S: Final = 10.0
-"""After this long without metadata that is told of."""
+"""Missing metadata are logged after this long."""
 _LEAVE_S_MIN: Final = 0.05
-"""Enough to write the request, when a last commit took all the time that closing had."""
+"""Enough to write the request, if a last commit took all the time of the close."""
 _LISTENER_S_MIN: Final = 0.05
-"""Enough to tell a listener, when the commit before took all the time that closing had."""
+"""Enough to call a listener, if the commit before it took all the time of the close."""
 _INSIDE: Final[ContextVar[Change | None]] = ContextVar("told of a change", default=None)
-"""The change of which a listener is told here."""
+"""The change that the running listener is called for, in its context."""
 
 
 class Reader(Protocol):
-    """The consumer whose member this is."""
+    """The consumer that the member belongs to."""
 
     def take_over(self, change: Change) -> None:
-        """From now on it reads what the change says."""
+        """Read the partitions of the change from now on."""
 
     def change_begins(self) -> None:
-        """Nothing is given out until a poll has run it."""
+        """Return no records until a poll has run the change."""
 
     def may_look_up(self) -> None:
-        """Where partitions are read from is not the listener's to decide any more."""
+        """Look positions up: the listener can no longer change where partitions are read from."""
 
     def wake(self) -> None:
-        """A poll has something to do."""
+        """Wake a waiting poll: it has something to do."""
 
     def need_poll(self) -> None:
-        """A poll has something to run: nothing is given one by one before."""
+        """Return no single records before a poll: it has a change to run."""
 
     def has_gone_on(self) -> bool:
-        """Whether the user has asked for another record or part since this was asked last."""
+        """Return whether the user has asked for another record or part since the last call."""
 
     def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
-        """It has its share again, or is out of the group."""
+        """Count a rebalance: the member has its partitions again, or is out of the group."""
 
 
 class Commits(Protocol):
-    """What is committed of partitions that go."""
+    """The commits of partitions that go."""
 
     def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
-        """What commits what was given out of them until now, if that is to be done by itself."""
+        """Start the auto commit of what was returned of these partitions, if enabled. Return what
+        waits for its end."""
 
     async def commits_ended(self, change: Change, until: float = math.inf) -> None:
-        """Return when nothing is being committed of them, or that takes long."""
+        """Wait until no commit of these partitions is pending, as long as a response may take."""
 
 
 class _Running(NamedTuple):
-    """A change that is run, and whether the listener has returned."""
+    """A running change, and whether its listener has returned."""
 
     task: asyncio.Task[None]
     has_told: asyncio.Event
 
 
 class _ListenerErrors:
-    """What listeners have raised, until a call raises it."""
+    """The exceptions of listeners, until a call raises them."""
 
     def __init__(self, group_id: str) -> None:
         self.hearers = 0
-        """How many poll, unsubscribe or close: one of them will raise it."""
+        """How many calls poll, unsubscribe or close: one of them will raise it."""
         self.are_logged = False
-        """Whether what no call will raise is logged, since the consumer is being closed."""
+        """Whether to log errors that no call will raise, as the consumer is being closed."""
         self._group_id = group_id
         self._unheard: list[BaseException] = []
 
     @property
     def is_awaited(self) -> bool:
-        """Whether there is something to raise, or a call that may."""
+        """Whether there is an error to raise, or a call that may raise one."""
         return bool(self._unheard) or self.hearers > 0
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """The code inside may take what listeners raise."""
+        """Mark the code inside as a call that may raise listeners' errors."""
         self.hearers += 1
         try:
             yield
@@ -120,20 +121,20 @@ class _ListenerErrors:
             self.add(None)
 
     def add(self, error: BaseException | None) -> None:
-        """A listener has ended, and may have raised this."""
+        """Add the error of a listener call that has ended, if any."""
         if error is not None:
             self._unheard.append(error)
         if self.are_logged and not self.hearers:
             self._log_all()
 
     def take_first(self) -> BaseException | None:
-        """To be raised. The others are logged."""
+        """Return the first error, for the caller to raise, or None. Log the others."""
         first = self._unheard.pop(0) if self._unheard else None
         self._log_all()
         return first
 
     def raise_first(self) -> None:
-        """The same."""
+        """Raise the first error, if there is one. Log the others."""
         error = self.take_first()
         if error is not None:
             raise error
@@ -146,7 +147,7 @@ class _ListenerErrors:
 
 
 class ConsumerSession:
-    """A consumer in its group."""
+    """A consumer's membership in its group."""
 
     def __init__(
         self,
@@ -169,25 +170,25 @@ class ConsumerSession:
         )
         self.poke = self._session.poke
         self._begun: tuple[Change, asyncio.Task[None] | None] | None = None
-        """A change that is to be run, and the commit that goes before it."""
+        """The next change to run, and the commit that goes before it."""
         self._changing: _Running | None = None
         self._unsettled: Change | None = None
-        """The change that runs, until it is ended."""
+        """The running change, until it is ended."""
         self._deciding = set[TopicPartition]()
-        """Partitions of which a listener is told that they come."""
+        """Partitions that come, while their listener call is running."""
         self.listening = set[asyncio.Task[None]]()
-        """Changes whose listener has not returned, though they may be ended."""
+        """Changes whose listener has not returned, though the changes may be ended."""
         self._errors = _ListenerErrors(member.terms.group_id)
         self.is_ending = False
-        """Whether it is being closed: the close runs the changes that are left."""
+        """Whether it is being closed: the close runs the remaining changes."""
         self._rebalancing_since: float | None = None
         self._unheard_since: float | None = None
 
     # The user's side
 
     async def on_poll(self, until: float = math.inf) -> bool:
-        """Run what a rebalance wants of a poll, and raise errors; the listener hears first which
-        partitions an error has cost. False if `until` is over: the poll gives nothing then."""
+        """Run the pending changes, then raise the member's error: the listener is first called for
+        the partitions that it has cost. Return False if `until` is over before that."""
         if self._unsettled is not None and _INSIDE.get() is self._unsettled:
             raise RuntimeError(
                 "a rebalance listener cannot poll: no records are given until it has returned"
@@ -210,12 +211,12 @@ class ConsumerSession:
 
     @property
     def is_attentive(self) -> bool:
-        """Whether a poll has something to run."""
+        """Whether a poll has a change to run."""
         return self._is_running or self.member.has_change()
 
     @property
     def is_settling(self) -> bool:
-        """Whether a poll has something to run or to hear, or a caller is just doing that."""
+        """Whether a poll has a change to run or an error to raise, or a call is doing that now."""
         return self.is_attentive or self._errors.is_awaited
 
     @property
@@ -224,19 +225,19 @@ class ConsumerSession:
 
     @property
     def _runs_on(self) -> bool:
-        """Whether changes are left to run, and no close has taken them over."""
+        """Whether changes are left to run that no close has taken over."""
         return self._is_running or (self.member.has_change() and not self.is_ending)
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        """A commit was told that the member is none any more. What it has lost by that is not given
-        on until a heartbeat that is under way is answered, which may take its whole time."""
+        """Handle a rejected commit, which may mean that the membership is lost. Then stop returning
+        records now: a pending heartbeat may take its whole timeout."""
         self.member.on_commit_refused(identity, code)
         self._look_for_change()
         self.poke()
 
     async def _change(self, until: float = math.inf) -> bool:
-        """Runs a change to its end. False when what is committed before it, or by the listener,
-        takes longer."""
+        """Run a change to its end. Return False if the commit before it, or one by the listener,
+        takes longer than `until`."""
         running = await self._runs_by(until)
         if running is None:
             return not self._runs_on
@@ -244,15 +245,15 @@ class ConsumerSession:
         return await self._is_over(running.task, until)
 
     async def _runs_by(self, until: float) -> _Running | None:
-        """What runs the change; None while it waits for its commit."""
+        """Start the next change, if its commit has ended by `until`. Return the running one."""
         while self._changing is None:
             if not self._runs_on:
-                return None  # the close has run it
+                return None  # a close has taken it over
             begun = self._begun = self._begun or self._begin_change()
             change, commit = begun
             if commit is not None and not await self._is_over(commit, until):
                 return None
-            if self._begun is begun:  # and no other task has gone on with it meanwhile
+            if self._begun is begun:  # no other task has started it meanwhile
                 self._begun = None
                 self._changing = self._start(change, commit)
         return self._changing
@@ -267,7 +268,7 @@ class ConsumerSession:
         return running
 
     def _ended(self, running: _Running) -> None:
-        """A change has ended, in any way. Tasks that wait for it go on after this."""
+        """Clean up after a change has ended in any way. Waiting tasks continue after this."""
         task = running.task
         self.listening.discard(task)
         running.has_told.set()
@@ -288,7 +289,7 @@ class ConsumerSession:
         return change, commit
 
     async def _is_over(self, task: asyncio.Task[None], until: float) -> bool:
-        """Whether it has ended by then. A user that waits for it takes part in the group."""
+        """Return whether the task has ended by `until`. Waiting here counts as polling."""
         while not task.done():
             now = self._be_there()
             left = min(until - now, self.member.terms.poll_interval_s / 2)
@@ -317,12 +318,12 @@ class ConsumerSession:
             await tell_guarded(self.listener, change)
             has_told.set()
             if change.kind is Kind.REVOKED:
-                await self._commits.commits_ended(change)  # that the listener has begun
+                await self._commits.commits_ended(change)  # commits that the listener has begun
         finally:
             self._settle(change)
 
     def _settle(self, change: Change) -> None:
-        """Ends it, once."""
+        """End the change, once."""
         if self._unsettled is not change:
             return
         self._unsettled = self._changing = None
@@ -333,12 +334,12 @@ class ConsumerSession:
         self.poke()
 
     def is_undecided(self, where: TopicPartition) -> bool:
-        """Whether a listener that is told of it may still say where it is read from, by a commit or
-        a seek: until it returns, however long that takes."""
+        """Whether a running listener may still change where this partition is read from, by a
+        commit or a seek: until it returns, however long that takes."""
         return where in self._deciding
 
     def listener_wants(self, where: TopicPartition) -> None:
-        """A listener that asks for a position gets what is committed now: it must not wait for
+        """Let a listener that requests a position get what is committed: it must not wait for
         itself."""
         if where in self._deciding and _INSIDE.get() is self._unsettled:
             self._decided([where])
@@ -349,7 +350,8 @@ class ConsumerSession:
             self._reader.may_look_up()
 
     async def _settle_from_inside(self, until: float = math.inf) -> None:
-        """If this is called by the listener, which may have begun to commit what goes."""
+        """If the caller is the listener of the running change, end that change, after the commits
+        that the listener may have begun."""
         change = self._unsettled
         if change is None or _INSIDE.get() is not change:
             return
@@ -360,7 +362,7 @@ class ConsumerSession:
     # The member's life
 
     def _step(self, now: float) -> Ready:
-        """What the core wants now; and what has become of it."""
+        """Return what the core wants now, and apply what has become of the member."""
         if self._reader.has_gone_on():
             self.member.is_there(now)
         ready = self.member.ready(now)
@@ -380,8 +382,8 @@ class ConsumerSession:
             self._reader.need_poll()
 
     def _note_unheard(self, now: float) -> None:
-        """Told when it lasts that nothing is heard of topics, and then again only after metadata
-        came: until then a member may be in its group, and have nothing."""
+        """Log that no metadata of topics come, once that lasts; again only after metadata came.
+        Until then a member may be in its group without partitions."""
         blind_for = self._cluster.blind_for
         unheard = unheard_of(self.member.wanted.topics, self._cluster.metadata, blind_for)
         if blind_for is None or not unheard:
@@ -399,8 +401,8 @@ class ConsumerSession:
             self.member.notices.append(MoldauError(f"{reason}: {blind_for.reason}", **facts))
 
     async def _learn(self, ready: Ready) -> None:
-        """The leader needs fresh metadata of all topics that any member wants; a member whose
-        coordinator tells topics by id needs their names."""
+        """Get metadata for the core. The leader needs fresh metadata of all topics that any member
+        wants; a member whose coordinator sends topic ids needs their names."""
         if ready.topics is not None:
             self._cluster.watch(ready.topics)
             await self._refresh()
@@ -419,13 +421,13 @@ class ConsumerSession:
             await self._cluster.refresh()
 
     def _view(self, topics: frozenset[str]) -> Topics:
-        """What is known of these topics, as assignors see it."""
+        """Return the known metadata of these topics in the assignors' form."""
         metadata = self._cluster.metadata
         found = {name: metadata.racks_of(name) for name in topics}
         return {name: each for name, each in found.items() if each}
 
     def on_metadata(self) -> None:
-        """Metadata came."""
+        """Apply new metadata."""
         topics = self.member.topics_of_interest
         if topics:
             self.member.on_metadata(self._view(topics))
@@ -434,9 +436,9 @@ class ConsumerSession:
     # The end
 
     async def run_changes(self) -> BaseException | None:
-        """Runs what is still to be run, as a poll would, without staying in the group for it, but
-        for what a close has taken over. What kept the user out of it is over then. What
-        a listener has raised comes back: what it was told of has gone all the same."""
+        """Run the remaining changes, as a poll would, without staying in the group for that; not
+        those that a close has taken over. Clear the error that keeps the member out. Return the
+        listener's error: its change has ended all the same."""
         with self._errors.heard():
             await self._settle_from_inside()
             self._session.live_on()
@@ -446,8 +448,8 @@ class ConsumerSession:
             return self._errors.take_first()
 
     async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
-        """End a change that runs, call the listener for what is owned, and leave the group in the
-        rest of the time; leave also when this is cancelled, or a listener raises."""
+        """End the running change, call the listener for what is owned, and leave the group in the
+        rest of the time. Leave even if this is cancelled, or a listener raises."""
         until = self._clock.monotonic() + timeout_s
         self.is_ending = self._errors.are_logged = True
         with self._errors.heard():
@@ -465,8 +467,7 @@ class ConsumerSession:
                 self._errors.raise_first()
 
     async def _end_change(self, until: float) -> None:
-        """The one that is under way, which has no longer than that: a listener that takes longer
-        goes on beside the rest."""
+        """End the running change by `until`; a slower listener continues in the background."""
         try:
             running = await self._run_begun(until)
             if running is not None:
@@ -479,14 +480,15 @@ class ConsumerSession:
                 self._begun = self._changing = None
 
     async def listened(self, timeout_s: float) -> bool:
-        """Whether no listener works any more by then, or is about to; one that asks itself does."""
+        """Wait for running listeners, at most `timeout_s`. Return whether none is running or about
+        to; a listener that calls this is itself running."""
         if self.listening and _INSIDE.get() is None:
             await asyncio.wait(self.listening, timeout=timeout_s)
         is_next = self._begun is not None and self._errors.hearers > 0  # else no call runs it
         return not (self.listening or is_next)
 
     async def _run_begun(self, until: float) -> _Running | None:
-        """What runs the change that is under way; what is committed before that has until then."""
+        """Return the running change. If it waits for a commit, start it by `until` anyway."""
         if self._begun is None:
             return self._changing
         change, commit = self._begun
@@ -497,15 +499,16 @@ class ConsumerSession:
 
 
 def _failure(task: asyncio.Task[None]) -> BaseException | None:
-    """A listener that is cancelled, at the end of its loop, does not cancel the waiting tasks."""
+    """Return the error of a change. A listener cancelled at the end of its loop must not cancel the
+    waiting tasks, so that is a RuntimeError."""
     if task.cancelled():
         return RuntimeError("the rebalance listener was cut off")
     return task.exception()
 
 
 async def tell_guarded(listener: RebalanceListener, change: Change) -> None:
-    """A CancelledError that a listener raises by itself, as after awaiting a task that it has
-    cancelled, is an error like any other."""
+    """Call the listener. A CancelledError that it raises by itself, as after awaiting a task that
+    it has cancelled, becomes a RuntimeError."""
     try:
         await tell(listener, change)
     except asyncio.CancelledError as error:

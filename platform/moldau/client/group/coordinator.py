@@ -1,11 +1,11 @@
-"""Where the coordinator of a group is, and a connection to it for each kind of talk.
+"""A group's coordinator: its address, and one connection for each kind of request.
 
 A broker answers the requests of a connection in order, and a JoinGroup may be parked for minutes.
-So members talk on a connection of their own (`MEMBERSHIP`), and commits on another one (`OFFSETS`):
-neither waits behind a fetch or behind a rebalance.
+So membership has a connection of its own (`MEMBERSHIP`), and commits another one (`OFFSETS`):
+neither waits behind a fetch or a rebalance.
 
-Invariants: one lookup is under way at a time for all callers; an answer that says that the
-coordinator is elsewhere (or a connection that ended) makes the next call look it up again.
+Invariants: one lookup is pending at a time, for all callers. After an error that says that the
+coordinator has moved (or after a lost connection) the next call looks it up again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ELSEWHERE: Final = frozenset(
 
 
 async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) -> Address:
-    """Where it listens; KafkaError, mostly retriable, when it is unknown."""
+    """Return the coordinator's address. Raise KafkaError, mostly retriable, if it is unknown."""
     connection = await cluster.connection()
     if connection.version_of(FindCoordinatorRequest) >= _MANY_KEYS:
         many = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
@@ -57,10 +57,10 @@ async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) ->
 
 
 class Coordinator:
-    """The coordinator of one group, as one client sees it."""
+    """The coordinator of one group, as one client knows it."""
 
     def __init__(self, cluster: Cluster, group_id: str, lane: str = OFFSETS) -> None:
-        """`lane` is for what is not said to be on another one."""
+        """Use `lane` as the connection of requests that name none."""
         self.group_id = group_id
         self._lane = lane
         self._cluster = cluster
@@ -68,7 +68,7 @@ class Coordinator:
         self._finding: asyncio.Task[Address] | None = None
 
     async def connection(self, lane: str | None = None) -> Connection:
-        """A connection to it; KafkaError when it cannot be had at present."""
+        """Return a connection to the coordinator. Raise KafkaError if there is none at present."""
         address = self._address
         if address is None:
             if self._finding is None:
@@ -91,11 +91,11 @@ class Coordinator:
             self._address = task.result()
 
     def forget(self) -> None:
-        """It is looked up again by the next call."""
+        """Make the next call look the coordinator up again."""
         self._address = None
 
     def note(self, code: int) -> None:
-        """An answer said so."""
+        """Forget the coordinator if this error code says that it has moved."""
         if code in _ELSEWHERE:
             self.forget()
 
@@ -108,7 +108,7 @@ class Coordinator:
         at_most: int | None = None,
         timeout_s: float | None = None,
     ) -> R:
-        """One try: its answer, or KafkaError."""
+        """Send the request once. Return its response or raise KafkaError."""
         try:
             connection = await self.connection(lane)
             version = connection.version_of(type(request), at_most=at_most)
@@ -118,12 +118,12 @@ class Coordinator:
             raise
 
     def hang_up(self, lane: str) -> None:
-        """Ends that connection; what waits there fails."""
+        """Close this connection; requests that wait on it fail."""
         if self._address is not None:
             self._cluster.hang_up(self._address, lane)
 
     async def aclose(self) -> None:
-        """Ends a lookup that is under way."""
+        """Cancel a pending lookup."""
         if self._finding is not None:
             self._finding.cancel()
             await asyncio.wait([self._finding])

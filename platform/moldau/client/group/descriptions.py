@@ -1,4 +1,4 @@
-"""What an admin sees of a group, whichever protocol it speaks. No IO."""
+"""An admin's view of a group, of either protocol. No IO."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLASSIC_MEMBER = 0
 
 
 class ListedGroup(NamedTuple):
-    """A group; `state` and `type` are empty where the broker is too old to say."""
+    """A group; `state` and `type` are empty if the broker is too old to send them."""
 
     group_id: str
     protocol_type: str
@@ -30,7 +30,7 @@ class ListedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member: its names, what it wants, and what it reads (`target`: what it is to read)."""
+    """A member: its names, its subscription, and its partitions (`target`: those it is to get)."""
 
     member_id: str
     instance_id: str | None
@@ -47,8 +47,8 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group. Epochs are -1 where the protocol has none; `protocol_type` is `consumer` for
-    consumers of both protocols, `connect` and others for theirs."""
+    """A group. Epochs are -1 if the protocol has none. `protocol_type` is `consumer` for consumers
+    of both protocols; Connect and others have their own."""
 
     group_id: str
     state: str
@@ -59,11 +59,11 @@ class GroupDescription:
     epoch: int = -1
     assignment_epoch: int = -1
     authorized_operations: frozenset[AclOperation] | None = None
-    """What this client may do to the group; None unless that was asked for."""
+    """The operations that this client may do to the group; None unless requested."""
 
 
 def consumer_group(told: consumer.DescribedGroup) -> GroupDescription:
-    """Of a group of the consumer protocol."""
+    """Return the description of a group of the consumer protocol."""
     return GroupDescription(
         told.group_id,
         told.group_state,
@@ -100,7 +100,7 @@ def _flat(told: consumer.Assignment) -> tuple[TopicPartition, ...]:
 
 
 def classic_group(told: classic.DescribedGroup) -> GroupDescription:
-    """Of a classic group."""
+    """Return the description of a classic group."""
     return GroupDescription(
         told.group_id,
         told.group_state,
@@ -112,7 +112,8 @@ def classic_group(told: classic.DescribedGroup) -> GroupDescription:
 
 
 def _member(told: classic.DescribedGroupMember, protocol_type: str) -> MemberDescription:
-    """Only consumers' bytes are known here; damaged ones are left out, the member is not."""
+    """Return the description of a member. Only consumers' bytes are decoded; damaged ones are left
+    out, the member is not."""
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     if protocol_type == PROTOCOL_TYPE:

@@ -15,8 +15,8 @@
     ) as member:
         await member.wait()
 
-One task does what the core says (`opaque`, `session`). Each call of the user's `Protocols` has a
-task of its own, so heartbeats go on while the user works.
+One task follows the core (`opaque`, `session`). Each call of the user's `Protocols` runs in a task
+of its own, so heartbeats continue while the user's code runs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _METHODS: Final = ("metadata", "assign", "on_assigned", "on_revoked")
 
 
 class GroupMember:
-    """Joins the group at `start` and stays in it until `aclose`, through every rebalance."""
+    """Joins its group at `start` and stays in it until `aclose`, through every rebalance."""
 
     _cluster: Cluster = comes_with_start("group member")
     _coordinator: Coordinator = comes_with_start("group member")
@@ -82,8 +82,8 @@ class GroupMember:
         runtime: Runtime | None = None,
         **options: Unpack[MemberOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win. What only
-        producers and consumers have is passed over in `settings`, which may be theirs too."""
+        """Take `settings` by Kafka's names; `options` (underscores for dots) override them. In
+        `settings`, those that only producers and consumers have are ignored."""
         self._given = Given(
             settings or {},
             options,
@@ -100,7 +100,7 @@ class GroupMember:
         self._calling: asyncio.Task[object] | None = None
         self._is_closing = False
         self._logged: BaseException | None = None
-        """The error that the log has."""
+        """The error that was logged."""
 
     def __repr__(self) -> str:
         client = self._world.shown(self, self.settings).removesuffix(">")
@@ -117,9 +117,8 @@ class GroupMember:
         await self.aclose()
 
     async def start(self) -> None:
-        """Connects, and begins to join: `on_assigned` tells when it has. KafkaError when no
-        bootstrap server can be reached. Does nothing when it is started; ClientClosed after a
-        close."""
+        """Connect, and start to join; `on_assigned` is called after the join. Raise KafkaError if
+        no bootstrap server is reachable, ClientClosed after a close. A second call does nothing."""
         async with self._world.opening(self._close) as is_new:
             if is_new:
                 self._given.tell("group member", self.settings)
@@ -157,42 +156,42 @@ class GroupMember:
 
     @property
     def member_id(self) -> str:
-        """Empty while the member is not in its group."""
+        """The member id; empty while the member is not in its group."""
         return self._core.identity.member_id
 
     @property
     def generation(self) -> int:
-        """-1 while the member is not in its group."""
+        """The generation; -1 while the member is not in its group."""
         return self._core.identity.epoch
 
     @property
     def is_leader(self) -> bool:
-        """Whether it makes the assignments of the present generation."""
+        """Whether it makes the assignments of the current generation."""
         return self._core.is_leader
 
     @property
     def error(self) -> BaseException | None:
-        """What has ended the membership, until `rejoin` begins another."""
+        """The error that has ended the membership; None again after `rejoin`."""
         return self._core.error
 
     def group_metadata(self) -> GroupMetadata:
-        """The member as a transactional producer wants to know it."""
+        """Return the member's identity, for a transactional producer."""
         identity, instance_id = self._core.identity, self._core.terms.instance_id
         return GroupMetadata(self.group_id, identity.epoch, identity.member_id, instance_id)
 
     # What its user does
 
     async def rejoin(self, reason: str = "the application asked for it") -> None:
-        """Has all members join again, with new metadata. Returns at once: `on_revoked`, `metadata`
-        and `on_assigned` follow. After an error it begins a new membership."""
+        """Make all members join again, with new metadata, and return at once: `on_revoked`,
+        `metadata` and `on_assigned` are called later. After an error it starts a new membership."""
         text_of(reason, "reason")
         self._check_open()
         self._core.rejoin(reason[:255])
         self._session.poke()
 
     async def wait(self) -> None:
-        """Returns when the member is closed. Raises what has ended its membership: a KafkaError
-        that no retry heals, or what a method of `Protocols` has raised."""
+        """Return when the member is closed. Raise the error that has ended its membership: a
+        KafkaError that no retry heals, or the exception of a method of `Protocols`."""
         while not self._is_closing:
             error = self._core.error
             if error is not None:
@@ -211,9 +210,9 @@ class GroupMember:
         *,
         timeout_s: float | None = None,
     ) -> None:
-        """Stores offsets in the group, as this member in its present generation; `metadata` is the
-        note beside those that are given as a number. KafkaError names the first partition that
-        cannot be stored, such as ILLEGAL_GENERATION after the group has gone on without it."""
+        """Store offsets in the group, as this member in its current generation. `metadata` is
+        stored with those given as a number. KafkaError names the first partition that cannot be
+        stored, such as ILLEGAL_GENERATION after the group has continued without this member."""
         text_of(metadata, "metadata")
         self._check_open()
         noted = {
@@ -233,7 +232,7 @@ class GroupMember:
     async def committed(
         self, partitions: Iterable[PartitionGiven], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has stored of these partitions; None where nothing is."""
+        """Return the group's committed offsets of these partitions; None where there is none."""
         self._check_open()
         timeout_s = seconds_at_most(timeout_s, "timeout_s")
         return await self._offsets.committed(partitions_in(partitions), timeout_s=timeout_s)
@@ -253,14 +252,14 @@ class GroupMember:
         self._session.poke()
 
     def _check_open(self) -> None:
-        if self._is_closing or self._cluster.is_closed:  # which it has from its start on
+        if self._is_closing or self._cluster.is_closed:  # `_cluster` exists from the start on
             raise closed("group member")
         self._cluster.check_loop()
 
     # Its life
 
     def _step(self, now: float) -> Ready:
-        """What the core wants now, beside the call that it wants."""
+        """Return what the core wants now, and start the call that it wants."""
         ready = self._core.ready(now)
         while self._core.notices:
             LOG.warning("group member: %s", self._core.notices.pop(0))
@@ -294,7 +293,7 @@ class GroupMember:
         self._session.poke()
 
     def _note_error(self) -> None:
-        """Why the membership ended is logged once, and raised by `wait`."""
+        """Log once why the membership ended, and wake the waiters that raise it."""
         error, before = self._core.error, self._logged
         self._logged = error
         if error is not None and error is not before:
@@ -302,7 +301,7 @@ class GroupMember:
             self._wake_waiters()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The task ends with a close, or by a bug: then it is as a call that raises."""
+        """Handle the end of the task: by a close, or by a bug, treated like a call that raises."""
         if not task.cancelled() and (bug := task.exception()) is not None:
             self._core.fail(bug)
             self._note_error()
@@ -310,11 +309,11 @@ class GroupMember:
     # The end
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
-        """Calls `on_revoked`, leaves the group, and closes the connections. May be called again.
+        """Call `on_revoked`, leave the group, and close the connections. May be called again.
 
-        Unless it is told by `leave_group`, a static member stays in its group until its session
-        ends, so that it finds its share again, and any other member leaves (KIP-1092). A call of
-        `Protocols` that takes longer than `timeout_s` is cancelled.
+        Without `leave_group`, a static member stays in its group until its session ends, so that it
+        gets its share again, and any other member leaves (KIP-1092). A call of `Protocols` that
+        takes longer than `timeout_s` is cancelled.
         """
         timeout_s = seconds(timeout_s, "timeout_s")
         leave_group = flag_or_none(leave_group, "leave_group")
@@ -356,7 +355,7 @@ class GroupMember:
 
 
 def _never(identity: Identity, where: TopicPartition, code: ErrorCode) -> bool:
-    """A commit under an old generation is not tried under a new one: the user decides."""
+    """Return False: the user decides about a commit that was begun in an old generation."""
     return False
 
 

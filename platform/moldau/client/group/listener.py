@@ -1,8 +1,8 @@
-"""What a user is told of a rebalance. No IO of its own.
+"""The user's callbacks for a rebalance. No IO of its own.
 
-Called inside the user's own `poll` (or `unsubscribe`, or close), never beside it, so a listener may
-commit, seek and pause. Methods may be plain or `async`; one that raises makes that poll raise, and
-the rebalance goes on all the same.
+They are called inside the user's own `poll` (or `unsubscribe`, or close), never concurrently with
+it, so a listener may commit, seek and pause. Methods may be plain or `async`. If one raises, that
+poll raises it, and the rebalance continues all the same.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from moldau.link.metadata import TopicPartition
 
 
 class RebalanceListener:
-    """To be subclassed; what is not overridden does nothing."""
+    """The base class of rebalance listeners; methods that are not overridden do nothing."""
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> object:
-        """These are to be given up: the last moment to commit them."""
+        """Called before these partitions are given up: the last moment to commit them."""
         return None
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> object:
-        """These came; with a cooperative assignor only the new ones. May be none."""
+        """Called with the partitions that were assigned, possibly none; with a cooperative assignor
+        only the new ones."""
         return None
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> object:
-        """These are gone: others may read them already, and they cannot be committed. Unless it is
-        overridden this is `on_partitions_revoked`."""
+        """Called with partitions that are lost: other members may read them already, and they
+        cannot be committed. By default this calls `on_partitions_revoked`."""
         return self.on_partitions_revoked(partitions)
 
 
@@ -37,7 +38,7 @@ _METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partit
 
 
 def check_listener(listener: object) -> None:
-    """TypeError unless it can be told of everything, or is None."""
+    """Raise TypeError if the listener is neither None nor has all methods."""
     if listener is None or isinstance(listener, RebalanceListener):
         return
     missing = [name for name in _METHODS if not callable(getattr(listener, name, None))]
@@ -49,7 +50,7 @@ def check_listener(listener: object) -> None:
 
 
 async def tell(listener: RebalanceListener, change: Change) -> None:
-    """Calls the method that the change is for."""
+    """Call the listener's method for this kind of change."""
     method = {
         Kind.ASSIGNED: listener.on_partitions_assigned,
         Kind.REVOKED: listener.on_partitions_revoked,

@@ -1,22 +1,22 @@
-"""One member of a group: what a core tells its shell, and what both protocols have in common.
+"""One member of a group: what a core returns to its shell, and what both protocols have in common.
 No IO.
 
-A core is told of everything by method calls and says in `ready(now)` what to do next: one request
-to send, topics to find out about, or how long nothing is to be done. What concerns the user's
-partitions it says by `begin_change`: the shell runs such a change inside the user's own `poll`, so
-that no listener is called while the user works on records, and no task reads what was given up.
+A core gets events by method calls, and `ready(now)` returns what to do next: send one request, find
+out about topics, or wait until a time. Changes of the user's partitions come from `begin_change`:
+the shell runs such a change inside the user's own `poll`, so no listener is called while the user
+processes records, and no task reads partitions that were given up.
 
 Invariants:
-- `owned` is exactly what the user has been told; it changes by a `Change` that was run, and so each
-  partition that was assigned is revoked or lost before it is assigned again.
-- At most one request and one change are under way. A change that has not begun may still be
-  replaced; one that has begun is finished first.
-- A member that does not poll, nor go on with what a poll gave, for `poll_interval_s` leaves by
-  itself, and what it owned is lost.
-- An error that trying again does not heal is given out by `take_error` once. The member is out
-  of the group then, and the next poll tries to join anew. Unless another member has its
-  `group.instance.id` (FENCED_INSTANCE_ID): to join anew would throw that one out, which would do
-  the same in turn. So that error stays, and the member out, until the user unsubscribes.
+- `owned` is exactly what the user's listener was called with. It changes only by a `Change` that
+  was run, so each assigned partition is revoked or lost before it is assigned again.
+- At most one request and one change are pending. A change that has not begun may still be replaced;
+  one that has begun is finished first.
+- A member whose user neither polls nor continues with polled records for `poll_interval_s` leaves
+  by itself, and what it owned is lost.
+- An error that a retry does not heal is returned by `take_error` once. The member is then out of
+  the group, and the next poll tries to join again. Except if another member has its
+  `group.instance.id` (FENCED_INSTANCE_ID): joining again would fence that one, which would do the
+  same in turn. So that error stays, and the member out, until the user unsubscribes.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ FENCED: Final = (
 )
 _OF_INSTANCE: Final = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
 _LATE_ANSWER_S: Final = 5.0
-"""How much longer than a rebalance may take its answer is waited for."""
+"""How much longer than a rebalance may take to wait for its response."""
 
 
 class Kind(Enum):
-    """What happens to partitions."""
+    """The kinds of changes of partitions."""
 
     ASSIGNED = "assigned"
     REVOKED = "revoked"
     """They are still the member's, and can be committed, until the change was run."""
     LOST = "lost"
-    """Others may read them already."""
+    """Other members may read them already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`partitions` come or go; afterwards the member reads `owned`, in the topics of these `ids`
-    where the group has given them by id."""
+    """`partitions` come or go; afterwards the member reads `owned`. `ids` are their topic ids, if
+    the group assigned them by id."""
 
     kind: Kind
     partitions: tuple[TopicPartition, ...]
@@ -70,7 +70,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for the coordinator, and how long it may take to answer."""
+    """A request for the coordinator, and how long its response may take."""
 
     request: Request
     response: type[Response]
@@ -79,8 +79,8 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the shell must do: send `ask` and say `on_answer`; or find out about `topics` or `ids`
-    and say `on_topics` or `on_names`; or come again at `wake`, or when something has happened."""
+    """What the shell must do: send `ask` and call `on_answer`; or look up `topics` or `ids` and
+    call `on_topics` or `on_names`; or come back at `wake`, or when something has happened."""
 
     ask: Ask | None = None
     topics: frozenset[str] | None = None
@@ -89,7 +89,7 @@ class Ready:
 
 
 class Identity(NamedTuple):
-    """The member that commits. The epoch is the generation in a classic group."""
+    """The identity that a commit is made with. The epoch is the generation in a classic group."""
 
     member_id: str
     epoch: int
@@ -97,8 +97,8 @@ class Identity(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """A consumer's identity in its group; generation -1 and no id while it is no member. With
-    group.protocol=consumer the generation is the member's epoch."""
+    """A consumer's identity in its group; generation -1 and an empty id while it is not a member.
+    With group.protocol=consumer the generation is the member's epoch."""
 
     group_id: str
     generation: int
@@ -111,7 +111,7 @@ NOBODY: Final = Identity("", NO_EPOCH, None)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a member subscribes to: names, or a pattern that the coordinator evaluates."""
+    """A member's subscription: topic names, or a pattern that the coordinator evaluates."""
 
     topics: frozenset[str] = frozenset()
     pattern: str | None = None
@@ -122,7 +122,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a member tells of itself, from the settings; times in seconds."""
+    """A member's settings that it reports to the group; times in seconds."""
 
     group_id: str
     instance_id: str | None = None
@@ -132,18 +132,18 @@ class Terms:
     poll_interval_s: float = 300.0
     request_timeout_s: float = 30.0
     leaves_when_closed: bool | None = None
-    """None: unless it is static."""
+    """None: leave unless the member is static."""
     remote_assignor: str | None = None
     backoff: Backoff = field(default_factory=lambda: Backoff(100, 1000))
 
     @property
     def rebalance_answer_s(self) -> float:
-        """How long the answer may take that comes when all members have joined."""
+        """How long to wait for a response that comes only when all members have joined."""
         return max(self.request_timeout_s, self.poll_interval_s + _LATE_ANSWER_S)
 
 
 class Retries:
-    """When the next request may be sent after those that failed."""
+    """The backoff: when the next request may be sent after failures."""
 
     def __init__(self, backoff: Backoff, random: Random) -> None:
         self.not_before = 0.0
@@ -152,18 +152,18 @@ class Retries:
         self._failures = 0
 
     def put_off(self, now: float) -> None:
-        """One more has failed."""
+        """Count a failure, and set the time for the next request."""
         self._failures += 1
         self.not_before = now + self._backoff.wait_s(self._failures, self._random)
 
     def worked(self) -> None:
-        """The last one was answered."""
+        """Reset the backoff after a successful request."""
         self._failures = 0
         self.not_before = 0.0
 
 
 class Member:
-    """The core of a consumer's member: what both protocols have in common."""
+    """The part of a consumer's member that both protocols have in common."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -174,24 +174,24 @@ class Member:
         self._is_closing = False
         self._is_held = False
         self._waits_no_more = False
-        """Whether its user did not poll in the time in which to commit what is revoked."""
+        """Whether the user did not poll in time to commit what is revoked."""
         self._last_poll: float | None = None
         self._error: KafkaError | BadData | None = None
         self._tenures: dict[TopicPartition, int] = {}
         self._tenures_begun = 0
         self.notices: list[MoldauError] = []
-        """What the shell shall log, and forget then."""
+        """What the shell must log, and then remove."""
         self.left_for: str | None = None
-        """The setting that made it lose its partitions last."""
+        """The setting that made it last lose its partitions."""
 
     # Changes
 
     def has_change(self) -> bool:
-        """Whether the next poll has something to run."""
+        """Whether the next poll has a change to run."""
         return bool(self._changes) and self._running is None
 
     def begin_change(self) -> Change | None:
-        """What to run now; from here on it is finished, whatever happens."""
+        """Return the change to run now; from here on it is finished, whatever happens."""
         if self._running is not None or not self._changes:
             return None
         self._running = self._changes.popleft()
@@ -200,7 +200,7 @@ class Member:
         return self._running
 
     def end_change(self, now: float) -> None:
-        """It was run."""
+        """End the change that was run."""
         assert self._running is not None, "no change has begun"
         self.owned, self._running = self._running.owned, None
         self._begin_tenures(self.owned)
@@ -212,26 +212,26 @@ class Member:
         self._tenures = {where: known.get(where, new) for where in owned}
 
     def tenure(self, where: TopicPartition) -> int | None:
-        """A number that stays the same as long as the user has the partition without a break;
-        another one when it went away and came back, None while the user does not have it."""
+        """Return a number that stays the same as long as the user has the partition without a
+        break; a new one when it has come back, None while the user does not have it."""
         return self._tenures.get(where)
 
     def _changed(self, now: float) -> None:
-        """What follows when a change was run."""
+        """React to a change that was run."""
 
     def _plan(self, *changes: Change) -> None:
-        """These are to be run, and nothing else that has not begun."""
+        """Replace all changes that have not begun by these."""
         self._changes.clear()
         self._changes.extend(changes)
 
     def _owned_soon(self) -> tuple[TopicPartition, ...]:
-        """What the user owns when the change that runs is over."""
+        """Return what the user owns after the running change."""
         return self.owned if self._running is None else self._running.owned
 
     @property
     def _is_giving_up(self) -> bool:
-        """Whether the member must not leave yet: what is revoked can be committed as long as it is
-        a member. A close has done that already."""
+        """Whether the member must not leave yet: revoked partitions can be committed only as a
+        member. A close has committed them already."""
         is_revoking = any(each.kind is Kind.REVOKED for each in self._unfinished)
         return is_revoking and not (self._is_closing or self._waits_no_more)
 
@@ -240,14 +240,14 @@ class Member:
         return (*self._changes, *([self._running] if self._running else []))
 
     def _has(self, where: TopicPartition) -> bool:
-        """Whether the user was told of the partition, and no other member may read it by now."""
+        """Whether the user has the partition, and no other member may read it by now."""
         is_lost = any(
             each.kind is Kind.LOST and where in each.partitions for each in self._unfinished
         )
         return where in self.owned and not is_lost
 
     def _give_everything_up(self, *, is_closing: bool) -> None:
-        """Revokes it, but for what is lost already and not told yet."""
+        """Revoke everything, except what is lost already and whose change was not run."""
         self._is_closing |= is_closing
         owned = () if is_closing else self._owned_soon()
         gone = {
@@ -263,7 +263,7 @@ class Member:
         self._plan(*[Change(Kind.LOST, owned, ())] if owned else [])
 
     def _lose(self, reason: str, setting: str) -> None:
-        """Everything, and it is to be told why."""
+        """Lose everything, and log why."""
         owned = self._owned_soon()
         self.left_for = setting
         if owned:
@@ -273,7 +273,7 @@ class Member:
         self._lose_everything()
 
     def _expire(self) -> None:
-        """The user did not poll: another member shall have the partitions."""
+        """Lose everything because the user did not poll: another member must get the partitions."""
         self._lose(
             "the last poll is longer ago than max.poll.interval.ms: the consumer leaves its group, "
             "others get its partitions, and what was not committed is read again. Make the handler "
@@ -289,11 +289,11 @@ class Member:
     # Polling
 
     def on_poll(self, now: float) -> None:
-        """The user polls."""
+        """Handle a poll of the user."""
         self.is_there(now)
 
     def is_there(self, now: float) -> None:
-        """A poll, or work on what a poll gave: `poll_interval_s` begins again."""
+        """Restart `poll_interval_s`: the user polls, or works on polled records."""
         self._last_poll = now
 
     def _poll_deadline(self) -> float:
@@ -301,22 +301,22 @@ class Member:
         return self._last_poll + self.terms.poll_interval_s
 
     def is_late(self, now: float) -> bool:
-        """Whether the user has not polled for longer than it may take."""
+        """Whether the last poll is longer ago than allowed."""
         return self._last_poll is not None and now >= self._poll_deadline()
 
     def enforce_rebalance(self, reason: str) -> bool:
-        """Makes the group share its partitions anew; False where only the coordinator may."""
+        """Make the group rebalance. Return False if only the coordinator may decide that."""
         return False
 
     def hold(self) -> None:
-        """It is about to leave: begins no new generation any more, so that what is committed last
-        is committed in this one."""
+        """Join no new generation any more, as the member is about to leave: its last commits belong
+        to this one."""
         self._is_held = True
 
     # Failing
 
     def take_error(self) -> KafkaError | BadData | None:
-        """The error that the next poll raises: once, or at every poll."""
+        """Return the error that the next poll raises: once, or at every poll."""
         error = self._error
         if self.kept_out_by is None:
             self._error = None
@@ -324,21 +324,21 @@ class Member:
 
     @property
     def kept_out_by(self) -> KafkaError | None:
-        """Why it stays out of its group until the user unsubscribes, if it does."""
+        """The error that keeps it out of its group until the user unsubscribes, or None."""
         error = self._error
         if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
             return error
         return None
 
     def forgive(self) -> None:
-        """The user has unsubscribed: forget the error, so that a new subscription begins anew."""
+        """Forget the error after an unsubscribe, so that a new subscription starts again."""
         self._error = None
 
 
 def in_words(
     error: KafkaError, terms: Terms, hints: Mapping[ErrorCode, str], **facts: object
 ) -> KafkaError:
-    """The same with what helps, if anything is known to, and with the member that it concerns."""
+    """Return the error with a hint, if there is one, and with the member's facts."""
     facts = {**error.context, "group": terms.group_id, **facts}
     if error.code in _OF_INSTANCE:
         facts["instance"] = terms.instance_id
@@ -348,8 +348,8 @@ def in_words(
 def reassigned(
     owned: Iterable[TopicPartition], target: Iterable[TopicPartition]
 ) -> tuple[Change | None, Change]:
-    """How to get from what is owned to the target: what is revoked first, if anything; what then
-    is assigned, which may be nothing."""
+    """Return the changes from what is owned to the target: what is revoked first (None if nothing),
+    then what is assigned (possibly no partitions)."""
     owned, target = tuple(owned), tuple(target)
     wanted, had = set(target), set(owned)
     revoked = tuple(each for each in owned if each not in wanted)

@@ -1,11 +1,10 @@
-"""Topics that are subscribed to and that there are not, or of which nothing is heard: whose user
-has to hear of it. No IO.
+"""Subscribed topics that do not exist, or of which no metadata come, reported to the user. No IO.
 
-To ask for a topic may make it, where the brokers' `auto.create.topics.enable` and the client's
-`allow.auto.create.topics` are on: the first answer says nothing then. What is still missing a
-moment later may never exist, or may at any time.
+A metadata request may create a topic, if the brokers' `auto.create.topics.enable` and the client's
+`allow.auto.create.topics` are on: its first response then says nothing. A topic that is still
+missing a moment later may never exist, or may appear at any time.
 
-Invariant: a topic that is missing is told of once, until it is there or is not wanted any more.
+Invariant: a missing topic is logged once, until it exists or is not wanted any more.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Metadata, TopicPartition
 
 _MADE_WITHIN_S: Final = 2.0
-"""Longer than a cluster takes to make a topic."""
+"""Longer than a cluster takes to create a topic."""
 _NO_PARTITION: Final = -1
 _REASON: Final = "there is no such topic yet: it is read as soon as it exists"
 
@@ -26,8 +25,8 @@ _REASON: Final = "there is no such topic yet: it is read as soon as it exists"
 def unheard_of(
     names: Iterable[str], metadata: Metadata, blind_for: KafkaError | None
 ) -> dict[TopicPartition, KafkaError]:
-    """Those of which no answer has said yet whether they are there, and why; `blind_for` is what
-    keeps metadata from coming, if anything does."""
+    """Return the error of each topic that no metadata response has covered yet. `blind_for` is why
+    metadata do not come; None if they do."""
     if blind_for is None:
         return {}
     heard_of = metadata.topics.keys() | metadata.refused.keys()
@@ -40,19 +39,19 @@ def unheard_of(
 
 
 class MissingTopics:
-    """Those of one consumer."""
+    """The missing topics of one consumer."""
 
     def __init__(self, *, may_be_made: bool) -> None:
-        """`may_be_made` by asking for them."""
+        """With `may_be_made`, metadata requests may create the topics."""
         self._patience_s = _MADE_WITHIN_S if may_be_made else 0.0
         self._since: dict[str, float] = {}
         self.troubles: dict[TopicPartition, KafkaError] = {}
-        """Of which their user has heard."""
+        """The missing topics that were logged already."""
 
     def on_metadata(
         self, names: Iterable[str], metadata: Metadata, now: float
     ) -> list[MoldauError]:
-        """What to tell the user of the topics that are subscribed to."""
+        """Apply new metadata. Return what to log about subscribed topics that are missing."""
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         missing = sorted(name for name in names if metadata.refused.get(name) is unknown)
         self._since = {name: self._since.get(name, now) for name in missing}

@@ -1,7 +1,7 @@
-"""OffsetCommit and OffsetFetch: requests made, answers read. No IO.
+"""OffsetCommit and OffsetFetch: making requests and reading responses. No IO.
 
-Topics go by id where the broker takes that (version 10, KIP-848) and all ids are known, so that
-nothing is committed to a topic that has come back under an old name; else by name.
+Topics are named by id if the broker supports that (version 10, KIP-848) and all ids are known, so
+that nothing is committed to a new topic with an old name; else by name.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ from moldau.protocol.messages.offset_fetch import (
 NEWEST_WITH_NAMES: Final = 9
 MANY_GROUPS: Final = 8
 STABLE_OFFSETS: Final = 7
-"""Brokers before it know of no offsets that a transaction may still change (KIP-447)."""
+"""Brokers before it cannot report that a transaction may still change an offset (KIP-447)."""
 NOT_COMMITTED: Final = -1
 
 
 class Fetched(NamedTuple):
-    """What a coordinator said of a group's offsets: an error of the whole group, those that are
-    there, and errors of partitions."""
+    """A group's offsets from one response: the whole group's error, offsets, partitions' errors."""
 
     error_code: int
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -49,8 +48,8 @@ def commit_request(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ids: Mapping[TopicPartition, Uuid] | None,
 ) -> OffsetCommitRequest:
-    """Commits these for a member, or for none. Partitions of one name may be of several topics,
-    by their ids."""
+    """Return a request to commit these offsets, for a member or for none. By their ids, partitions
+    of one name may be of several topics."""
     by_topic: dict[tuple[str, Uuid], list[OffsetCommitRequestPartition]] = {}
     for where, each in offsets.items():
         partition = OffsetCommitRequestPartition(
@@ -76,7 +75,7 @@ def commit_request(
 def commit_codes(
     answer: OffsetCommitResponse, ids: Mapping[TopicPartition, Uuid] | None
 ) -> dict[TopicPartition, int]:
-    """The error code of each partition."""
+    """Return the error code of each partition."""
     names = {each: where.topic for where, each in (ids or {}).items()}
     return {
         TopicPartition(topic.name or names.get(topic.topic_id, ""), each.partition_index): (
@@ -94,8 +93,8 @@ def fetch_request(
     require_stable: bool = False,
     ids: Mapping[str, Uuid] | None = None,
 ) -> tuple[OffsetFetchRequest, OffsetFetchRequest]:
-    """What is committed of these partitions, or of all: for brokers that take many groups, and for
-    those before Kafka 3.0."""
+    """Return the requests for the offsets of these partitions, or of all: one for brokers that
+    support several groups, one for those before Kafka 3.0."""
     by_topic: dict[str, list[int]] = {}
     for where in partitions or ():
         by_topic.setdefault(where.topic, []).append(where.partition)
@@ -121,7 +120,7 @@ def fetch_request(
 
 
 def fetched(answer: OffsetFetchResponse, ids: Mapping[str, Uuid] | None = None) -> Fetched:
-    """What an answer to either says."""
+    """Read the response to either request."""
     names = {each: name for name, each in (ids or {}).items()}
     offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     errors: dict[TopicPartition, int] = {}

@@ -1,9 +1,9 @@
-"""A group's offsets: committed and fetched, tried again where that may help.
+"""A group's offsets: commits and fetches, with retries where they may help.
 
-Invariants: an offset is reported as committed only when the coordinator has said so; what cannot be
-committed any more, since the member is none or another one, is told with the settings that bring
-that about. It is tried again, also under a newer epoch, only as long as the partition is the
-member's without a break: once others may have read on, what was begun before would undo theirs.
+Invariants: an offset is reported as committed only if the coordinator has confirmed it. If a commit
+is impossible because the membership is lost or another one, the error names the settings that may
+be the cause. A commit is retried, also under a newer epoch, only while the partition stays the
+member's without a break: once others may have read on, an older commit would undo theirs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _OUTDATED: Final = frozenset(
 
 
 class Later(KafkaError):
-    """What may work later, whatever the table of codes says."""
+    """An error that is retriable, whatever the table of codes says."""
 
     @property
     def retriable(self) -> bool:
@@ -80,7 +80,7 @@ class Later(KafkaError):
 
 
 class _Never(KafkaError):
-    """What the table of codes gives a chance, and has none."""
+    """An error that is not retriable, although the table of codes says so."""
 
     @property
     def retriable(self) -> bool:
@@ -88,7 +88,7 @@ class _Never(KafkaError):
 
 
 class GroupOffsets:
-    """The offsets of one group, for its member or for a consumer that assigns by hand."""
+    """The offsets of one group, for its member or for manually assigned partitions."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class GroupOffsets:
         on_refused: Callable[[Identity, ErrorCode], None],
         may_retry: Callable[[Identity, TopicPartition, ErrorCode], bool],
     ) -> None:
-        """`identity` raises KafkaError when no member may commit, or not yet (`Later`).
-        `may_retry`: whether one that was refused as outdated may commit under a newer epoch, as it
-        is still the partition's owner, or as no member."""
+        """`identity` raises KafkaError if no member may commit, or not yet (`Later`). `may_retry`
+        returns whether a commit rejected as outdated may be retried under a newer epoch, as the
+        member still owns the partition, or as no member."""
         self._cluster = cluster
         self._coordinator = coordinator
         self._identity = identity
@@ -115,9 +115,9 @@ class GroupOffsets:
         *,
         timeout_s: float | None = None,
     ) -> None:
-        """Takes out of `left` what is stored, and returns when all is; KafkaError names the first
-        one that cannot be. `ids` are those of the topics that the offsets are of, which may not be
-        there any more. What is given up since is not tried any more."""
+        """Store the offsets in `left`, remove each stored one from it, and return when all are
+        stored. KafkaError names the first one that cannot be stored. `ids` are the topics that the
+        offsets are of, which may be deleted. Partitions given up meanwhile are dropped."""
 
         async def attempt() -> None:
             if left:
@@ -131,8 +131,8 @@ class GroupOffsets:
         known: Mapping[TopicPartition, Uuid],
         is_given_up: Callable[[TopicPartition], bool],
     ) -> None:
-        """Takes out of `left` what is stored. What has an id goes by it where the broker takes
-        that: another partition that has none does not take it back to its name."""
+        """Send each offset once, and remove the stored ones from `left`. Those with a topic id are
+        sent by id if the broker supports that, even if others have none and are sent by name."""
         connection = await self._coordinator.connection()
         takes_ids = connection.version_of(OffsetCommitRequest) > NEWEST_WITH_NAMES
         by_id, by_name = {}, {}
@@ -159,7 +159,7 @@ class GroupOffsets:
         ids: Mapping[TopicPartition, Uuid] | None,
         is_given_up: Callable[[TopicPartition], bool],
     ) -> list[KafkaError]:
-        """One request, by ids or by names: what it was refused with."""
+        """Send one request, by ids or by names, and return its errors."""
         given_up = {where: each for where, each in chosen.items() if is_given_up(where)}
         chosen = {where: each for where, each in chosen.items() if where not in given_up}
         problems = [
@@ -192,8 +192,8 @@ class GroupOffsets:
         return {"group": group, "topic": where.topic, "partition": where.partition, **more}
 
     def _stale(self, where: TopicPartition, offset: int, known: Uuid) -> KafkaError | None:
-        """What keeps an offset of that topic from being committed under its name alone: the
-        topic is unknown now, or another one has the name."""
+        """Return why this offset cannot be committed by the topic's name alone: the topic is
+        unknown now, or another one has the name. None if it can."""
         topic = self._cluster.metadata.topics.get(where.topic)
         if known == ZERO_UUID or (topic is not None and topic.topic_id in (known, ZERO_UUID)):
             return None
@@ -203,7 +203,7 @@ class GroupOffsets:
         return _Never(ErrorCode.UNKNOWN_TOPIC_ID, _TOPIC_IS_GONE, **facts)
 
     def _is_gone(self, where: TopicPartition, ids: Mapping[TopicPartition, Uuid]) -> bool:
-        """Whether metadata that came since do not have that topic any more."""
+        """Whether newer metadata do not have that topic any more."""
         return self._cluster.metadata.name_of(ids[where]) != where.topic
 
     def _problem(
@@ -220,8 +220,8 @@ class GroupOffsets:
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What is committed; None where nothing is. An offset that an open transaction may still
-        change is waited for, at every isolation level (KIP-447)."""
+        """Return the committed offsets; None where nothing is committed. If an open transaction may
+        still change an offset, wait for it, at every isolation level (KIP-447)."""
         wanted = list(dict.fromkeys(partitions))
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -237,8 +237,8 @@ class GroupOffsets:
     async def look_up(
         self, wanted: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
-        """As `committed`, asked once: what the coordinator refuses is that partition's alone.
-        KafkaError when it gives no answer, or refuses the group."""
+        """Request the committed offsets once; the error of one partition does not affect the
+        others. Raise KafkaError if there is no response, or the group is rejected."""
         answer = await self._fetch_once(wanted)
         refused = self._refused(answer)
         return {where: refused.get(where) or answer.offsets.get(where) for where in wanted}
@@ -249,14 +249,14 @@ class GroupOffsets:
         }
 
     def _ids(self, topics: set[str]) -> dict[str, Uuid] | None:
-        """As known now, if all are."""
+        """Return the topic ids if all are known, else None."""
         known = self._cluster.metadata.topics
         ids = {name: known[name].topic_id for name in topics if name in known}
         return ids if len(ids) == len(topics) and ZERO_UUID not in ids.values() else None
 
     async def _fetch_once(self, wanted: list[TopicPartition]) -> Fetched:
-        # By id where that can be: what was committed of a deleted topic says nothing of another one
-        # that has its name.
+        # By id if possible: the offset of a deleted topic has no meaning for a new one of its
+        # name.
         ids = self._ids({where.topic for where in wanted})
         newest = None if ids else NEWEST_WITH_NAMES
         connection = await self._coordinator.connection()
@@ -278,7 +278,7 @@ class GroupOffsets:
 
 
 class AutoCommit:
-    """Offsets that are committed by themselves: one commit at a time, the newest offsets last."""
+    """The schedule of auto commits: one at a time, the newest offsets last."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -286,7 +286,7 @@ class AutoCommit:
         self._task: asyncio.Task[None] | None = None
 
     def is_due(self, now: float) -> bool:
-        """Whether a commit is to begin now; the first one an interval after the first question."""
+        """Whether a commit is to begin now; the first time, an interval after the first call."""
         if not self._next:
             self._next = now + self._interval_s
         if now < self._next or (self._task is not None and not self._task.done()):
@@ -295,11 +295,11 @@ class AutoCommit:
         return True
 
     def due_in_s(self, now: float) -> float:
-        """How long to wait before `is_due` is worth asking again."""
+        """Return how long to wait before calling `is_due` again."""
         return self._next - now if self._next > now else self._interval_s
 
     def begin(self, task: asyncio.Task[None]) -> None:
-        """It is under way; its failure is not raised: the next one commits more."""
+        """Note the running commit. Its failure is not raised: the next one commits more."""
         self._task = task
         task.add_done_callback(_look_at)
 

@@ -1,17 +1,17 @@
-"""A member whose user has a protocol of its own: what it tells and gets are bytes to it. No IO.
+"""The core of a `GroupMember`: its user has a protocol of its own, in bytes. No IO.
 
-The group is `classic`'s business. Here stand the calls of the user's `Protocols`: the shell takes
-one with `begin_call`, makes it, and says `on_called`. A call and a request may be under way at the
-same time: heartbeats go on while the user works. A join waits for the calls before it: `on_revoked`
-(or `on_lost`), then `metadata`.
+`classic` handles the group. This module has the calls of the user's `Protocols`: the shell takes
+one with `begin_call`, makes it, and calls `on_called`. A call and a request may be pending at the
+same time: heartbeats continue while the user's code runs. A join waits for the calls before it:
+`on_revoked` (or `on_lost`), then `metadata`.
 
 Invariants:
-- After `on_assigned` the user hears `on_revoked` before the member joins again or leaves, and
+- After `on_assigned` the user gets `on_revoked` before the member joins again or leaves, and
   `on_lost`, at most once, when the membership is gone: the coordinator no longer knows the member,
   or did not answer for a session. Then comes another `on_assigned`, or the end.
 - Calls never overlap, and each begins after those before it have ended.
 - An error that a retry does not heal, and an exception from a call, end the membership: the member
-  leaves, so that the group goes on, and `error` has the cause.
+  leaves, so that the group can continue, and `error` has the cause.
 """
 
 from __future__ import annotations
@@ -63,58 +63,58 @@ class Call:
 
 
 class OpaqueMember:
-    """One member. Its user decides about every byte that it tells and gives."""
+    """One member. Its user decides about all bytes sent to the group and got from it."""
 
     def __init__(self, terms: Terms, protocol_type: str, random: Random) -> None:
         """`terms.poll_interval_s` is how long the group waits for a member to join again."""
         self.terms = terms
         self.protocol_type = protocol_type
         self.notices: list[MoldauError] = []
-        """What the shell shall log, and forget then."""
+        """What the shell must log, and then remove."""
         self.error: BaseException | None = None
-        """Why the member is out, and stays out until `begin`."""
+        """Why the member is out of its group, until `begin`."""
         self._group = ClassicMember(self, random)
         self._calls: deque[Call] = deque()
         self._running: Call | None = None
         self._metadata: dict[str, bytes] | None = None
-        """What the next join tells; None until the user has said it."""
+        """The metadata of the next join; None until the user has returned it."""
         self._has_share = False
-        """Whether the user was given a share that was not lost."""
+        """Whether the user has a share that was not lost."""
         self._is_told_of_end = False
-        """Whether the user has heard since that it may go."""
+        """Whether `on_revoked` was called, or is to be, for the present share."""
         self._again: str | None = None
         """Why to join again as soon as the present generation has begun."""
 
     @property
     def identity(self) -> Identity:
-        """As which the member commits; `NOBODY` while it has no generation."""
+        """The identity for commits; `NOBODY` while it has no generation."""
         return NOBODY if self._group.generation == NO_GENERATION else self._group.identity
 
     @property
     def is_leader(self) -> bool:
-        """Whether it makes the assignments of the present generation."""
+        """Whether it makes the assignments of the current generation."""
         return self._group.is_leader
 
     @property
     def is_out(self) -> bool:
-        """Whether it is out of its group, and nothing is left to be called."""
+        """Whether it is out of its group, and no call is left."""
         return self._group.state is State.OUT and self._is_free
 
     @property
     def _is_free(self) -> bool:
         return self._running is None and not self._calls
 
-    # What the user wants
+    # Calls of the user
 
     def begin(self, reason: str = "") -> None:
-        """Joins, also after an error."""
+        """Join, also after an error."""
         if self._group.state is State.OUT:
             self.error = None
             self._prepare()
             self._group.begin(reason)
 
     def rejoin(self, reason: str) -> None:
-        """Has all members join again; after an error joins anew."""
+        """Make all members join again; after an error start a new membership."""
         if self._group.state is State.OUT:
             self.begin(reason)
         elif self._group.state is State.STABLE:
@@ -127,7 +127,7 @@ class OpaqueMember:
         return any(each.step is Step.METADATA for each in self._calls)
 
     def leave(self, reason: str) -> None:
-        """Has the user give up its share, then leaves, unless it is static (`Terms`)."""
+        """Let the user give up its share, then leave, unless the member is static (`Terms`)."""
         if self._group.state not in (State.OUT, State.LEAVING):
             self._again = None
             self._drop(Step.METADATA, Step.ASSIGN)
@@ -135,21 +135,21 @@ class OpaqueMember:
             self._group.depart(reason)
 
     def fail(self, error: BaseException) -> None:
-        """Ends the membership: what the group has given is given back."""
+        """End the membership with an error, and leave."""
         self.error = self.error or error
         self.leave(f"the member has failed: {error}"[:255])
 
-    # What the shell does
+    # Called by the shell
 
     def begin_call(self) -> Call | None:
-        """What to call now; one call at a time."""
+        """Return the call to make now; one at a time."""
         if self._running is not None or not self._calls:
             return None
         self._running = self._calls.popleft()
         return self._running
 
     def on_called(self, call: Call, answer: object) -> None:
-        """A call has returned this, which `checked` has let through."""
+        """Apply the result of a call, which `checked` has accepted."""
         assert call is self._running, "no such call is under way"
         self._running = None
         if call.step is Step.METADATA and self._group.state is State.JOINING:
@@ -159,29 +159,29 @@ class OpaqueMember:
             self._group.share_out(cast("dict[str, bytes]", answer))
 
     def on_call_failed(self, call: Call, error: BaseException) -> None:
-        """It has raised that: the member leaves. What its own end still tells the user is told."""
+        """End the membership because a call has raised. The calls for that end are still made."""
         assert call is self._running, "no such call is under way"
         self._running = None
         self.fail(error)
 
     def ready(self, now: float) -> Ready:
-        """What is to be done now, beside the calls."""
+        """Return what to do now, apart from the calls."""
         if not self._group.is_waiting and self._group.is_unheard(now):
             self._group.lose("nothing was heard of the coordinator for session.timeout.ms")
         return self._group.ready(now)
 
     def on_answer(self, answer: Response | KafkaError, now: float) -> None:
-        """To the request that `ready` gave out; also when it could not be sent."""
+        """Apply the response to the request from `ready`, or the error if it could not be sent."""
         self._group.on_answer(answer, now)
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        """A commit was told that the member is none any more."""
+        """Handle a rejected commit: its code may mean that the membership is lost."""
         self._group.on_commit_refused(identity, code)
 
-    # What the group wants to know, and tells (`ClassicProtocol`)
+    # Called by the group (`ClassicProtocol`)
 
     def offer(self) -> dict[str, bytes] | None:
-        """What the user has said since the last join, when it has heard everything."""
+        """Return the user's metadata for the next join; None until all calls have ended."""
         return self._metadata if self._is_free else None
 
     def may_leave(self) -> bool:
@@ -189,7 +189,8 @@ class OpaqueMember:
         return self._is_free
 
     def on_joined(self, answer: JoinGroupResponse, *, has_missed: bool) -> bool:
-        """The user of the leader makes the assignments, unless the group has them still."""
+        """Queue a call of `assign` at the leader, unless the group still has its assignments.
+        Return whether there is one."""
         self._metadata = None
         if not self._group.is_leader or answer.skip_assignment:
             return False
@@ -199,7 +200,7 @@ class OpaqueMember:
         return True
 
     def on_share(self, assignment: bytes, now: float) -> None:
-        """The user follows it."""
+        """Queue a call of `on_assigned` with the share."""
         group = self._group
         told = Assigned(
             group.generation, group.member_id, group.leader_id, group.protocol_name, assignment
@@ -210,13 +211,13 @@ class OpaqueMember:
             group.join_again(self._again)
 
     def on_rebalance(self) -> None:
-        """The user hears that its share may go, then says what to tell next."""
+        """Queue a call of `on_revoked`, then one of `metadata` for the next join."""
         self._drop(Step.METADATA, Step.ASSIGN)
         self._tell_of_end()
         self._prepare()
 
     def on_lost(self, error: KafkaError | BadData | None) -> None:
-        """The user hears that its share is gone, then says what to tell as a new member."""
+        """Queue a call of `on_lost`, then one of `metadata` to join again, or keep the error."""
         self._drop(Step.METADATA, Step.ASSIGN, Step.REVOKED)
         if self._has_share:
             self._has_share = False
@@ -243,12 +244,12 @@ class OpaqueMember:
             self._calls.append(Call(Step.REVOKED))
 
     def _drop(self, *steps: Step) -> None:
-        """Calls that have not begun, and would be wrong now."""
+        """Remove calls that have not begun and would be wrong now."""
         self._calls = deque(each for each in self._calls if each.step not in steps)
 
 
 def checked(step: Step, answer: object) -> object:
-    """What a call has returned, for `on_called`; TypeError or ValueError if it must not be that."""
+    """Return the checked result of a call. Raise TypeError or ValueError if it is wrong."""
     if step is Step.METADATA:
         return _checked_metadata(cast("Iterable[tuple[object, object]]", answer))
     if step is Step.ASSIGN:

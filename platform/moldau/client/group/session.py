@@ -1,8 +1,9 @@
-"""The shell of a member: one task that sends what its core asks for, and tells it the answers. A
-consumer's member and that of a `GroupMember` are kept alive by it.
+"""The shell of a member: one task sends the requests of its core and reports their responses. It
+keeps a consumer's member alive, and that of a `GroupMember`.
 
-Invariants: one request of the member is under way at a time, on a connection of its own. The task
-ends when the member is out of its group after a close, or by what the core or a user's code raises.
+Invariants: one request of the member is pending at a time, on a connection of its own. The task
+ends when the member is out of its group after a close, or by an exception of the core or of user
+code.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
     from moldau.client.group.opaque import OpaqueMember
 
 _LONG_S: Final = 10.0
-"""After this long without an answer of the coordinator that is told of."""
+"""The coordinator's silence is logged after this long."""
 _LOOKS: Final = 20
-"""So often in `max.poll.interval.ms` it is seen at least whether the user has gone on."""
+"""In `max.poll.interval.ms`, check at least this often whether the user continues."""
 _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
 
 
 class GroupSession:
-    """A member that is kept alive."""
+    """The task that keeps a member alive."""
 
     def __init__(
         self,
@@ -47,8 +48,8 @@ class GroupSession:
         learn: Callable[[Ready], Awaitable[None]] | None = None,
         answered: Callable[[], None] = lambda: None,
     ) -> None:
-        """`step` gives what the core wants now. `learn` tells it of the topics that it wants to
-        know about. `answered` is called after each answer."""
+        """`step` returns what the core wants now. `learn` gives it the metadata of the topics that
+        it requires. `answered` is called after each response."""
         self._runtime = runtime
         self._clock = runtime.clock
         self._coordinator = coordinator
@@ -64,18 +65,18 @@ class GroupSession:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the task runs."""
+        """Whether the task is running."""
         return self._task is not None and not self._task.done()
 
     def begin(self) -> asyncio.Task[None]:
-        """Keep the member alive."""
+        """Start the task."""
         name = f"member of {self._core.terms.group_id}"
         self._task = self._runtime.spawn(self._live(), name=name, reported=False)
         return self._task
 
     def begin_or_raise(self) -> None:
-        """The same, if the task does not run. What has ended it, an assignor's error for one, is
-        raised once; the next call begins anew."""
+        """Start the task if it is not running. If it has ended with an exception, say of an
+        assignor, raise that once; the next call starts it again."""
         if self._task is None:
             self.begin()
         elif self._task.done():
@@ -83,8 +84,8 @@ class GroupSession:
             ended.result()
 
     def live_on(self) -> None:
-        """Finish what is left, whatever has ended the task before: else the coordinator, and tasks
-        that commit, would wait for it."""
+        """Start the task again to finish what is left, whatever has ended it: else the coordinator,
+        and tasks that commit, would wait for it."""
         if self._task is not None and self._task.done():
             if not self._task.cancelled():
                 self._task.exception()
@@ -93,7 +94,7 @@ class GroupSession:
             self.begin()
 
     def poke(self) -> None:
-        """Something has happened that the member may want to act upon."""
+        """Wake the task: something has happened that the member may act upon."""
         self._has_happened.set()
 
     async def _live(self) -> None:
@@ -135,7 +136,7 @@ class GroupSession:
         self._answered()
 
     def _note_unreached(self, error: KafkaError) -> None:
-        """Told when it lasts, and then again only after an answer came."""
+        """Log a lasting silence of the coordinator once; again only after a response."""
         now = self._clock.monotonic()
         if self._unreached_since is None:
             self._unreached_since = now
@@ -146,8 +147,8 @@ class GroupSession:
             self._core.notices.append(MoldauError(f"{reason}: {error.reason}", **facts))
 
     async def end(self, timeout_s: float) -> None:
-        """Waits until the member is out of its group, and its coordinator was told; if that takes
-        too long the coordinator finds out by itself. What it keeps until all members have joined
+        """Wait until the member is out of its group and its coordinator knows; after `timeout_s`
+        the coordinator finds out by itself. A request that is parked until all members have joined
         is not waited for."""
         self._is_ending = True
         if self._asking is not None and isinstance(self._asking.request, _PARKED):
@@ -163,7 +164,7 @@ class GroupSession:
 
 
 def _maybe_later(error: KafkaError) -> KafkaError:
-    """A broker that cannot be reached now may be there again, or another one coordinate."""
+    """Make the error of an unreachable broker retriable: another one may coordinate soon."""
     if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.reason, **error.context)
     return error

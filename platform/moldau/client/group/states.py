@@ -1,4 +1,4 @@
-"""Kafka's names for what a group may be. No IO."""
+"""Kafka's names for the states and types of groups. No IO."""
 
 from __future__ import annotations
 

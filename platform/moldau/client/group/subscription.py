@@ -1,6 +1,5 @@
-"""What a consumer subscribes to: names, a pattern that is matched here, or one that the coordinator
-matches. No IO.
-"""
+"""A consumer's subscription: topic names, a pattern matched by the client, or one matched by the
+coordinator. No IO."""
 
 from __future__ import annotations
 
@@ -20,25 +19,25 @@ Pattern = str | re.Pattern[str]
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """As the user said it: names, or a Python pattern, or one for the coordinator."""
+    """The user's choice: names, a pattern of Python or of the coordinator, or manual assignment."""
 
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
     remote_pattern: str | None = None
     excludes_internal: bool = True
     is_by_hand: bool = False
-    """Partitions were assigned: there is no subscription at all."""
+    """Whether partitions were assigned manually: there is no subscription."""
 
     def __bool__(self) -> bool:
         return bool(self.names) or self.is_pattern or self.is_by_hand
 
     @property
     def is_pattern(self) -> bool:
-        """Whether a pattern chooses the topics, here or at the coordinator."""
+        """Whether a pattern chooses the topics, in the client or at the coordinator."""
         return self.pattern is not None or self.remote_pattern is not None
 
     def wanted(self, metadata: Metadata) -> Wanted:
-        """What the member has to say of it, as topics are now."""
+        """Return the member's subscription, with the topics that exist now."""
         if self.remote_pattern is not None:
             return Wanted(pattern=self.remote_pattern)
         if self.pattern is None:
@@ -58,9 +57,9 @@ def interest(
     is_remote: bool,
     excludes_internal: bool,
 ) -> Interest:
-    """Of the arguments of `subscribe`, which is none for an empty list; ValueError if they make no
-    sense together, TypeError if one is of the wrong kind, KafkaError if the pattern is none, as the
-    coordinator has it."""
+    """Return the subscription for the arguments of `subscribe`; empty for an empty list. Raise
+    ValueError if the arguments contradict, TypeError for a wrong type, KafkaError (as the
+    coordinator does) for an invalid pattern."""
     given = () if topics is None else topics
     names = frozenset(names_of((given,) if isinstance(given, str) else given, "topic"))
     if bool(names) == (pattern is not None) and (names or topics is None):

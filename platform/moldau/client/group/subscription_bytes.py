@@ -1,12 +1,12 @@
-"""What members tell each other inside JoinGroup and SyncGroup, as bytes. No IO.
+"""The bytes that consumers exchange inside JoinGroup and SyncGroup. No IO.
 
-The broker passes these bytes on and does not read them, so they are agreed among clients: Java's
-ConsumerProtocol, with its version before the message. A newer version only appends fields, so one
-that we do not know is read as the newest that we know.
+The broker passes these bytes on without reading them, so clients must agree on them: Java's
+ConsumerProtocol, with its version before the message. A newer version only appends fields, so an
+unknown version is read as the newest known one.
 
-Invariants: what is damaged is MalformedMessage, never anything else; topics and owned partitions
-are written in order, so that the same subscription always has the same bytes (a broker rebalances
-a group whose member's bytes change).
+Invariants: damaged bytes raise MalformedMessage, never anything else. Topics and owned partitions
+are written in order, so that the same subscription always has the same bytes (a broker rebalances a
+group when a member's bytes change).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VERSION_BYTES: Final = 2
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The bytes of a JoinGroup's protocol."""
+    """Return a member's bytes for JoinGroup."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics, key=text_order),
         user_data=subscription.user_data,
@@ -43,9 +43,9 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscription:
-    """What a member wants, from its bytes and what the coordinator says of it.
+    """Return a member's subscription, with the instance id that the coordinator reports.
 
-    Some clients (kafkajs) tell a newer version and send no more than version 0 has: so be it.
+    Some clients (kafkajs) write a newer version number with only the fields of version 0: accepted.
     """
     version = _version(data)
     message, end = ConsumerProtocolSubscription.decode_from(data, _VERSION_BYTES, 0)
@@ -64,7 +64,7 @@ def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscrip
 def encode_assignment(
     partitions: Iterable[TopicPartition], user_data: bytes | None = None
 ) -> bytes:
-    """The bytes of a member's share."""
+    """Return the bytes of a member's share."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=_by_topic(partitions), user_data=user_data
     )
@@ -72,12 +72,12 @@ def encode_assignment(
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """A member's partitions; none where the leader sent no bytes at all."""
+    """Return a member's partitions; none if the leader sent no bytes at all."""
     return decode_share(data)
 
 
 def decode_share(data: bytes) -> Share:
-    """The same, with what the leader's assignor tells the member's."""
+    """Return a member's partitions, with the user data of the leader's assignor."""
     if not data:
         return Share()
     message, _ = ConsumerProtocolAssignment.decode_from(data, _VERSION_BYTES, _version(data))

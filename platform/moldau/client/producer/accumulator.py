@@ -1,17 +1,17 @@
-"""Records on their way out: gathered by partition, sent by broker. No IO: the shell appends, asks
-`drain` what to send now, and reports each outcome.
+"""Outgoing records: collected by partition, sent by broker. No IO: the shell appends, calls `drain`
+for the requests to send now, and reports each outcome.
 
-Invariants: within a partition batches are acknowledged in the order of sending (queue.py says
-how); nothing waits beyond its delivery timeout. What an answer means for a batch and its neighbours
-is in outcome.py.
+Invariants: within a partition batches are acknowledged in sending order (see queue.py); nothing
+waits beyond its delivery timeout. outcome.py decides what a response means for a batch and its
+neighbours.
 
-A batch that has to wait for another of its partition takes records meanwhile, past its linger and,
-in steps of `batch_bytes`, past these, up to `grown_bytes`: closed, it would leave no sooner, and
-a request with more records costs about the same. It is complete as soon as it is first, and after
-`WAITS_S`, since it is too late with its first record and takes the later ones with it.
+A batch that has to wait for another one of its partition still takes records: past its linger and,
+in steps of `batch_bytes`, past that size, up to `grown_bytes`. Closed, it would not be sent sooner,
+and a request with more records costs about the same. It is complete as soon as it is first, or
+after `WAITS_S`: it expires with its first record, and takes the later ones with it.
 
-Each batch has memory of its own, and not from a pool as Kafka's has: to get it costs a fiftieth of
-what filling it does, and what is never used again cannot be used again while it is under way.
+Each batch has its own memory, not from a pool as in Kafka's client: allocation costs a fiftieth of
+filling it, and pooled memory cannot be reused while its batch is being sent.
 """
 
 from __future__ import annotations
@@ -37,20 +37,19 @@ if TYPE_CHECKING:
 
 _MS_NS: Final = 1_000_000
 WAITS_S: Final = 0.1
-"""How long a batch takes records behind another one; or for its linger, if that is longer."""
+"""How long a batch takes records behind another one; the linger, if that is longer."""
 _BAD_RECORD: Final = (TypeError, ValueError, OverflowError)
 
 
 class Clocks(NamedTuple):
-    """The one that is read fastest, in nanoseconds, and the wall's, which is read for each batch:
-    it may have been set meanwhile."""
+    """The fastest clock, in nanoseconds, and the wall clock, read for each batch: it may be set."""
 
     monotonic_ns: Callable[[], int]
     wall_ms: Callable[[], int]
 
 
 class ToSend(NamedTuple):
-    """One request's worth: a batch each of some partitions that one broker leads."""
+    """One request: at most one batch for each of some partitions led by one broker."""
 
     node_id: int
     batches: list[Batch]
@@ -58,7 +57,7 @@ class ToSend(NamedTuple):
 
 @dataclass(slots=True)
 class Drained:
-    """What the shell must do: send, and connect to or find what is missing."""
+    """What the shell must do: send requests, connect to brokers, and request metadata."""
 
     requests: list[ToSend] = field(default_factory=list)
     unreachable: set[int] = field(default_factory=set)
@@ -66,7 +65,7 @@ class Drained:
 
 
 class Accumulator:
-    """All records that a producer has and the cluster has not acknowledged."""
+    """All records of a producer that the cluster has not acknowledged."""
 
     def __init__(self, options: Options, backoff: Backoff, random: Random) -> None:
         self.options = options
@@ -76,21 +75,21 @@ class Accumulator:
         self.is_flushing = False
         self.needs_identity = options.is_idempotent
         self.on_filled: Callable[[PartitionQueue, int], None] | None = None
-        """Called with the bytes when a partition got so many that others should get their share."""
+        """Called with a queue and its new bytes: other partitions should get their share."""
         self.batch_type: Callable[[TopicPartition, BatchBuilder, float], Batch] = Batch
         self.clocks: Clocks | None = None
-        """With them, batches can `place` records with the time that it is."""
+        """If set, batches can `place` records with the current time."""
         self._stuck_since: dict[int, float] = {}
         self._waits_s = max(options.linger_s, WAITS_S)
 
     # Records in
 
     def queue(self, where: TopicPartition) -> PartitionQueue:
-        """The partition's queue, made when first asked for."""
+        """Return the partition's queue; make it on the first call."""
         return self.buffer.queue(where)
 
     def waiting(self, queue: PartitionQueue) -> int:
-        """How many batches wait to be sent; the open one counts by the room that it has got."""
+        """Return how many batches wait to be sent; an open batch counts by its memory."""
         if queue.open is None:
             return len(queue.waiting)
         buffer = self.buffer
@@ -106,9 +105,9 @@ class Accumulator:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
     ) -> Batch:
-        """A new batch with its first record; the one before takes no more.
+        """Begin a new batch with this record; the one before takes no more.
 
-        KafkaError when the record alone is larger than a request may be.
+        Raise KafkaError if the record alone is larger than a request may be.
         """
         builder = self._builder(queue)
         batch = self.batch_type(queue.where, builder, now)
@@ -135,9 +134,12 @@ class Accumulator:
     def extend(
         self, queue: PartitionQueue, now: float, run: Run, start: int
     ) -> tuple[Batch, int, int] | None:
-        """Appends records from `start` on, as many as one batch takes: (batch, index of the first
-        in it, how many); None when a new batch is needed and there is no room for one. TypeError or
-        ValueError for a bad record only if it is the first, so that those before it are counted."""
+        """Append records from `start` on, as many as one batch takes.
+
+        Return the batch, the index of the first record in it, and their number; None if a new batch
+        is needed and there is no room for one. Raise TypeError or ValueError for a bad record only
+        if it is the first: those before it must be counted.
+        """
         batch = queue.open
         if batch is not None:
             assert batch.builder is not None
@@ -161,11 +163,12 @@ class Accumulator:
         return BatchBuilder(size, codec=self.options.codec, level=self.options.level)
 
     def full(self, queue: PartitionQueue) -> None:
-        """The open batch has no room for the next record: it gets more if it has to wait anyway,
-        else it is complete.
+        """Handle an open batch without room for the next record: enlarge it if it has to wait
+        anyway, else complete it.
 
-        If all that it waits for is that the loop has its turn, what follows may go there too: one
-        batch costs less than several of as many partitions."""
+        If it waits only for the loop to run (`is_blocked` is false), records without a key stay
+        there too: one batch costs less than one for each of several partitions.
+        """
         batch, buffer = queue.open, self.buffer
         assert batch is not None
         assert batch.builder is not None
@@ -184,7 +187,7 @@ class Accumulator:
             self.on_filled(queue, step)
 
     def seal(self, queue: PartitionQueue) -> None:
-        """The open batch is complete: what it did not need of its memory is free again."""
+        """Complete the open batch, and free the memory that it did not need."""
         batch = queue.open
         assert batch is not None
         assert batch.builder is not None
@@ -196,7 +199,7 @@ class Accumulator:
     # Requests out
 
     def drain(self, now: float, metadata: Metadata, room: dict[int, int]) -> Drained:
-        """What may be sent now. `room`: how many more requests each connected broker takes."""
+        """Return what to send now. `room` is how many more requests each connected broker takes."""
         drained = Drained()
         self._seal_what_is_due(now)
         if self.needs_identity:
@@ -231,7 +234,7 @@ class Accumulator:
         return drained
 
     def is_stuck(self, node_id: int, now: float, after_s: float) -> bool:
-        """Whether batches have waited for this broker to take one for so long."""
+        """Whether batches have waited for `after_s` for this broker to take one."""
         since = self._stuck_since.get(node_id)
         return since is not None and now - since >= after_s
 
@@ -261,16 +264,16 @@ class Accumulator:
             yield ToSend(node_id, batches)
 
     def _go_last(self, served: list[PartitionQueue]) -> None:
-        """Others are first in the next request, in this turn or in a later one: so each partition
-        of a broker waits for one round of the others and no longer, however many there are."""
+        """Put other partitions first in the next request, now or later: each partition of a broker
+        waits for one round of the others at most, however many there are."""
         busy = self.buffer.busy
         if len(served) < len(busy):
             for queue in served:
                 busy[queue] = busy.pop(queue)
 
     def _take(self, queue: PartitionQueue, now: float, size: int) -> Batch | None:
-        """The queue's next batch, if it may go out now and there is room for it in a request that
-        has so many bytes already. One that cannot be built fails, and the next one goes."""
+        """Return the queue's next batch if it may be sent now and fits into a request of `size`
+        bytes, else None. A batch that cannot be built fails, and the next one is tried."""
         while self._may_send(queue, now):
             try:
                 if queue in self.buffer.fits:
@@ -284,13 +287,13 @@ class Accumulator:
         return None
 
     def _may_send(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether its first batch may go out now. It begins anew before, if it has to and can."""
+        """Whether the queue's first batch may be sent now. Restart the sequence if needed."""
         if queue.needs_restart(self.identity) and not self._restart(queue):
             return False
         return queue.may_send(now, self.options.in_flight_max)
 
     def _fit(self, queue: PartitionQueue, fit: Fit) -> None:
-        """Splits what would be refused for its size, before it is sent for the first time."""
+        """Split batches that would be rejected for their size, before they are first sent."""
         while True:
             batch = queue.waiting[0]
             if batch.was_sent or batch.count == 1:
@@ -309,7 +312,7 @@ class Accumulator:
                 self.seal(queue)
 
     def _is_due(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether there is an open batch that should be complete by now."""
+        """Whether the queue has an open batch that should be complete by now."""
         batch = queue.open
         if batch is None:
             return False
@@ -320,7 +323,7 @@ class Accumulator:
         return batch.created + (self._waits_s if queue.waiting else self.options.linger_s)
 
     def _restart(self, queue: PartitionQueue) -> bool:
-        """Whether the queue could begin anew; not when its epochs are used up."""
+        """Restart the queue's sequence. Return False if its epochs are used up."""
         if queue.producer_id == self.identity.id and queue.producer_epoch >= EPOCH_MAX:
             self.needs_identity = True
             return False
@@ -328,7 +331,7 @@ class Accumulator:
         return True
 
     def identify(self, producer: Producer) -> None:
-        """The id to write with from now on, for queues that begin or begin anew."""
+        """Use this producer id from now on, for queues that start or restart."""
         self.identity = producer
         self.needs_identity = False
 
@@ -341,7 +344,7 @@ class Accumulator:
         self.outcomes.refused(batch, error, now)
 
     def expire(self, now: float) -> None:
-        """Fails what is over its time; an open batch too, for a linger may be that long."""
+        """Fail batches past the delivery timeout; open ones too, as a linger may be that long."""
         created_by = now - self.options.delivery_timeout_s
         for queue in self.buffer.busy:
             if queue.open is not None and queue.open.created <= created_by:
@@ -349,14 +352,14 @@ class Accumulator:
         self.outcomes.expire(now)
 
     def fail_all(self, error: KafkaError) -> None:
-        """The producer cannot go on: everything fails."""
+        """Fail everything: the producer cannot continue."""
         for queue in self.buffer.busy:
             if queue.open is not None:
                 self.seal(queue)
         self.outcomes.fail_all(error)
 
     def next_wake(self, now: float) -> float | None:
-        """When `drain` or `expire` would have something to do, if nothing else happens."""
+        """Return when `drain` or `expire` next has something to do, if nothing else happens."""
         found: list[float] = []
         for queue in self.buffer.busy:
             if queue.open is not None:
@@ -376,7 +379,7 @@ class Accumulator:
 
 
 def _fill(run: Run, builder: BatchBuilder, start: int) -> int:
-    """How many records from `start` on fitted; raises what is wrong with that at `start`."""
+    """Return how many records from `start` on fitted. Raise only for a bad first record."""
     count = builder.count
     try:
         return run.fill(builder, start)
@@ -387,7 +390,7 @@ def _fill(run: Run, builder: BatchBuilder, start: int) -> int:
 
 
 def _has_another_leader(queue: PartitionQueue, metadata: Metadata) -> bool:
-    """Whether the first batch that waits was not sent yet to the leader of the partition."""
+    """Whether the first waiting batch was not yet sent to the partition's present leader."""
     known = metadata.partition(queue.where)
     return (
         known is not None
@@ -398,7 +401,7 @@ def _has_another_leader(queue: PartitionQueue, metadata: Metadata) -> bool:
 
 
 def _note_leaderless(queue: PartitionQueue, metadata: Metadata) -> None:
-    """Why the first batch waits, unless it waits for another reason already."""
+    """Record why the first batch waits, unless it has an error already."""
     batch = queue.waiting[0]
     if batch.last_error is None:
         batch.last_error = KafkaError(

@@ -1,18 +1,17 @@
-"""One batch of a partition: the states it goes through, its bytes, and what became of its records.
-No IO.
+"""One batch of a partition: its states, its bytes, and the outcome of its records. No IO.
 
 A batch is OPEN while it takes records and READY when it is complete. It is SENT while a request
-with it is under way. A batch that was refused for a while is READY again; one that may be stored
-although the broker calls it out of order is HELD until a batch behind it answers that question. A
-batch that is too large is SPLIT: its parts go instead, and it ends with the last of them. It ends
-STORED or FAILED. A batch whose time runs out while it is SENT or HELD is LATE: its records have
-failed, but it keeps its place in the sequence until the broker has answered for it.
+with it is pending. After a retriable error it is READY again. A batch that may be stored although
+the broker calls it out of order is HELD until the response to a later batch decides. A batch that
+is too large is SPLIT: its parts are sent instead, and it ends with the last of them. It ends STORED
+or FAILED. A batch whose time runs out while it is SENT or HELD is LATE: its records have failed,
+but it keeps its place in the sequence until the broker has answered.
 
 From LATE on the outcome of the records is decided and never changes. `TRANSITIONS` is the whole
 table; `Batch.become` checks each step against it.
 
 A failed record must not be lost, so a batch knows which of its records were awaited: one bit a
-record, set when a waiting caller is given the error. `failures` counts the others.
+record, set when a waiting caller gets the error. `failures` counts the others.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NOT_SENT: Final = -1
 
 
 class BatchState(IntEnum):
-    """Where a batch is; see the module. The order matters: from LATE on it is decided."""
+    """The state of a batch; see the module's text. From LATE on, in this order, it is decided."""
 
     OPEN = 0
     READY = 1
@@ -73,14 +72,14 @@ class Trace(IntEnum):
 
     NONE = 0
     STORED = 1
-    """It may be stored: it was refused with an error that may come after the append."""
+    """It may be stored: it was rejected with an error that may come after the append."""
     ARRIVING = 2
-    """It was sent without an answer: it may be stored, and may yet arrive."""
+    """It was sent and got no response: it may be stored, or may still arrive."""
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Records of one partition that are sent, acknowledged or refused together."""
+    """Records of one partition that are sent, and acknowledged or rejected, together."""
 
     where: TopicPartition
     builder: BatchBuilder | None
@@ -94,23 +93,23 @@ class Batch:
     """Its place among the batches of the partition that were sent."""
     attempts: int = 0
     leader_epoch: int = NO_EPOCH
-    """Of the leader that it was sent to last."""
+    """The epoch of the leader that it was last sent to."""
     producer: Producer = NO_PRODUCER
-    """The producer's id and epoch that it is sent under, and its sequence."""
+    """The producer id, epoch and sequence that it is sent with."""
     stamped: Producer = NO_PRODUCER
-    """The same as its bytes have it."""
+    """The producer id, epoch and sequence in its bytes."""
     reserved_bytes: int = 0
     trace: Trace = Trace.NONE
     error: KafkaError | None = None
     last_error: KafkaError | None = None
     base_offset: int = NO_OFFSET
     timestamp: int = NO_TIMESTAMP
-    """When the broker appended it, if the topic goes by that."""
+    """When the broker appended it, if the topic uses that time."""
     on_done: list[Callable[[], None]] | None = None
     awaited: int = 0
-    """A bit a record, by index: a caller was given its failure."""
+    """One bit a record, by index: set if a caller got its failure."""
     parts: list[Batch] | None = None
-    """What it was split into, in order."""
+    """The parts it was split into, in order."""
     whole: Batch | None = None
     """The batch that it is a part of."""
 
@@ -134,7 +133,7 @@ class Batch:
 
     @property
     def was_tried(self) -> bool:
-        """Whether its records were sent before in a larger batch."""
+        """Whether its records were sent before, in a larger batch."""
         return self.whole is not None and (self.whole.was_sent or self.whole.was_tried)
 
     @property
@@ -143,13 +142,13 @@ class Batch:
         return self if self.whole is None else self.whole.outermost
 
     def become(self, state: BatchState) -> None:
-        """Takes one step of the table."""
+        """Go to another state, as the table allows."""
         assert state in TRANSITIONS[self.state], f"{self.state.name} -> {state.name}"
         self.state = state
 
     def build(self) -> None:
-        """Makes the bytes to send: once, and stamps them anew if its sequence moved. KafkaError if
-        they cannot be made; then they never can, for the records may be spent."""
+        """Make the bytes to send, once; after that, only update the sequence in them. Raise
+        KafkaError if they cannot be made: then they never can, as the records may be consumed."""
         try:
             if self.data is None:
                 assert self.builder is not None
@@ -162,7 +161,7 @@ class Batch:
         self.stamped = self.producer
 
     def drop(self) -> None:
-        """Frees its bytes. A `Delivery` keeps the batch, but needs no records."""
+        """Free its bytes. A `Delivery` keeps the batch, but needs no records."""
         self.data = self.builder = None
         self.append = self.place = _takes_none
 
@@ -176,8 +175,8 @@ class Batch:
         *,
         is_under_way: bool = False,
     ) -> None:
-        """Decides the outcome of its records and calls all of `on_done`. A failed batch that
-        `is_under_way` is LATE. With the last part ends the whole."""
+        """Decide the outcome of its records and call all of `on_done`. A failed batch that
+        `is_under_way` is LATE. The last part of a split batch ends the whole."""
         assert not self.is_done, "a batch ends once"
         self.base_offset = base_offset
         self.timestamp = timestamp
@@ -185,7 +184,7 @@ class Batch:
         failed = BatchState.LATE if is_under_way else BatchState.FAILED
         self.become(
             BatchState.STORED if error is None else failed
-        )  # last: threads look at it first
+        )  # set last: other threads read it first
         callbacks, self.on_done = self.on_done, None
         if callbacks:
             _call_each(iter(callbacks))
@@ -200,7 +199,7 @@ class Batch:
             self.finish(first.base_offset, first.timestamp, error)
 
     def when_done(self, call: Callable[[], None]) -> None:
-        """Calls `call` when it ends."""
+        """Call `call` when it ends."""
         if self.on_done is None:
             self.on_done = []
         self.on_done.append(call)
@@ -208,14 +207,14 @@ class Batch:
     # Its records
 
     def has_become(self, parts: list[Batch]) -> None:
-        """These are sent instead of it."""
+        """Split it: these parts are sent instead."""
         self.become(BatchState.SPLIT)
         self.parts = parts
         for part in parts:
             part.whole = self
 
     def pieces(self, first: int, count: int) -> Iterator[tuple[Batch, int, int]]:
-        """Where some of its records are now: batch, index of the first, count."""
+        """Iterate over where these records are now: batch, index of the first, count."""
         if self.parts is None:
             yield self, first, count
             return
@@ -230,13 +229,13 @@ class Batch:
                 return
 
     def mark_awaited(self, first: int, count: int = 1, *, is_awaited: bool = True) -> None:
-        """A caller is given the outcome of these records, or was not after all."""
+        """Note that a caller gets the outcome of these records, or did not get it after all."""
         bits = ((1 << count) - 1) << first
         self.awaited = self.awaited | bits if is_awaited else self.awaited & ~bits
 
     @property
     def unawaited(self) -> int:
-        """How many records have failed and were not awaited."""
+        """The number of records that have failed and were not awaited."""
         failed = place = 0
         for part, _, count in self.pieces(0, self.count):
             if part.error is not None:
@@ -246,22 +245,22 @@ class Batch:
 
 
 def _call_each(calls: Iterator[Callable[[], None]]) -> None:
-    """Calls all, whatever one of them raises."""
+    """Call all, even if one of them raises."""
     with ExitStack() as rest:
         try:
             for call in calls:
                 call()
         finally:
-            for call in calls:  # behind one that has raised
+            for call in calls:  # those after one that has raised
                 rest.callback(call)
 
 
 def _takes_none(*_: object) -> None:
-    """A batch that has ended."""
+    """Ignore a record: the batch has ended."""
 
 
 def unbuilt(batch: Batch, error: Exception) -> KafkaError:
-    """The error of a batch whose bytes cannot be made: which records, and why."""
+    """Return the error of a batch whose bytes cannot be made: its records, and why."""
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         "the producer could not make these records into a batch to send",

@@ -1,9 +1,9 @@
-"""What a producer holds: the queues of its partitions, the memory of their batches, and which
-records failed. Records come in and requests go out through `accumulator`; `outcome` decides what an
-answer means. No IO.
+"""A producer's state: the queues of its partitions, the memory of their batches, and the failed
+records. Records come in and requests go out through `accumulator`; `outcome` decides what a
+response means. No IO.
 
 Invariants: each batch gives its memory back exactly once; a queue is `busy` exactly while it has
-something to send or under way.
+something to send or in flight.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from moldau.link.metadata import TopicPartition
 from moldau.records import Codec
 
 _STEPS_MAX: Final = 16
-"""In how many steps a batch grows where `batch_bytes` is very small."""
+"""The most steps in which a batch grows if `batch_bytes` is very small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the settings say, in the units used here."""
+    """The producer's settings, in the units used here."""
 
     batch_bytes: int
     request_bytes: int
@@ -39,7 +39,7 @@ class Options:
     level: int | None
     retries_max: int = 2**31 - 1
     grown_bytes: int = 0
-    """How large a batch may become that has to wait; no more than `batch_bytes` does nothing."""
+    """The largest size of a batch that has to wait; no effect up to `batch_bytes`."""
 
 
 class Buffer:
@@ -61,7 +61,7 @@ class Buffer:
         self.on_split: Callable[[Batch], None] = _ignore
 
     def queue(self, where: TopicPartition) -> PartitionQueue:
-        """The partition's queue, made when first asked for."""
+        """Return the partition's queue; make it on the first call."""
         queue = self.queues.get(where)
         if queue is None:
             queue = self.queues[where] = PartitionQueue(where)
@@ -69,7 +69,7 @@ class Buffer:
 
     @property
     def has_room(self) -> bool:
-        """Whether another batch may be begun. One always may when there is none."""
+        """Whether another batch may be begun; always if there is none."""
         return (
             self.used_bytes == 0
             or self.used_bytes + self.builder_bytes <= self.options.memory_bytes
@@ -77,11 +77,11 @@ class Buffer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to send and nothing under way."""
+        """Whether nothing is to be sent or in flight."""
         return not self.busy
 
     def resize(self, batch: Batch, size_bytes: int) -> None:
-        """The batch takes so much memory from now on."""
+        """Set the memory that the batch takes."""
         self.used_bytes += size_bytes - batch.reserved_bytes
         batch.reserved_bytes = size_bytes
 
@@ -94,7 +94,7 @@ class Buffer:
         error: KafkaError | None = None,
         is_under_way: bool = False,
     ) -> None:
-        """Decides the outcome of a batch. A batch that was split fails when its last part ends."""
+        """Decide the outcome of a batch. A split batch fails when its last part ends."""
         batch.finish(base_offset, timestamp, error, is_under_way=is_under_way)
         if error is not None:
             self.on_failed(batch)
@@ -103,14 +103,14 @@ class Buffer:
             self.failures.add(appended)
 
     def release(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Gives back the memory of a batch that is in no list any more."""
+        """Free the memory of a batch that is in no list any more."""
         self.resize(batch, 0)
         batch.drop()
         if queue.is_empty:
             self.busy.pop(queue, None)
 
     def split(self, queue: PartitionQueue, batch: Batch, fit: Fit) -> None:
-        """Puts parts in the place of a batch; KafkaError if they cannot be made."""
+        """Put parts in the place of a batch. Raise KafkaError if they cannot be made."""
         parts = split(batch, fit.size_bytes_max, self.options.codec, self.options.level)
         queue.replace(batch, parts)
         self.used_bytes += sum(each.reserved_bytes for each in parts)
@@ -118,7 +118,7 @@ class Buffer:
         self.on_split(batch)
 
     def unfinished(self) -> list[Batch]:
-        """Every batch that is not decided, oldest first in each partition."""
+        """Return every undecided batch, oldest first in each partition."""
         found: list[Batch] = []
         for queue in self.busy:
             found += (each for each in (*queue.held, *queue.in_flight) if not each.is_done)
@@ -127,8 +127,8 @@ class Buffer:
         return found
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """By partition, what its oldest batch was refused with or why its broker is out of reach;
-        only those that wait for such a reason."""
+        """Return by partition the last error of its oldest batch, or why its broker cannot be
+        reached; only of partitions that have one."""
         found = {}
         for queue in self.busy:
             oldest = next(iter((*queue.held, *queue.in_flight, *queue.waiting)), queue.open)
@@ -139,4 +139,4 @@ class Buffer:
 
 
 def _ignore(batch: Batch) -> None:
-    """There are no metrics."""
+    """Do nothing: there are no metrics."""

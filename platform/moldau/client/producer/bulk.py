@@ -1,10 +1,10 @@
-"""The records of one `send_many` or `send_batch` on their way into batches.
+"""The records of one `send_many` or `send_batch`, on their way into batches.
 
-Records that have keys, or partitions of their own, go partition by partition, so that one call of
-the kernel fills a batch. Where that ends in the middle, those that are on their way are not the
-first ones of the caller's: an error says which are left, to send them and no other again.
+Records with keys or partitions of their own are appended partition by partition, so that one kernel
+call fills a batch. If that fails in the middle, the accepted records are not the first ones of the
+caller's list: the error says which are left, so that exactly those can be sent again.
 
-Invariant: records are handed over in the order of `_turns`, where there is one, else in theirs.
+Invariant: records are appended in the order of `_turns` if it is set, else in the caller's order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHOWN: Final = 5
 
 
 class Indices(tuple[int, ...]):
-    """Places in a list that may be long; in a message there are the first of them."""
+    """Indices into a list that may be long; the repr shows only the first of them."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class Indices(tuple[int, ...]):
 
 
 class BulkSend:
-    """So many records, and what of them is in batches: `parts`."""
+    """The records of one call; `parts` are those that are in batches."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class BulkSend:
     # On their way
 
     def add(self, delivery: Delivery) -> None:
-        """One more was sent by itself."""
+        """Add one record that was sent by itself."""
         batch, index = delivery.batch, delivery.index
         if self.parts and self.parts[-1][0] is batch and sum(self.parts[-1][1:]) == index:
             self.parts[-1] = (batch, self.parts[-1][1], self.parts[-1][2] + 1)
@@ -73,7 +73,7 @@ class BulkSend:
             self.parts.append((batch, index, 1))
 
     async def send_columns(self, topic: OutgoingTopic, columns: Columns) -> None:
-        """Sends each record where its partition or key says."""
+        """Send each record to the partition given, or to the partition of its key."""
         partition = columns.partition
         has_no_choice = self._topics.ignores_keys or topic.partitioner.count == 1
         now_ms = self._clock.wall_ms()
@@ -91,7 +91,7 @@ class BulkSend:
                 await self._send_placed(topic, records, partition)
 
     def check_partitions(self, topic: OutgoingTopic, columns: Columns) -> None:
-        """KafkaError if a partition is named that does not exist."""
+        """Raise KafkaError if a named partition does not exist."""
         for index in columns.partitions:
             self._topics.choose(topic, None, index)
 
@@ -114,9 +114,9 @@ class BulkSend:
     async def _send_placed(
         self, topic: OutgoingTopic, records: list[Row], partitions: Sequence[int | None]
     ) -> None:
-        """By partition, in the order of each. Those without partition and key go where such records
-        go at the time; so that they keep their order among others, that is asked once for some of
-        them and not for each."""
+        """Send partition by partition, in the records' order within each. Records without partition
+        and key go to the sticky partition, which is read once for `_MIXED` records, not for each:
+        so they keep their order among the others."""
         at_once = _MIXED if None in partitions else max(1, len(records))
         for start in range(0, len(records), at_once):
             chosen = partitions[start : start + at_once]
@@ -144,7 +144,7 @@ class BulkSend:
     async def send_runs(
         self, topic: OutgoingTopic, queue: PartitionQueue | None, runs: Iterable[Run]
     ) -> None:
-        """Into one partition's batches; without one, into those where records without key go."""
+        """Append the runs to one partition's batches, or to the sticky one's if `queue` is None."""
         for run in runs:
             start = 0
             while start < len(run):
@@ -155,7 +155,7 @@ class BulkSend:
     async def _extend(
         self, topic: OutgoingTopic, queue: PartitionQueue, run: Run, start: int
     ) -> Part:
-        """Appends what one batch takes."""
+        """Append as many records as one batch takes."""
         self._sender.check_open()
         now = self._clock.monotonic()
         waited: Turn | None = None
@@ -186,8 +186,8 @@ class BulkSend:
 
     @contextmanager
     def named_in_errors(self) -> Iterator[None]:
-        """An error that ends the block says how many records are on their way all the same
-        (`accepted`), at which it ended, and which are left."""
+        """Add to an error of the block how many records are sent all the same (`accepted`), at
+        which record it happened, and which are left."""
         try:
             yield
         except MoldauError as error:
@@ -207,7 +207,7 @@ class BulkSend:
         return sum(part[2] for part in self.parts)
 
     def _left_in_turn(self) -> list[int]:
-        """Those that are not on their way, in the order in which they go, as far as it is known."""
+        """Return the indices of the records not accepted, in sending order as far as known."""
         order = list(range(self._count))
         if self._turns:
             places = {id(each): index for index, each in enumerate(self._records)}

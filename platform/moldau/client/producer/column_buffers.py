@@ -1,8 +1,8 @@
-"""Columns in buffers that a producer is to send: polled ones, or Arrow's. No IO.
+"""Columns in buffers to be sent: polled ones, or Arrow's. No IO.
 
-An Arrow table has the column value and maybe key, headers (a map of text to binary) and timestamp
-(Arrow's, or milliseconds). The columns topic, partition and offset, which a polled table has too,
-are not looked at. Nothing is copied that Arrow holds as binary or text.
+An Arrow table has the column value and optionally key, headers (a map of text to binary) and
+timestamp (Arrow's, or milliseconds). The columns topic, partition and offset of a polled table are
+ignored. Data that Arrow holds as binary or text is not copied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NULL_BITS: Final = b"\0"
 
 
 class ColumnRun:
-    """Records of columns, as a `Run`."""
+    """Records in column buffers, as a `Run`."""
 
     __slots__ = ("_columns",)
 
@@ -59,8 +59,8 @@ class ColumnRun:
 
 
 def buffers_in(given: object, now_ms: int) -> list[ColumnBuffers]:
-    """The columns of what is to be sent; what has no time gets this one. TypeError for what has no
-    such columns."""
+    """Return the columns of `given`; rows without a timestamp get `now_ms`. Raise TypeError if it
+    has no such columns."""
     if isinstance(given, PartitionColumns):
         return [given.buffers]
     if isinstance(given, ColumnBuffers):
@@ -115,7 +115,7 @@ def _headers(pyarrow: Any, column: Any) -> HeaderBuffers | None:
         return None
     if not pyarrow.types.is_map(kind):
         raise TypeError(f"the column headers must be a map of text to binary, not {kind}")
-    if column.null_count:  # no headers are none
+    if column.null_count:  # null means no headers
         column = pyarrow.array([each or [] for each in column.to_pylist()], kind)
     first = column.offset * 4
     ends = memoryview(column.buffers()[1])[first : first + 4 * (len(column) + 1)]

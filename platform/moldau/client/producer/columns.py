@@ -1,11 +1,10 @@
-"""Many records as columns: lists as they are, and whatever speaks Arrow's C interface (pyarrow,
-polars, duckdb results, ...), whose values the kernel takes straight from Arrow's buffers where
-nothing has to look at them before.
+"""Many records as columns: lists, or any object with Arrow's C interface (pyarrow, polars, duckdb
+results, ...). The kernel reads Arrow's buffers directly unless values must be inspected before.
 
-A table's columns are `value` and, where there are such, `key`, `headers` (a map of text to binary,
-or lists of structs with a key and a value), `timestamp` (milliseconds, or Arrow's timestamps or
-dates) and `partition`. What stands beside a column of values may be Arrow's or Python's, whatever
-the values are. pyarrow is imported when Arrow data comes, and not before.
+A table has the column `value` and optionally `key`, `headers` (a map of text to binary, or lists of
+structs with a key and a value), `timestamp` (milliseconds, or Arrow's timestamps or dates) and
+`partition`. The columns beside the values may be Arrow's or Python's, whatever the values are.
+pyarrow is imported only for Arrow data.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ARROW_MARKS: Final = ("__arrow_c_stream__", "__arrow_c_array__")
 
 
 class ArrowColumn:
-    """A column of binary or text, as Arrow has it."""
+    """An Arrow column of binary or text."""
 
     __slots__ = ("_chunks",)
 
@@ -40,16 +39,16 @@ class ArrowColumn:
         return sum(map(len, self._chunks))
 
     def spans(self) -> list[Spans]:
-        """Its buffers, nothing copied."""
+        """Return the buffers of each chunk, without a copy."""
         return list(map(spans_of, self._chunks))
 
     def to_list(self) -> list[bytes | None]:
-        """One copy of each value."""
+        """Return a copy of each value."""
         return [value for spans in self.spans() for value in span_list(spans)]
 
 
 def spans_of(chunk: Any) -> Spans:
-    """The buffers of an array that `as_binary` gave."""
+    """Return the buffers of an array from `as_binary`."""
     validity, offsets, data = chunk.buffers()
     return Spans(
         None if data is None else memoryview(data).cast("B"),
@@ -62,7 +61,7 @@ def spans_of(chunk: Any) -> Spans:
 
 
 class RecordColumns(TypedDict, total=False):
-    """What stands beside the values of `send_many`: each a sequence of the same length."""
+    """The columns beside the values of `send_many`: each a sequence of the same length."""
 
     keys: Any
     headers: Sequence[HeadersGiven] | None
@@ -71,7 +70,7 @@ class RecordColumns(TypedDict, total=False):
 
 
 class Columns(NamedTuple):
-    """Sequences of one length; None where all records have the same."""
+    """The columns of many records, all of one length; None means the default for all records."""
 
     values: Any
     keys: Any = None
@@ -80,8 +79,8 @@ class Columns(NamedTuple):
     partition: int | Sequence[int | None] | None = None
 
     def check(self) -> None:
-        """TypeError for what is no column, ValueError for one of another length, by its name; both
-        for a timestamp or a partition's number that is none, with its place."""
+        """Check the columns. Raise TypeError for one that is not a sequence, ValueError for another
+        length; either, with its index, for a wrong timestamp or partition."""
         count = _length("values", self.values)
         for name, column in zip(self._fields[1:], self[1:], strict=True):
             if column is None or (name in _OF_ALL and isinstance(column, int)):
@@ -101,13 +100,13 @@ class Columns(NamedTuple):
 
     @property
     def is_even(self) -> bool:
-        """Whether values (and keys) are all that the records do not have in common."""
+        """Whether the records differ in nothing but values (and keys)."""
         return self.headers is None and (
             self.timestamps_ms is None or isinstance(self.timestamps_ms, int)
         )
 
     def as_lists(self) -> Columns:
-        """With values and keys as Python's own."""
+        """Return the columns with values and keys as Python objects."""
         values, keys = self.values, self.keys
         return self._replace(
             values=values.to_list() if isinstance(values, ArrowColumn) else values,
@@ -115,8 +114,7 @@ class Columns(NamedTuple):
         )
 
     def in_buffers(self, now_ms: int) -> list[Run] | None:
-        """The records chunk by chunk, if they all are in Arrow's buffers, cut at the same places
-        (or without keys)."""
+        """Return the records by chunk if all are in Arrow buffers with equal chunks, else None."""
         if not isinstance(self.values, ArrowColumn) or not self.is_even:
             return None
         stamp = self.timestamps_ms if isinstance(self.timestamps_ms, int) else now_ms
@@ -130,13 +128,13 @@ class Columns(NamedTuple):
 
     @property
     def partitions(self) -> set[int]:
-        """All partitions that are named."""
+        """The partitions that the columns name."""
         if self.partition is None or isinstance(self.partition, int):
             return set() if self.partition is None else {self.partition}
         return {each for each in self.partition if each is not None}
 
     def runs(self, now_ms: int) -> Sequence[Run]:
-        """The records in the order given, however they are held."""
+        """Return the records in the order given, in whatever form they are held."""
         runs = self.in_buffers(now_ms)
         if runs is not None:
             return runs
@@ -147,7 +145,7 @@ class Columns(NamedTuple):
         return [RowRun(columns.rows(now_ms))]
 
     def rows(self, now_ms: int) -> list[Row]:
-        """Of lists: timestamp, key, value and headers of each record."""
+        """Return timestamp, key, value and headers of each record. The columns must be lists."""
         stamps: Iterable[int | None] = _each(self.timestamps_ms, len(self.values))
         if self.timestamps_ms is None:
             stamps = repeat(now_ms, len(self.values))
@@ -156,7 +154,8 @@ class Columns(NamedTuple):
         return list(self._zipped(stamps))
 
     def each(self) -> Iterable[Any]:
-        """Of lists: timestamp (None for now), key, value, headers and partition of each record."""
+        """Iterate over timestamp (None for now), key, value, headers and partition of each record.
+        The columns must be lists."""
         count = len(self.values)
         stamps = _each(self.timestamps_ms, count)
         return self._zipped(stamps, _each(self.partition, count))
@@ -168,7 +167,7 @@ class Columns(NamedTuple):
         return zip(stamps, keys, self.values, headers, *more, strict=True)
 
 
-# What has a length, and is no sequence of records: bytes would be numbers, a dict its keys.
+# Types with a length that are no sequence of records: bytes would be numbers, a dict its keys.
 _NO_COLUMN: Final = (str, bytes, bytearray, memoryview, Mapping, Set)
 
 
@@ -180,18 +179,17 @@ def _length(name: str, column: Any) -> int:
 
 
 def is_arrow(values: object) -> bool:
-    """Whether it offers Arrow's C interface."""
+    """Whether the object has Arrow's C interface."""
     return any(hasattr(values, mark) for mark in _ARROW_MARKS)
 
 
 def _each(given: int | Sequence[int | None] | None, count: int) -> Iterable[int | None]:
-    """One a record."""
+    """Iterate over one value for each record."""
     return repeat(given, count) if given is None or isinstance(given, int) else given
 
 
 def from_arrow(given: Columns) -> Columns:
-    """Arrow data as columns; a table says everything itself. TypeError for a column of another kind
-    than its name wants."""
+    """Read Arrow data; a table has all columns itself. TypeError for a column of a wrong type."""
     pyarrow = need("pyarrow", "arrow")
     table = _as_table(pyarrow, given.values) if is_arrow(given.values) else None
     if table is not None:
@@ -207,8 +205,8 @@ def from_arrow(given: Columns) -> Columns:
 
 
 def _as_table(pyarrow: Any, values: Any) -> Any:
-    """The table that it is, or None for a single column. What is not pyarrow's own says it by the
-    schema that it exports: a table's is a struct."""
+    """Return the values as a table, or None for a single column. For objects not of pyarrow, the
+    exported schema decides: that of a table is a struct."""
     if isinstance(values, pyarrow.Table):
         return values
     if isinstance(values, pyarrow.Array | pyarrow.ChunkedArray):
@@ -238,7 +236,7 @@ def _from_table(pyarrow: Any, table: Any) -> Columns:
 
 
 def _chunked(pyarrow: Any, name: str, column: Any) -> Any:
-    """One column, of whatever library."""
+    """Return one column of any library as pyarrow's ChunkedArray."""
     if isinstance(column, pyarrow.ChunkedArray):
         return column
     if isinstance(column, pyarrow.Table | pyarrow.RecordBatch):
@@ -248,7 +246,7 @@ def _chunked(pyarrow: Any, name: str, column: Any) -> Any:
 
 
 def check_names(table: Any, known: Collection[str]) -> list[str]:
-    """The names of its columns; TypeError for those of no table of records."""
+    """Return the names of the columns. Raise TypeError if this is not a table of records."""
     names: list[str] = table.column_names
     if "value" not in names or set(names) - set(known) or len(set(names)) < len(names):
         raise TypeError(
@@ -259,7 +257,7 @@ def check_names(table: Any, known: Collection[str]) -> list[str]:
 
 
 def as_binary(pyarrow: Any, name: str, column: Any) -> Any:
-    """A column of binary or text, with offsets; TypeError for one of another kind."""
+    """Return the column as binary or text with offsets. Raise TypeError for another type."""
     kinds, kind = pyarrow.types, column.type
     if str(kind) in ("string", "binary", "large_string", "large_binary"):
         return column
@@ -278,7 +276,7 @@ def _binary(pyarrow: Any, name: str, column: Any) -> ArrowColumn:
 
 
 def _headers(pyarrow: Any, name: str, column: Any) -> list[Headers]:
-    """A column of maps, or of lists of structs with a key and a value."""
+    """Read a column of maps, or of lists of structs with a key and a value."""
     if not _has_headers(pyarrow.types, column.type):
         raise TypeError(
             f"the column {name} must be a map of text to binary or text, or lists of structs with "
@@ -320,7 +318,7 @@ def _as_bytes(value: Any) -> bytes | None:
 
 
 def as_milliseconds(pyarrow: Any, name: str, column: Any) -> Any:
-    """A column of milliseconds, or of times or days, as milliseconds."""
+    """Return a column of milliseconds, times or dates as milliseconds; TypeError for others."""
     kinds, kind = pyarrow.types, column.type
     if kinds.is_timestamp(kind) or kinds.is_date(kind):
         return column.cast(pyarrow.timestamp("ms"), safe=False).cast(pyarrow.int64())
@@ -338,7 +336,7 @@ def _milliseconds(pyarrow: Any, name: str, column: Any) -> list[int | None]:
 
 
 def _numbers(pyarrow: Any, name: str, column: Any) -> list[int | None]:
-    """A column of partitions."""
+    """Read a column of partitions."""
     kinds, kind = pyarrow.types, column.type
     if not (kinds.is_integer(kind) or kinds.is_null(kind)):
         raise TypeError(f"the column {name} must be integers, not {kind}")

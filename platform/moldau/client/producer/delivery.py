@@ -1,8 +1,8 @@
-"""What `send` returns: an awaitable for where a record went.
+"""The return value of `send`: an awaitable for the place of a record in the log.
 
-A record costs no future: its batch has one outcome for all, and a future is made only for a caller
-that waits. A failure is raised from each await of its `Delivery`, and the record counts as awaited
-from then on; a wait that is cancelled does not count. `flush` raises the failures that are left.
+A record needs no future: its batch has one outcome for all, and a future is made only for a caller
+that waits. Every await of a `Delivery` raises its failure, and the record then counts as awaited; a
+cancelled wait does not count. `flush` raises the failures that were not awaited.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from moldau.link.metadata import TopicPartition
 from moldau.records import BatchBuilder, Slot
 
 Part = tuple[Batch, int, int]
-"""Records that stand together: their batch, the index of the first, how many."""
+"""Consecutive records of a batch: the batch, the index of the first, their number."""
 
 
 class Sent(NamedTuple):
-    """Where a record is. The offset is -1 if the broker did not tell it (acks=0, or the record had
-    been stored at an earlier try). The timestamp is the broker's if the topic goes by that and the
-    broker told it, else the record's own."""
+    """The place of a record in the log. The offset is -1 if the broker did not send it (acks=0, or
+    an earlier try had stored the record). The timestamp is the broker's if the topic uses that and
+    the broker sent it, else the record's own."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class Sent(NamedTuple):
 
 
 class SentRange(NamedTuple):
-    """Where some records are that follow one another."""
+    """The place of consecutive records in the log."""
 
     topic: str
     partition: int
@@ -44,7 +44,7 @@ class SentRange(NamedTuple):
 
 
 async def decided(batch: Batch) -> None:
-    """Returns when the batch is acknowledged or has failed."""
+    """Return when the batch is acknowledged or has failed."""
     if batch.is_done:
         return
     loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
-    """The error of the first that failed of some records of a decided batch."""
+    """Return the error of the first failed one of these decided records; None if none failed."""
     if batch.parts is None:
         return batch.error
     errors = (part.error for part, _, _ in batch.pieces(first, count))
@@ -69,8 +69,7 @@ def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
 
 
 def again(error: KafkaError) -> KafkaError:
-    """A copy to raise: one error that is raised in several tasks would gather the tracebacks of
-    them all."""
+    """Return a copy to raise: one error raised in several tasks would collect all tracebacks."""
     another = copy(error)
     another.__cause__ = error.__cause__
     another.__suppress_context__ = error.__suppress_context__
@@ -78,7 +77,7 @@ def again(error: KafkaError) -> KafkaError:
 
 
 def sent_of(batch: Batch, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
-    """Where an acknowledged record is that had this timestamp."""
+    """Return the place of an acknowledged record that had this timestamp."""
     if batch.parts is not None:
         batch, index, _ = next(batch.pieces(index, 1))
     offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + index
@@ -88,7 +87,7 @@ def sent_of(batch: Batch, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
 
 
 def ranges_of(batch: Batch, first: int, count: int) -> Iterator[SentRange]:
-    """Where some acknowledged records are."""
+    """Iterate over the places of these acknowledged records."""
     for part, index, records in batch.pieces(first, count):
         sent = sent_of(part, index)
         yield SentRange(sent.topic, sent.partition, sent.offset, records)
@@ -110,7 +109,7 @@ class AwaitedBatch(Batch):
         self.home = home
 
     async def outcome(self, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
-        """Where a record is, as soon as that is decided; the KafkaError that it failed with."""
+        """Wait until a record is decided. Return its place, or raise its KafkaError."""
         if not self.is_done:
             await decided(self)
         if self.error is not None:
@@ -124,9 +123,9 @@ class AwaitedBatch(Batch):
 if TYPE_CHECKING:
 
     class Delivery:
-        """One record on its way: `await` it for its `Sent`, or for the KafkaError it failed with.
+        """A record that is being sent: await it for its `Sent`, or for its KafkaError.
 
-        One is made for every record, so it comes out of the kernel: see `moldau.records.Slot`.
+        One is made for every record, so the class is in the kernel: see `moldau.records.Slot`.
         """
 
         batch: AwaitedBatch
@@ -137,7 +136,7 @@ if TYPE_CHECKING:
 
         @property
         def is_done(self) -> bool:
-            """Whether it is decided."""
+            """Whether the record is acknowledged or has failed."""
 
         def __await__(self) -> Generator[Any, None, Sent]: ...
 
@@ -146,8 +145,8 @@ else:
 
 
 class Deliveries:
-    """Many records on their way: `await` them for their ranges, or for the first failure, which
-    counts for all of them as awaited."""
+    """Many records that are being sent: await them for their ranges, or for the first failure,
+    after which all of them count as awaited."""
 
     __slots__ = ("count", "parts")
 

@@ -1,7 +1,7 @@
-"""What `flush` raises: how many records failed without being awaited, and the first cause. No IO.
+"""The failures that `flush` raises: how many records failed unawaited, and the first cause. No IO.
 
 A `Delivery` may be awaited after its record has failed, so failed batches are kept until a flush.
-Of more than `BATCHES_MAX` the oldest are only counted: awaiting one of those later changes nothing.
+Beyond `BATCHES_MAX` the oldest are only counted: awaiting one of those later changes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Failures:
         self._cause: KafkaError | None = None
 
     def add(self, batch: Batch) -> None:
-        """This batch, or a part of it, has failed."""
+        """Add a batch that has failed, wholly or in part."""
         while self._batches and not self._batches[0].unawaited:
             self._batches.popleft()
         self._batches.append(batch)
@@ -39,11 +39,11 @@ class Failures:
 
     @property
     def count(self) -> int:
-        """How many records have failed and were not awaited."""
+        """The number of records that have failed and were not awaited."""
         return self._count + sum(batch.unawaited for batch in self._batches)
 
     def take(self) -> KafkaError | None:
-        """The first cause, with the number of records in `failed_records`; forgets them all."""
+        """Return the first cause, with the count in its context (`failed_records`). Forget all."""
         while self._batches:
             self._settle(self._batches.popleft())
         cause, self._cause = self._cause, None

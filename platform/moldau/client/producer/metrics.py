@@ -1,10 +1,9 @@
-"""What a producer counts, under the names that Kafka's producer has for it.
+"""A producer's metrics, under the names of Kafka's producer.
 
-A rate, an average or a maximum looks back over `metrics.num.samples` windows of
-`metrics.sample.window.ms`, as Kafka's do; totals count from the start. Counting is done once a
-batch or request, never once a record.
+A rate, an average or a maximum covers `metrics.num.samples` windows of `metrics.sample.window.ms`,
+as in Kafka; totals count from the start. A batch or request is counted once, never a single record.
 
-`kafka_metrics` gives all of it by group and name. `registry` has what concerns the whole producer,
+`kafka_metrics` returns all of them by group and name. `registry` has those of the whole producer,
 for Prometheus and OTLP, with dots for hyphens: `record-send-rate` is
 `kafka.producer.record.send.rate`.
 """
@@ -26,11 +25,11 @@ CLIENT: Final = "producer-metrics"
 TOPIC: Final = "producer-topic-metrics"
 NODE: Final = "producer-node-metrics"
 
-# What is counted of a batch.
+# Columns of a batch's samples.
 RECORDS, SIZE, RATIO, QUEUE_MS, RECORD_SIZE = range(5)
-# What is counted of a request that was answered.
+# Columns of an answered request's samples.
 REQUEST_SIZE, REQUEST_RECORDS, LATENCY_MS, THROTTLE_MS = range(4)
-# What time is waited for.
+# Kinds of waiting.
 BUFFER_WAIT: Final = "bufferpool-wait-time"
 FLUSH: Final = "flush-time"
 METADATA_WAIT: Final = "metadata-wait-time"
@@ -38,8 +37,8 @@ _NAN: Final = float("nan")
 
 
 class ProducerMetrics:
-    """All counts of one producer. What concerns all of it is put together from its topics and
-    brokers when it is asked for."""
+    """All metrics of one producer. Those of the whole producer are computed from its topics and
+    brokers when they are read."""
 
     def __init__(self, clock: Clock, window_s: float, samples_max: int) -> None:
         self.registry = Registry()
@@ -58,7 +57,7 @@ class ProducerMetrics:
     # Counting
 
     def drained(self, batches: list[Batch], now: float) -> None:
-        """A request with these batches goes out."""
+        """Count the batches of a request that is sent."""
         for batch in batches:
             topic = batch.where.topic
             if batch.attempts > 1 or batch.was_tried:
@@ -75,7 +74,7 @@ class ProducerMetrics:
     def answered(
         self, node_id: int, batches: list[Batch], sent_at: float, throttle_ms: int
     ) -> None:
-        """The answer to a request came."""
+        """Count the response to a request."""
         now = self._clock.monotonic()
         sampled = self._requests.get(node_id)
         if sampled is None:
@@ -85,15 +84,15 @@ class ProducerMetrics:
         sampled.add(now, size, records, (now - sent_at) * 1000, throttle_ms)
 
     def failed(self, batch: Batch) -> None:
-        """A batch has failed for good."""
+        """Count a batch that has failed for good."""
         self._of(self._errors, batch.where.topic).add(self._clock.monotonic(), batch.count)
 
     def split(self, batch: Batch) -> None:
-        """A batch was too large and became several."""
+        """Count a batch that was too large and was split."""
         self._of(self._splits, batch.where.topic).add(self._clock.monotonic(), 1)
 
     def spent(self, what: str, since_ns: int) -> None:
-        """Time that was waited since then."""
+        """Add the time since `since_ns` to a kind of waiting."""
         self._spent_ns[what] += self._clock.monotonic_ns() - since_ns
 
     def _of(self, among: dict[str, Sampled], topic: str) -> Sampled:
@@ -105,13 +104,13 @@ class ProducerMetrics:
     # Asking
 
     def gauge(self, name: str, doc: str, measure: Measure) -> None:
-        """A value of the whole producer."""
+        """Register a value of the whole producer."""
         self._measures[name] = measure
         dotted = f"kafka.producer.{name.replace('-', '.')}"
         self.registry.read_gauge(dotted, doc, read=measure)
 
     def kafka_metrics(self) -> dict[str, dict[str, float]]:
-        """Everything, by group and name; groups of a topic or node end in its name."""
+        """Return all metrics by group and name; the group of a topic or node ends in its name."""
         found = {CLIENT: {name: measure() for name, measure in self._measures.items()}}
         for topic in dict.fromkeys((*self._batches, *self._errors)):
             of = self._batches.get(topic)

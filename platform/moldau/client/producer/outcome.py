@@ -1,31 +1,31 @@
-"""What an answer, or none in time, means for a batch and for those before and behind it. No IO.
+"""The effect of a response, or of none in time, on a batch and its neighbours. No IO.
 
-Invariants: a batch ends exactly once; it is acknowledged only if the broker has it, and with
-idempotence nothing is stored twice, however often it is sent; a batch whose time ran out while it
-was under way is LATE and keeps its place until the broker's answer; a batch that is too large ends
-with the last of its parts (splitting.py says how large these are); one that cannot be built fails
-alone.
+Invariants: a batch ends exactly once. It is acknowledged only if the broker has it, and with
+idempotence nothing is stored twice, however often it is sent. A batch whose time ran out while it
+was in flight is LATE and keeps its place until the broker's response. A batch that is too large
+ends with the last of its parts (splitting.py says how large these are). One that cannot be built
+fails alone.
 
-A batch that is refused for a while goes again after a wait that grows with its own tries (KIP-580),
-for what is refused with it waits behind it anyway. It does not wait for a leader that it was not
-sent to yet, whether an answer named that one (KIP-951) or newer metadata (`Accumulator.drain`).
+A batch with a retriable error is sent again after a wait that grows with its own tries (KIP-580),
+as those rejected with it wait behind it anyway. It does not wait for a leader that it was not yet
+sent to, named by a response (KIP-951) or by newer metadata (`Accumulator.drain`).
 
-A broker that says OUT_OF_ORDER_SEQUENCE_NUMBER may mean four things.
-1. Something before the batch is missing that is still to be sent, or is held: it is sent again.
-2. Nothing before it is missing here, so the broker has lost what it had acknowledged. The partition
-   goes on with the next epoch and the batch is sent again in that, as Kafka's producer does it
+OUT_OF_ORDER_SEQUENCE_NUMBER may mean four things.
+1. An earlier batch is missing that is still to be sent, or is held: it is sent again.
+2. No earlier batch is missing here, so the broker has lost acknowledged records. The partition
+   continues with the next epoch and the batch is sent again in that, as Kafka's producer does
    (KIP-360); `on_gap` is called. That is right only if the broker surely has neither the batch nor
    one of those behind it.
-3. What is behind it was acknowledged, so the broker took that without this one: it had forgotten
-   the producer. Sent now it would come after those, so it has failed. If the batch may be stored,
-   it has failed all the same: reported as stored it might be lost.
-4. A batch before it has failed that was sent without an answer (and not for its content, for which
-   it would be refused whenever it came), so the broker lacks that one now; but what was sent of
-   both on a lost connection may still be on its way, and would be stored under this epoch. So the
-   batch has failed if it was ever sent without an answer: sent again under the next epoch it could
-   be stored twice. 1. A batch is sent, and gets no answer until it has failed. 2. So is the one
-   behind it. 3. That one is sent again, is out of order, and goes on in the next epoch. 4. What was
-   sent first arrives, and is stored. 5. So is what is sent in the next epoch.
+3. A later batch was acknowledged, so the broker took that without this one: it had forgotten the
+   producer. Sent now this batch would come after later ones, so it has failed. It has failed even
+   if it may be stored: reported as stored it might be lost.
+4. An earlier batch has failed that was sent without a response (and not for its content, for which
+   it would be rejected whenever it came), so the broker lacks that one now. But what was sent of
+   both on a lost connection may still arrive, and would be stored under this epoch. So this batch
+   has failed if it was ever sent without a response: under the next epoch it could be stored twice.
+   1. A batch is sent, and gets no response until it has failed. 2. So is the one behind it. 3. That
+   one is sent again, is out of order, and goes on in the next epoch. 4. The first copies of both
+   arrive, and are stored. 5. So is the copy sent in the next epoch.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _MAYBE_ON_THEIR_WAY: Final = (
 
 
 class Outcomes:
-    """How the batches of a buffer end."""
+    """Decides how the batches of a buffer end."""
 
     def __init__(self, buffer: Buffer, backoff: Backoff, random: Random) -> None:
         self._buffer = buffer
@@ -73,7 +73,7 @@ class Outcomes:
     # Answers
 
     def acknowledged(self, batch: Batch, base_offset: int, timestamp: int) -> None:
-        """The broker has it."""
+        """End a batch that the broker has acknowledged."""
         queue = self._buffer.queues[batch.where]
         queue.in_flight.remove(batch)
         self._buffer.trouble = None
@@ -88,8 +88,8 @@ class Outcomes:
         base_offset: int = NO_OFFSET,
         timestamp: int = NO_TIMESTAMP,
     ) -> None:
-        """What is held before it was overtaken, or is stored, which cannot be told. Offsets do not
-        tell: others may have written in between."""
+        """End a stored batch. Held batches before it fail: each was overtaken or is stored, and
+        which one is unknown. Offsets do not show it: other producers may have written too."""
         if not batch.is_done:
             self._buffer.end(batch, base_offset, timestamp)
         self._buffer.release(queue, batch)
@@ -99,7 +99,7 @@ class Outcomes:
             self.fail(queue, held, _overtaken(held))
 
     def refused(self, batch: Batch, error: KafkaError, now: float) -> None:
-        """The broker refused it, or gave no answer."""
+        """Handle a batch that the broker rejected, or that got no response."""
         queue = self._buffer.queues[batch.where]
         queue.in_flight.remove(batch)
         batch.last_error = error
@@ -133,8 +133,7 @@ class Outcomes:
             self.fail(queue, batch, error)
 
     def _too_large(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Its parts are sent instead, as if they had not been tried yet. If they cannot be made, it
-        has failed."""
+        """Send its parts instead, as if they were new. If they cannot be made, the batch fails."""
         fit = self._buffer.fits.get(queue)
         if fit is None:
             fit = self._buffer.fits[queue] = Fit(batch)
@@ -146,7 +145,7 @@ class Outcomes:
             self.fail(queue, batch, error)
 
     def settle_held(self, queue: PartitionQueue) -> None:
-        """Decides about the held batches once nothing is left to ask about."""
+        """Decide about the held batches once no later batch can give an answer."""
         if queue.has_unsure:
             return
         held, queue.held = sorted(queue.held, key=lambda each: each.number), []
@@ -179,13 +178,13 @@ class Outcomes:
         return batch.attempts == 1
 
     def put_off(self, queue: PartitionQueue, tries: int, now: float) -> None:
-        """The first batch that waits goes no sooner than after the backoff."""
+        """Send the first waiting batch no sooner than after the backoff."""
         queue.not_before = now + self._backoff.wait_s(tries, self._random)
 
     # No answer in time
 
     def expire(self, now: float) -> None:
-        """Fails what is over its time."""
+        """Fail complete batches past the delivery timeout."""
         created_by = now - self._options.delivery_timeout_s
         for queue in list(self._buffer.busy):
             for batch in (*queue.held, *queue.in_flight):
@@ -214,7 +213,7 @@ class Outcomes:
     # The end
 
     def fail_all(self, error: KafkaError) -> None:
-        """The producer cannot go on: everything that is complete fails."""
+        """Fail all complete batches: the producer cannot continue."""
         for queue in list(self._buffer.busy):
             for batch in (*queue.held, *queue.in_flight):
                 if not batch.is_done:
@@ -223,7 +222,7 @@ class Outcomes:
                 self.fail(queue, queue.waiting.popleft(), error)
 
     def fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
-        """A batch that is in no list any more has failed for good."""
+        """End a batch that has failed for good and is in no list any more."""
         if batch.was_sent and batch.producer.id != NO_PRODUCER.id:
             queue.must_restart = True
             if batch.trace:

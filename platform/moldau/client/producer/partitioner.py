@@ -1,12 +1,13 @@
-"""Which partition a record without a given one goes to. No IO.
+"""The choice of a partition for a record that names none. No IO.
 
-By itself: by its key as all of Kafka's clients do, else where the last ones went until
-`batch.size` bytes are there (KIP-794), so that batches get full. Where to go next is drawn from the
-partitions that have a leader; with `partitioner.adaptive.partitioning.enable` one for which few
-batches wait is likelier by just that, so a slow broker gets less. Partitions whose broker has
-taken nothing for `partitioner.availability.timeout.ms` are passed over while there are others.
+By default: by its key, as all of Kafka's clients do. Without a key: the same partition as the
+records before, until it has got `batch.size` bytes (KIP-794), so that batches fill up. The next one
+is drawn from the partitions that have a leader. With `partitioner.adaptive.partitioning.enable` a
+partition with fewer waiting batches is proportionally more likely, so a slow broker gets less.
+Partitions whose broker has taken nothing for `partitioner.availability.timeout.ms` are skipped as
+long as there are others.
 
-Or as `partitioner.class` says: `RoundRobin`, or anything with the method of `RecordPartitioner`.
+Or as `partitioner.class` says: `RoundRobin`, or any object with the method of `RecordPartitioner`.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ _STEP: Final = 6_364_136_223_846_793_005
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """What the accumulator knows of a topic's partitions when another one is drawn."""
+    """The accumulator's facts about a topic's partitions, for the draw of another one."""
 
     waiting: Callable[[int], int]
-    """How many batches wait for a partition."""
+    """Returns how many batches wait for a partition."""
     is_stuck: Callable[[int], bool] | None = None
-    """Whether a broker has taken nothing for too long; None where that does not matter."""
+    """Returns whether a broker has taken nothing for too long; None if that does not matter."""
 
 
 IDLE: Final = Loads(lambda partition: 0)
 
 
 class Partitioner:
-    """The choice for one topic."""
+    """The choice of partitions for one topic."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Partitioner:
         self.update(topic)
 
     def update(self, topic: Topic) -> None:
-        """The topic's partitions or their leaders have changed."""
+        """Apply a change of the topic's partitions or leaders."""
         self.count = len(topic.partitions)
         self._leaders = {each.index: each.leader for each in topic.partitions}
         available = [each.index for each in topic.partitions if each.leader >= 0]
@@ -81,11 +82,11 @@ class Partitioner:
             self._move()
 
     def of_key(self, key: bytes) -> int:
-        """The partition of all records with this key."""
+        """Return the partition of all records with this key."""
         return partition_for_key(key, self.count)
 
     def filled(self, size_bytes: int) -> None:
-        """So many bytes went to the sticky partition."""
+        """Count bytes of the sticky partition, and choose another one if it has its share."""
         self._left_bytes -= size_bytes
         if self._left_bytes <= 0:
             self._move()
@@ -103,30 +104,30 @@ class Partitioner:
             self.sticky = choices[self._below(len(choices))]
 
     def _drawn(self, choices: Sequence[int]) -> int:
-        """One of them; the one with the longest queue has weight one, each batch less one more."""
+        """Draw one of them. The one with the longest queue has weight 1, each batch less adds 1."""
         waiting = [self._loads.waiting(each) for each in choices]
         longest = max(waiting)
         steps = list(accumulate(longest + 1 - each for each in waiting))
         return choices[bisect_right(steps, self._below(steps[-1]))]
 
     def _below(self, count: int) -> int:
-        """The next draw. The runtime's randomness is asked once: in production it is the system's,
-        a call of which costs more than filling a batch."""
+        """Return the next random number below `count`. The runtime's randomness is used only for
+        the seed: in production a system call for each draw would cost more than filling a batch."""
         self._state = (self._state * _STEP + 1) % (1 << _STATE_BITS)
         return (self._state >> _LOW_BITS) % count
 
 
 class RecordPartitioner(Protocol):
-    """What `partitioner.class` names: it is asked for every record that has no partition."""
+    """The type for `partitioner.class`: called for every record without a partition."""
 
     def partition(
         self, record: ProducerRecord, key: bytes | None, value: bytes | None, topic: Topic, /
     ) -> int:
-        """The number of one of the topic's partitions; `key` and `value` as they are sent."""
+        """Return the index of one of the topic's partitions; `key` and `value` are final bytes."""
 
 
 class RoundRobin:
-    """One partition after the other of those that have a leader, whatever the key."""
+    """Chooses the partitions that have a leader one after another, whatever the key."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -147,7 +148,8 @@ _OURS: Final[dict[str, Callable[[], RecordPartitioner]]] = {
 
 
 def load_partitioner(given: object) -> RecordPartitioner:
-    """What `partitioner.class` says, a name or an object; ConfigError with the reason if not."""
+    """Return the partitioner for `partitioner.class`, a name or an object. Raise ConfigError with
+    the reason if there is none."""
     found = made_from(given, "partitioner.class", GROUP, _OURS)
     if not callable(getattr(found, "partition", None)):
         raise ConfigError(

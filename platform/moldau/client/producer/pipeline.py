@@ -1,10 +1,10 @@
-"""What happens to a record before it has bytes: interceptors, then serializers. No IO.
+"""Interceptors and serializers: what happens to a record before it is bytes. No IO.
 
     prepared = pipeline.prepare(record, on_delivery)     # or `Preparing`, if a serde needs IO
 
-Invariants: interceptors see what the application gave, in their order, and each sees what the one
-before made of it; None is never serialized; every record that an interceptor saw is told to all of
-them once, sent or failed.
+Invariants: interceptors run in order on the application's record, each on the result of the one
+before. None is never serialized. All interceptors get the outcome of every record that they saw,
+once, whether it was sent or failed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TURN: Final = 100
 
 
 class Prepared(NamedTuple):
-    """A record with its bytes, and the callback for its outcome."""
+    """A serialized record, and the callback for its outcome."""
 
     record: ProducerRecord
     key: bytes | None
@@ -42,13 +42,12 @@ class Prepared(NamedTuple):
 
     @property
     def headers(self) -> HeadersGiven:
-        """As they are sent."""
+        """The headers to send."""
         return self.record.headers
 
     @property
     def size_bytes(self) -> int:
-        """About how much of a batch it takes; of what is no record, for it was not looked at yet,
-        what can be counted."""
+        """The approximate size in a batch. Types are not checked yet: wrong ones do not count."""
         headers: object = self.headers
         pairs = headers if isinstance(headers, list | tuple) else ()
         parts = chain((self.key, self.value), *(each for each in pairs if isinstance(each, tuple)))
@@ -66,7 +65,7 @@ class Pipeline:
         *,
         lent: Sequence[object] = (),
     ) -> None:
-        """What is `lent` among the interceptors is the user's own."""
+        """The user owns the interceptors that are also in `lent`."""
         self.interceptors = self._unended = tuple(interceptors)
         self._lent = tuple(lent)
         self._serializers = {True: key_serializer, False: value_serializer}
@@ -74,13 +73,13 @@ class Pipeline:
 
     @property
     def is_empty(self) -> bool:
-        """Whether bytes go through as they are."""
+        """Whether records pass unchanged, without interceptors and serializers."""
         return not self.interceptors and not any(self._serializers.values())
 
     def prepare(
         self, record: ProducerRecord, on_delivery: OnDelivery | None = None
     ) -> Prepared | Preparing:
-        """The record as it is to be sent. SerializationFailed if that cannot be."""
+        """Return the record to send. Raise SerializationFailed if a serializer fails."""
         for each in self.interceptors:
             changed = guarded(f"{type(each).__name__}.on_send", _on_send, each, record)
             record = record if changed is None else changed
@@ -118,7 +117,7 @@ class Pipeline:
     async def awaited(
         self, record: ProducerRecord, key: Any, value: Any, on_delivery: OnDelivery | None
     ) -> Prepared:
-        """The record, when its serializers are done."""
+        """Return the record when its serializers are done."""
         with Telling(self, record):
             try:
                 key = await self._made(record.topic, record.key, key, is_key=True)
@@ -143,8 +142,8 @@ class Pipeline:
         *,
         is_key: bool,
     ) -> Sequence[bytes | None]:
-        """A column of keys or values at once, by the serializer alone. `turn` is awaited now and
-        then, so that others may go on meanwhile."""
+        """Serialize a column of keys or values, without interceptors. Await `turn` now and then, so
+        that other tasks can run."""
         serializer = self._serializers[is_key]
         if serializer is None:
             return values
@@ -171,7 +170,7 @@ class Pipeline:
     # Outcomes
 
     def watch(self, prepared: Prepared, delivery: Delivery) -> None:
-        """Calls interceptors and the callback when the record's batch is decided."""
+        """Call interceptors and the callback when the record's batch is decided."""
         batch = delivery.batch
         if prepared.on_delivery is not None:
             batch.when_done(partial(_deliver, prepared.on_delivery, delivery))
@@ -188,7 +187,7 @@ class Pipeline:
         self._tell(record, sent, error)
 
     def failed(self, record: ProducerRecord, error: BaseException) -> None:
-        """A record could not be sent at all."""
+        """Give the interceptors the error of a record that could not be sent."""
         if not self.interceptors:
             return
         if not isinstance(error, MoldauError):
@@ -205,13 +204,13 @@ class Pipeline:
                 guarded(f"{type(each).__name__}.on_outcome", on_outcome, record, sent, error)
 
     def close(self, *, is_for_good: bool = True) -> None:
-        """Ends the interceptors, each once; if it is not for good, without those that are lent."""
+        """Close each interceptor once. Unless `is_for_good`, keep those that the user owns."""
         ended, self._unended = self._unended, ()
         self._unended = close_all(ended, but=() if is_for_good else self._lent)
 
 
 def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> ProducerRecord | None:
-    """What it makes of the record; what is no record counts as a failure of its own."""
+    """Return the interceptor's record, or None. Raise TypeError if it returned anything else."""
     changed: object = interceptor.on_send(record)
     what = f"{type(interceptor).__name__}.on_send"
     if changed is None or isinstance(changed, ProducerRecord):
@@ -225,8 +224,8 @@ def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> Produc
 
 
 class Preparing:
-    """A record whose serializers wait for something. It is awaited; what ends the block before
-    the await is told as if a serializer had failed."""
+    """A record whose serializers wait for something: await it. If the `with` block raises before
+    the await, interceptors get that error as if a serializer had failed."""
 
     __slots__ = ("_has_begun", "_key", "_on_delivery", "_pipeline", "_record", "_value")
 
@@ -261,7 +260,7 @@ class Preparing:
 
 
 class Telling:
-    """Whatever ends the block tells the interceptors that the record could not be sent."""
+    """Reports any exception of the block to the interceptors: the record could not be sent."""
 
     __slots__ = ("_pipeline", "_record")
 
@@ -279,7 +278,7 @@ class Telling:
 
 @contextmanager
 def _failing_as(place: Place, value: object) -> Iterator[None]:
-    """Errors of a serializer say which one it was. A cancelled caller stays cancelled."""
+    """Name the serializer in its exception. Raise if the calling task itself is cancelled."""
     try:
         yield
     except (Exception, CancelledError) as error:
@@ -289,13 +288,13 @@ def _failing_as(place: Place, value: object) -> Iterator[None]:
 
 
 def _check_made(made: object) -> None:
-    """TypeError for what a serializer gave and cannot be sent; it may have to be awaited first."""
+    """Raise TypeError if a serializer returned neither bytes, None nor an awaitable."""
     if not (made is None or isinstance(made, bytes | Awaitable)):
         raise TypeError(f"it must give bytes or None, and gave {told(made)}")
 
 
 def _leave(made: object) -> None:
-    """End what a serializer has begun and is not waited for any more."""
+    """End the unfinished work of a serializer that nothing waits for any more."""
     end = getattr(made, "close", None) or getattr(made, "cancel", None)
     if isinstance(made, Awaitable) and end is not None:
         end()

@@ -1,21 +1,21 @@
-"""The producer: records in, acknowledged by the cluster or failed with a reason.
+"""The producer: takes records, and delivers each to the cluster or fails it with a reason.
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         sent = await (await producer.send("orders", b"value", key=b"key"))
         await producer.send_many("orders", values)
         await producer.flush()
 
-`send` returns when the record is in a batch, which it is at once unless memory or metadata is
-missing; what it gives can be awaited for the outcome. Idempotent unless the settings say otherwise.
+`send` returns when the record is in a batch: at once, unless memory or metadata is missing. Await
+its return value for the outcome. The producer is idempotent unless the settings say otherwise.
 
-Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
-failure that is not awaited is raised by the next `flush` or `aclose`; records of one partition keep
-their order. A record goes through interceptors and serializers (`pipeline`), is given a partition
-(`partitioner`) and appended to a batch (`accumulator`), which goes out by itself (`sender`).
+Invariants: every accepted record is acknowledged or failed within `delivery.timeout.ms`; a failure
+that is not awaited is raised by the next `flush` or `aclose`; records of one partition keep their
+order. A record goes through interceptors and serializers (`pipeline`), gets a partition
+(`partitioner`) and is appended to a batch (`accumulator`), which `sender` sends.
 
-`send` has two ways. The usual record (bytes, no interceptor, a batch with room) takes the short
-one, because a call more costs more than the append; everything else takes `_prepare` and `_place`,
-which do the same in pieces.
+`send` has two paths. The usual record (bytes, no interceptor, a batch with room) takes the short
+one, because one more call would cost more than the append. Everything else takes `_send` and
+`_place`, which do the same in steps.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ from moldau.runtime import Runtime
 
 _NO_HEADERS: Final[HeadersGiven] = ()
 _IN_A_HURRY: Final = (asyncio.CancelledError, KeyboardInterrupt)
-"""What ends a block without waiting for what was sent in it."""
+"""The exceptions that end a block without waiting for its records."""
 
 
 class Producer(Generic[K, V]):
-    """Writes records to topics. Belongs to the event loop that it was started in.
+    """A Kafka producer, bound to the event loop that starts it.
 
-    `K` and `V` are what its serializers take: a type checker knows them from the serializers, or
-    from `Producer[str, Order]` where a name chooses them.
+    `K` and `V` are the types that its serializers take. A type checker infers them from the
+    serializers. Write `Producer[str, Order]` if a name selects one.
     """
 
     _accumulator_type: type[Accumulator] = Accumulator
@@ -97,11 +97,11 @@ class Producer(Generic[K, V]):
         value_serializer: SerializerFrom[V] = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win.
+        """Take `settings` by Kafka's names; `options` (underscores for dots) override them.
 
-        A serializer is an object (`moldau.client.serdes`), a function of the value, or a name as in
-        the settings `key.serializer` and `value.serializer`; without one, keys and values are
-        bytes. `partitioner.class` and `interceptor.classes` may be objects as well as names.
+        A serializer is an object (`moldau.client.serdes`), a function that takes the value, or a
+        name as in the settings `key.serializer` and `value.serializer`. By default keys and values
+        are bytes. `partitioner.class` and `interceptor.classes` may be objects as well as names.
         """
         serializers = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._given = Given(
@@ -129,10 +129,13 @@ class Producer(Generic[K, V]):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """What was accepted is delivered, also when an exception ends the block, `sys.exit()` or
-        the end of a generator, as with Java's try-with-resources. What fails then is logged, so
-        that it does not hide the block's own error. A cancelled block, or one ended by Ctrl-C, does
-        not wait: what is left fails, and the log says how much."""
+        """Deliver the accepted records, then close.
+
+        The same happens if an exception, `sys.exit()` or a generator's end ends the block, as
+        with Java's try-with-resources; a delivery that fails then is only logged, so that it does
+        not hide that exception. After a cancellation or Ctrl-C nothing is waited for: the records
+        that are left fail, and their number is logged.
+        """
         with not_hiding(kind, "producer"):
             try:
                 await self.aclose(abort=kind is not None and issubclass(kind, _IN_A_HURRY))
@@ -143,9 +146,9 @@ class Producer(Generic[K, V]):
                 LOG.warning(words, kind.__name__, error)
 
     async def start(self) -> None:
-        """Connects; KafkaError when no bootstrap server can be reached, ConfigError for a
-        serializer, partitioner or interceptor that cannot be had. Does nothing when it is started;
-        ClientClosed after a close."""
+        """Connect. Raise KafkaError if no bootstrap server can be reached, ConfigError if a
+        serializer, partitioner or interceptor cannot be loaded, ClientClosed after a close. A
+        second call does nothing."""
         async with self._world.opening(partial(self._close, abort=True)) as is_new:
             if is_new:
                 self._tell()
@@ -154,7 +157,7 @@ class Producer(Generic[K, V]):
                 await reach(self._cluster, "producer")
 
     def _tell(self) -> None:
-        """What of the settings is not as it looks."""
+        """Log which settings do not have the effect that they seem to have."""
         self._given.tell("producer", self.settings)
         raised = own_rows.raised_delivery(self.settings)
         if raised is not None:
@@ -191,11 +194,11 @@ class Producer(Generic[K, V]):
         self._is_given_up = False
 
     def _end_short_way(self) -> None:
-        """The long way tells that the producer takes no records any more."""
+        """Make every `send` take the long path, which raises the error of an ended producer."""
         self._usual = {}
 
     def _load(self) -> None:
-        """What settings name: partitioner, interceptors, serializers."""
+        """Load the partitioner, the interceptors and the serializers that settings name."""
         given, settings = self._given, self.settings
         partitioner = given.of(own_rows.partitioner_class, settings)
         self._partitioner = None if partitioner is None else load_partitioner(partitioner)
@@ -232,11 +235,12 @@ class Producer(Generic[K, V]):
         timestamp_ms: int | None = None,
         **options: Unpack[SendOptions],
     ) -> Delivery:
-        """Puts a record on its way. Key and value are bytes or None, unless there is a serializer.
+        """Put a record into a batch and return its delivery. Key and value are bytes or None,
+        unless there is a serializer.
 
-        `timestamp_ms` is now, if not given; `on_delivery(sent, error)` is called with the outcome.
-        KafkaError when it cannot be sent: no such topic or partition, too large, no memory within
-        `max.block.ms`. SerializationFailed when a serializer refuses it.
+        `timestamp_ms` is now by default. `on_delivery(sent, error)` is called with the outcome.
+        Raise KafkaError if the topic or partition does not exist, the record is too large, or no
+        memory is free within `max.block.ms`; SerializationFailed if a serializer fails.
         """
         try:
             known = self._usual.get(topic)
@@ -259,7 +263,7 @@ class Producer(Generic[K, V]):
                         return delivery
                     self._accumulator.full(queue)
                     if self._sender.filled():
-                        await asyncio.sleep(0)  # before it is placed: this may be cancelled
+                        await asyncio.sleep(0)  # it is not placed yet: this may be cancelled
                     elif queue.open is batch and (key is not None or queue is known.sticky):
                         delivery = batch.place(key, value, headers)
                         if delivery is not None:
@@ -281,7 +285,7 @@ class Producer(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Sent:
-        """Sends a record and returns where it is, once the broker has acknowledged it."""
+        """Send a record, and return its place in the log after the broker has acknowledged it."""
         delivery = await self.send(
             topic,
             value,
@@ -293,7 +297,7 @@ class Producer(Generic[K, V]):
         return await delivery
 
     async def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
-        """The long way, for any record."""
+        """Send any record, by the long path."""
         self._cluster.check_loop()
         prepared = self._pipeline.prepare(record, on_delivery)
         if isinstance(prepared, Awaitable):
@@ -317,14 +321,14 @@ class Producer(Generic[K, V]):
                 waited = await self._sender.wait_for_room(where, waited, until, size_bytes)
 
     def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
-        """With the partition that `partitioner.class` chooses, if it is to choose."""
+        """Return the record with the partition from `partitioner.class`, if it has none yet."""
         if self._partitioner is None or prepared.partition is not None:
             return prepared
         topic = known.topic
         record, key, value = prepared.record, prepared.key, prepared.value
         try:
             chosen = self._partitioner.partition(record, key, value, topic)
-        except asyncio.CancelledError as error:  # nothing can cancel a call that is not awaited
+        except asyncio.CancelledError as error:  # not a cancellation: the call is not awaited
             what = f"{type(self._partitioner).__name__}.partition"
             raise RuntimeError(f"{what} raised CancelledError") from error
         if not isinstance(chosen, SupportsIndex):
@@ -346,7 +350,7 @@ class Producer(Generic[K, V]):
     def _place(
         self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None
     ) -> Delivery | None:
-        """Appends the record to a batch; None, and nothing has happened, while there is no room."""
+        """Append the record to a batch. Return None, with nothing changed, if there is no room."""
         self._sender.check_open()
         stamp = prepared.record.timestamp_ms
         if stamp is None:
@@ -374,7 +378,7 @@ class Producer(Generic[K, V]):
         return delivery
 
     def _place_first(self, known: OutgoingTopic, queue: PartitionQueue, first: Row) -> Delivery:
-        """Puts the first record into a new batch."""
+        """Begin a new batch with this record."""
         self._sender.check_open()
         now = self._clock.monotonic()
         batch = self._accumulator.begin(queue, now, *first)
@@ -390,13 +394,13 @@ class Producer(Generic[K, V]):
         values: Any,
         **more: Unpack[RecordColumns],
     ) -> Deliveries:
-        """As `send` for many records, several times as fast.
+        """Send many records like `send`, several times as fast.
 
-        `values` (and what is given beside them) are sequences of one length; or Arrow arrays; or
-        one Arrow table that has the columns value and maybe key, headers, timestamp and partition.
-        A KafkaError says in its context how many of them are on their way all the same
-        (`accepted`), the index of the one at which it ended (`at`) and of all that are left
-        (`left`); a TypeError in a note.
+        `values` and the columns beside them are sequences of one length, or Arrow arrays; or
+        `values` is one Arrow table with the column value and optionally key, headers, timestamp and
+        partition. The context of a KafkaError has the number of records that are still sent
+        (`accepted`), the index of the record that failed (`at`), and the indices of all that are
+        not sent (`left`); a TypeError has them in a note.
         """
         self._cluster.check_loop()
         name_of(topic, "topic")
@@ -415,12 +419,12 @@ class Producer(Generic[K, V]):
         return Deliveries(many.parts)
 
     async def send_batch(self, partition: PartitionGiven, columns: object) -> Deliveries:
-        """Sends columns in buffers to one partition, with their timestamps and headers: what
-        `Consumer.poll_batches` gave, or an Arrow table with the columns value and maybe key,
-        headers and timestamp (others that a polled table has are not looked at).
+        """Send columns in buffers to one partition, with their timestamps and headers.
 
-        Keys and values go as they are, no serializer sees them. Errors are as `send_many` has them;
-        ValueError if the producer has interceptors, which look at records.
+        They come from `Consumer.poll_batches`, or are an Arrow table with the column value and
+        optionally key, headers and timestamp; other columns of a polled table are ignored. Keys and
+        values are sent as they are, without a serializer. Errors are as in `send_many`; ValueError
+        if the producer has interceptors, which need records.
         """
         self._cluster.check_loop()
         where = partition_of(partition)
@@ -437,8 +441,8 @@ class Producer(Generic[K, V]):
         return BulkSend(count, self._topics, self._accumulator, self._sender, self._clock)
 
     async def _send_each(self, topic: str, columns: Columns, many: BulkSend) -> None:
-        """For interceptors and partitioners, which want to see every record. A partition that does
-        not exist is refused before the first, unless interceptors have a say in it."""
+        """Send one by one, for interceptors and partitioners, which need every record. An unknown
+        partition is an error before the first record, unless interceptors may change it."""
         if columns.partition is not None and not self._pipeline.interceptors:
             many.check_partitions(await self._topic_of(topic, columns), columns)
         for stamp, key, value, its_headers, partition in columns.as_lists().each():
@@ -455,39 +459,37 @@ class Producer(Generic[K, V]):
         return columns._replace(values=values, keys=keys)
 
     async def _topic_of(self, topic: str, columns: Columns) -> OutgoingTopic:
-        """The topic, with all partitions that are named and that there are."""
+        """Return the topic, with all partitions that the columns name."""
         wanted = max(columns.partitions, default=0)
         return self._topics.find(topic, wanted) or await self._topics.learn(topic, wanted)
 
     # What is going on
 
     async def partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions that the topic has now; KafkaError if there is no such topic within
-        `max.block.ms`."""
+        """Return the topic's partitions. KafkaError if it is not found in `max.block.ms`."""
         self._cluster.check_loop()
         known = await self._topics.learn(topic)
         return [queue.where for queue in known.queues[: known.count]]
 
     @property
     def blind_for(self) -> KafkaError | None:
-        """Why nothing is heard of topics at present: what asking a broker failed with last. None
-        when one has answered."""
+        """The error of the last metadata request; None if a broker has answered."""
         return self._cluster.blind_for
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """What keeps records from being acknowledged at present: by partition, what its oldest
-        batch was refused with and waits to be tried again after, or why its broker cannot be
-        reached. Empty when all goes well."""
+        """Return why records cannot be acknowledged at present: by partition the error that its
+        oldest batch is to be retried after, or why its broker is unreachable. Empty if all is
+        well."""
         return self._accumulator.troubles()
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Kafka's metrics of a producer, by group and name:
+        """Return Kafka's producer metrics by group and name:
         `metrics()["producer-metrics"]["record-send-rate"]`."""
         return self._metrics.kafka_metrics()
 
     @property
     def registry(self) -> Registry:
-        """The same for exporters (`moldau.metrics.render_prometheus`)."""
+        """The same metrics for exporters (`moldau.metrics.render_prometheus`)."""
         return self._metrics.registry
 
     def _declare_metrics(self) -> None:
@@ -506,19 +508,21 @@ class Producer(Generic[K, V]):
     # The end
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Returns when everything sent before is acknowledged. KafkaError if records failed since
-        the last flush whose `Delivery` was not awaited: their number and the first cause.
-        KafkaError too when it takes longer than `timeout_s`: it says how many records are left,
-        which stay on their way."""
+        """Wait until everything sent before is acknowledged.
+
+        Raise KafkaError if records failed since the last flush whose `Delivery` was not awaited,
+        with their number and the first cause. Raise it too if this takes longer than `timeout_s`,
+        with the number of records that are left; they are still sent.
+        """
         self._cluster.check_loop()
         await self._sender.flush(timeout_s)
 
     async def aclose(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
-        """Flushes (with `abort`: fails what is not sent) and closes. May be called again.
+        """Flush (with `abort`: fail all records that are left) and close. May be called again.
 
-        `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
-        error that says so, and the log tells how many. So it is when the call is cancelled: the
-        next one ends what is left to end, and raises the KafkaError of what was not delivered.
+        `timeout_s` limits the flush: records that are not delivered by then fail with an error that
+        says so, and their number is logged. The same happens if the call is cancelled: the next
+        call closes what is still open, and raises the KafkaError of the failed records.
         """
         timeout_s, abort = seconds_at_most(timeout_s, "timeout_s"), flag(abort, "abort")
         if "_cluster" in vars(self):
@@ -527,7 +531,7 @@ class Producer(Generic[K, V]):
         await self._close(timeout_s, abort=abort)
 
     async def _close(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
-        """The same; not for good, if it is what could not be opened."""
+        """Close as `aclose` does. After a failed start the producer can be started again."""
         if "_sender" not in vars(self):
             return
         is_given_up = self._is_given_up = self._is_given_up or abort
@@ -551,9 +555,9 @@ class Producer(Generic[K, V]):
             sender.raise_failure()
 
     async def _end(self) -> None:
-        """Each step is taken, whatever those before it raise, once, or may be taken again: goes on
-        where a call before was cancelled."""
-        await asyncio.sleep(0)  # interceptors may be told of the last outcomes in the next turn
+        """Close the interceptors, then serializers, connections and the runtime, each even if
+        another raises. May be called again, to continue after a cancelled call."""
+        await asyncio.sleep(0)  # interceptors may get the last outcomes in the next iteration
         self._pipeline.close(is_for_good=self._world.is_closed)
         async with AsyncExitStack() as left:
             left.push_async_callback(self._world.aclose)

@@ -1,31 +1,30 @@
-"""A partition's batches on their way: the order that they keep, and their sequence numbers. No IO.
+"""A partition's outgoing batches: their order, and their sequence numbers. No IO.
 
-Order. Batches are numbered when they are first sent. A batch that has to be sent again goes back to
-its place before those that were never sent, and until the last such is under way again, the
-partition has one batch under way at a time. So the broker sees the sequence that it expects, or
-what it refused is sent again in order.
+Order. Batches are numbered when they are first sent. A batch to be retried goes back to its place
+before those never sent; until the last such batch is sent again, the partition has one batch in
+flight at a time. So the broker gets the sequence it expects, or retries come in order.
 
-A gap. A batch that failed for good leaves a gap in the sequence, which the broker refuses to step
-over. The partition goes on with the next producer epoch from sequence 0, as Kafka's producer does:
-the broker takes that as a new beginning, and refuses whatever of the old epoch may still arrive. An
-idempotent producer has no coordinator, so the epoch can be raised for one partition alone.
+A gap. A batch that failed for good leaves a gap in the sequence, and brokers accept no gap. The
+partition continues with the next producer epoch from sequence 0, as Kafka's producer does: the
+broker accepts that as a new start, and rejects late batches of the old epoch. An idempotent
+producer has no coordinator, so the epoch can be raised for one partition alone.
 
-A beginning. A broker that does not know a producer takes any sequence from it. So the first batch
-of an epoch goes alone: if it were refused, the batches behind it would be stored before it. So does
-the first batch after a long silence, in which a broker forgets.
+A start. A broker that does not know a producer accepts any sequence from it. So the first batch of
+an epoch is sent alone: if it were rejected, the batches behind it would be stored before it. The
+same holds for the first batch after a long silence, in which a broker forgets producers.
 
-A new beginning must not repeat what is stored. So it waits until nothing is under way, and until
-each batch that may be stored has been sent again as it was: if the broker has it, the answer says
-so. If the answer is that the sequence is out of order, the broker may have it all the same: after a
-crash it knows the last batch of each producer and none before. Such a batch is held, and those
-behind it are sent again as they were. If the broker has one of them, the held batch fails: it is
-stored, or was overtaken (outcome.py). When none is left to ask about, the held batches are not
-stored, and go on in another epoch; unless one of those behind failed for another reason and took
-the answer with it: then they fail too, because they could be stored twice.
+A restart must not repeat stored records. So it waits until nothing is in flight and each batch that
+may be stored has been sent again unchanged: if the broker has it, the response says so. If the
+response is that the sequence is out of order, the broker may still have it: after a crash it knows
+the last batch of each producer and none before. Such a batch is held, and those behind it are sent
+again unchanged. If the broker has one of them, the held batch fails: it is stored, or was overtaken
+(outcome.py). If none is left to ask about, the held batches are not stored, and go on in another
+epoch; unless one of those behind failed for another reason and left the question open: then they
+fail too, because they could be stored twice.
 
-A batch that is too large for the broker gives its place, its numbers and its sequence to its parts.
-They are sent again as any other batch, so what was under way behind them is refused and comes after
-them. If the whole may be stored, so may each part, and none may go on under another epoch.
+A batch that is too large for the broker gives its place, numbers and sequence to its parts. They
+are retried as any other batch, so batches in flight behind it are rejected and come after them. If
+the whole may be stored, so may each part, and none may go on under another epoch.
 
 A batch is built before it is numbered, so one that cannot be built leaves no gap.
 """
@@ -57,9 +56,9 @@ class PartitionQueue:
     stored_number: int = NOT_SENT
     """The last batch of this epoch that a broker has."""
     lost_number: int = NOT_SENT
-    """The last batch that has failed and may be stored all the same."""
+    """The last batch that has failed but may be stored."""
     hung_number: int = NOT_SENT
-    """The last that has failed and was sent without an answer."""
+    """The last batch that has failed and was sent without a response."""
     topic_id: Uuid = ZERO_UUID
     numbered: int = 0
     next_sequence: int = 0
@@ -67,40 +66,39 @@ class PartitionQueue:
     producer_epoch: int = NO_PRODUCER.epoch
     must_restart: bool = False
     is_known: bool = False
-    """Whether the broker is known to know this producer; see `forget`."""
+    """Whether the broker surely knows this producer; see `forget`."""
     is_blocked: bool = False
-    """Whether more was complete at the last turn than could be sent."""
+    """Whether the last drain had more complete batches than it could send."""
     leader_epoch: int = NO_EPOCH
-    """Of the leader that its batches go to."""
+    """The epoch of the leader that its batches go to."""
     leaderless: int = 0
-    """How often in a row it had no known leader."""
+    """How many times in a row it had no known leader."""
     not_before: float = 0.0
-    """Until when the first batch that waits is put off."""
+    """Until when the first waiting batch is put off."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to send and nothing under way."""
+        """Whether nothing is to be sent or in flight."""
         return not (self.open is not None or self.waiting or self.in_flight or self.held)
 
     @property
     def is_retrying(self) -> bool:
-        """Whether something that was sent has to be sent again."""
+        """Whether a batch has to be sent again."""
         return bool(self.waiting) and self.waiting[0].was_sent
 
     @property
     def has_unsure(self) -> bool:
-        """Whether the broker may have something that waits to be sent again, or is under way."""
+        """Whether a batch is in flight, or waits to be sent again and may be stored."""
         again = (each for each in self.waiting if each.was_sent)
         return bool(self.in_flight) or any(each.trace for each in again)
 
     @property
     def has_hung(self) -> bool:
-        """Whether a batch that has failed may arrive yet and be stored: not once one behind it
-        is."""
+        """Whether a failed batch may still arrive and be stored; not after a later one is."""
         return self.hung_number > self.stored_number
 
     def may_send(self, now: float, in_flight_max: int) -> bool:
-        """Whether the first batch that waits may go out now."""
+        """Whether the first waiting batch may be sent now."""
         if not self.waiting or now < self.not_before:
             return False
         if self.is_retrying:
@@ -112,7 +110,7 @@ class PartitionQueue:
         return len(self.in_flight) < in_flight_max
 
     def seal(self) -> None:
-        """The open batch takes no more records."""
+        """Complete the open batch: it takes no more records."""
         batch, self.open = self.open, None
         assert batch is not None
         assert batch.builder is not None
@@ -121,8 +119,8 @@ class PartitionQueue:
         self.waiting.append(batch)
 
     def take(self, identity: Producer) -> Batch:
-        """The next batch to send, sequenced (if `identity` is one), built and numbered. KafkaError
-        when it cannot be built: then nothing has changed, and it is the first still."""
+        """Return the next batch to send, with its sequence (if `identity` is one), built and
+        numbered. Raise KafkaError if it cannot be built: then nothing has changed."""
         batch = self.waiting[0]
         if batch.was_sent:
             batch.build()
@@ -140,7 +138,7 @@ class PartitionQueue:
         return batch
 
     def _next_producer(self, identity: Producer) -> Producer:
-        """The id, epoch and sequence of the next batch."""
+        """Return the id, epoch and sequence of the next batch."""
         if identity.id == NO_PRODUCER.id:
             self.is_known = True
             return NO_PRODUCER
@@ -149,13 +147,13 @@ class PartitionQueue:
         return Producer(self.producer_id, self.producer_epoch, self.next_sequence)
 
     def _count(self, batch: Batch) -> None:
-        """The sequence goes on behind this one."""
+        """Move the sequence past this batch."""
         self.next_sequence = (self.next_sequence + batch.count) & _SEQUENCE_MASK
 
     def belongs_to(self, topic_id: Uuid) -> None:
-        """Its topic has this id. If it had another, it was deleted and made again: what is under
-        way is through before anything else goes there. The new log knows no producer, so it takes
-        whatever batch comes first."""
+        """Set the topic's id. Another id than before means that the topic was deleted and created
+        again: batches in flight must end before others are sent, as the new log knows no producer
+        and would take whatever batch comes first."""
         if topic_id == self.topic_id:
             return
         if self.topic_id != ZERO_UUID and self.producer_id != NO_PRODUCER.id:
@@ -163,18 +161,18 @@ class PartitionQueue:
         self.topic_id = topic_id
 
     def forget(self) -> None:
-        """Nothing was sent for long, so a broker may have forgotten the producer: as at the
-        beginning, the next batch goes alone."""
+        """Send the next batch alone, as at the start: after a long silence a broker may have
+        forgotten the producer."""
         self.is_known = False
 
     def needs_restart(self, identity: Producer) -> bool:
-        """Whether the sequence has to begin anew, and can: see above."""
+        """Whether the sequence has to restart, and can; see the module's text."""
         if self.producer_id not in (NO_PRODUCER.id, identity.id):
             self.must_restart = True
         return self.must_restart and not self.held and not self.has_unsure
 
     def restart(self, identity: Producer) -> None:
-        """Goes on under the next epoch, or under another id, from sequence 0."""
+        """Continue with the next epoch, or another id, from sequence 0."""
         assert not self.in_flight
         if identity.id == self.producer_id:
             assert self.producer_epoch < EPOCH_MAX
@@ -193,7 +191,7 @@ class PartitionQueue:
 
     @property
     def oldest_created(self) -> float | None:
-        """When the oldest batch was begun of those that are not decided."""
+        """When the oldest undecided batch was begun."""
         under_way = [each.created for each in (*self.held, *self.in_flight) if not each.is_done]
         if self.waiting:
             under_way.append(self.waiting[0].created)
@@ -208,19 +206,19 @@ class PartitionQueue:
         return min(earlier, default=batch.number) >= batch.number
 
     def is_next_to_ask(self, batch: Batch) -> bool:
-        """Whether no earlier batch is to be acknowledged, but for those that are held."""
+        """Whether no earlier batch is to be acknowledged, except held ones."""
         others = (*self.in_flight, *self.waiting)
         earlier = (each.number for each in others if each.was_sent)
         return min(earlier, default=batch.number) >= batch.number
 
     def hold(self, batch: Batch) -> None:
-        """Whether it is stored shows when those behind it are answered."""
+        """Hold the batch: the responses to later ones show whether it is stored."""
         if not batch.is_done:
             batch.become(BatchState.HELD)
         self.held.append(batch)
 
     def put_back(self, batch: Batch) -> None:
-        """It has to be sent again, before all that was sent after it."""
+        """Retry the batch, before all that were sent after it."""
         batch.become(BatchState.READY)
         self._insert(batch)
 
@@ -233,8 +231,8 @@ class PartitionQueue:
         self.waiting.insert(place, batch)
 
     def replace(self, batch: Batch, parts: list[Batch]) -> None:
-        """`parts` stand where the batch stood: one that was sent is in no list any more, any other
-        is the first that waits."""
+        """Put `parts` in the place of the batch. A batch that was sent is in no list any more; any
+        other is the first waiting one."""
         if not batch.was_sent:
             first = self.waiting.popleft()
             assert first is batch

@@ -16,22 +16,22 @@ from moldau.records import HeadersGiven
 
 
 class OnDelivery(Protocol):
-    """Called once with where the record is, or with why it is nowhere. Must neither block nor
-    raise: it runs inside the event loop."""
+    """A callback for the outcome of a record: its place in the log, or its error. Called once,
+    inside the event loop, so it must neither block nor raise."""
 
     def __call__(self, sent: Sent | None, error: KafkaError | None, /) -> None: ...
 
 
 class SendOptions(TypedDict, total=False):
-    """What a record seldom needs."""
+    """The rarely used arguments of `send`."""
 
     on_delivery: OnDelivery | None
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """What the application wants to send. Key and value are as it gave them: serializers come
-    later. An interceptor that changes a record makes another (`dataclasses.replace`)."""
+    """A record that the application sends, with key and value before serialization. An interceptor
+    changes a record by making another (`dataclasses.replace`)."""
 
     topic: str
     value: Any
@@ -42,7 +42,7 @@ class ProducerRecord:
 
 
 NO_RECORD: Final = (TypeError, UnicodeEncodeError)
-"""What the kernel raises for a record that it cannot write."""
+"""The exceptions that the kernel raises for a record that it cannot write."""
 _PAIR: Final = 2
 _ARGUMENTS: Final = ("key", "headers", "partition", "timestamp_ms", "on_delivery")
 
@@ -50,8 +50,8 @@ _ARGUMENTS: Final = ("key", "headers", "partition", "timestamp_ms", "on_delivery
 def checked(
     record: ProducerRecord, options: SendOptions
 ) -> tuple[ProducerRecord, OnDelivery | None]:
-    """What `send` was given; TypeError for what cannot be sent. What is usual is looked at here,
-    because a call for each would be felt."""
+    """Return the record and callback of a `send`. Raise TypeError for wrong arguments. The usual
+    types are checked inline, as a call for each would be measurable."""
     partition, stamp = record.partition, record.timestamp_ms
     if type(record.topic) is not str:
         name_of(record.topic, "topic")
@@ -92,8 +92,8 @@ def _check_callback(on_delivery: object) -> None:
 def no_record(
     error: TypeError | UnicodeEncodeError, topic: str, row: tuple[object, object, object, object]
 ) -> TypeError | SerializationFailed:
-    """Says what would help where the kernel could not write a record: its timestamp (which was
-    looked at where it came in), key, value and headers."""
+    """Return an error with advice for a record that the kernel could not write. `row` is its
+    timestamp (checked before), key, value and headers."""
     _, key, value, headers = row
     if isinstance(error, UnicodeEncodeError):
         return SerializationFailed(
@@ -108,7 +108,7 @@ def no_record(
     if _are_headers(headers):
         return error
     if isinstance(headers, list | tuple):
-        return TypeError(f"{error}, in {told(headers)}")  # which of them is wrong
+        return TypeError(f"{error}, in {told(headers)}")  # `error` says which one is wrong
     pairs = "a list or tuple of pairs of str and bytes, as [('trace', b'1')]"
     return TypeError(f"headers must be {pairs}, not {told(headers)}")
 
@@ -124,22 +124,21 @@ def _are_headers(given: object) -> bool:
 
 
 class ProducerInterceptor:
-    """Sees what goes through a producer; what is not overridden changes nothing.
+    """Sees a producer's records and their outcomes; methods that are not overridden change nothing.
 
-    Whatever it raises is logged and otherwise passed over; so is what it returns, if that is no
-    record. Its methods are called and not awaited.
+    An exception from a method is logged and otherwise ignored; so is a return value that is no
+    record. The methods are called, not awaited.
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
-        """A record is about to be serialized; gives the one to send instead, or None for the
-        same."""
+        """Return the record to send and serialize instead, or None to change nothing."""
         return record
 
     def on_acknowledgement(self, sent: Sent, error: MoldauError | None) -> None:
-        """What became of a record. With an `error` the offset is -1, and the partition too if none
-        had been chosen yet. Must not block: it runs inside the event loop."""
+        """Called with the outcome of a record. With an `error` the offset is -1, and so is the
+        partition if none was chosen yet. Must not block: it runs inside the event loop."""
         return
 
     def close(self) -> None:
-        """The producer is closed."""
+        """Called when the producer is closed."""
         return

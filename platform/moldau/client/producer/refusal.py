@@ -1,4 +1,4 @@
-"""What the error codes of a produce answer say of the batch that was refused."""
+"""The meaning of a produce response's error codes for the rejected batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOST_STATE: Final = frozenset(
 """The broker expects another batch of this producer."""
 
 TOO_LARGE: Final = frozenset((ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE))
-"""The broker takes the same records in smaller batches: what it bounds is the batch."""
+"""The broker would accept the same records in smaller batches: the limit is on the batch."""
 
 NOT_STORED: Final = frozenset(
     (
@@ -40,11 +40,11 @@ NOT_STORED: Final = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     )
 )
-"""A broker says these before it appends. After all others it may have the batch all the same: what
-is appended and waits for replicas hears NOT_LEADER_OR_FOLLOWER too when the leader goes."""
+"""Brokers send these before the append. After any other error the broker may have the batch: one
+that is appended and waits for replicas also gets NOT_LEADER_OR_FOLLOWER if the leader changes."""
 
 UNANSWERED: Final = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
-"""Said here, where no answer came: what was sent may yet arrive. (A broker says the second too.)"""
+"""Set here when no response came: the request may still arrive. (Brokers send the second too.)"""
 
 OF_CONTENT: Final = TOO_LARGE | frozenset(
     (
@@ -56,4 +56,4 @@ OF_CONTENT: Final = TOO_LARGE | frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     )
 )
-"""For what the batch holds: whenever it arrives, it is refused again."""
+"""Caused by the batch's content: whenever it arrives, it is rejected again."""

@@ -1,4 +1,4 @@
-"""Produce requests from batches, and what their answers mean for each batch. No IO."""
+"""Produce requests from batches, and the effects of their responses on each batch. No IO."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGE_BATCH: Final = "the batch is larger than the topic's max.message.bytes or
 def produce_request(
     speaker: Speaker, batches: list[Batch], metadata: Metadata, acks: int, timeout_ms: int
 ) -> tuple[producing.ProduceRequest, int]:
-    """The request and its version: by topic id where all topics have one, else by name."""
+    """Return the request and its version: by topic id if all topics have one, else by name."""
     by_topic: dict[str, list[producing.PartitionProduceData]] = {}
     for batch in batches:
         data = producing.PartitionProduceData(index=batch.where.partition, records=batch.data)
@@ -50,8 +50,8 @@ def produce_request(
 
 
 def names_in(request: producing.ProduceRequest) -> dict[Uuid, str]:
-    """Topics by the ids in it. The answer has no names, and by then metadata may know the topic no
-    more."""
+    """Return the topic names by the ids in the request. The response has no names, and metadata may
+    have lost the topic by then."""
     return {each.topic_id: each.name for each in request.topic_data}
 
 
@@ -63,7 +63,7 @@ def settle_response(
     listener: Listener,
     now: float,
 ) -> None:
-    """Reports to the accumulator what became of each batch."""
+    """Report the outcome of each batch to the accumulator."""
     metadata = listener.metadata
     answered: dict[TopicPartition, producing.PartitionProduceResponse] = {}
     for topic in response.responses:

@@ -1,14 +1,13 @@
-"""Sends that wait until memory is free for a record, and their turns. No IO.
+"""Sends that wait for memory, and their turns. No IO.
 
-Turns are given to as many at a time as will find room, by the sizes of what they bring; the next
-ones get theirs when all of these have come for it. To wake all for each batch that leaves
-would cost the square of their number; to wake one after the other would make a batch of each
-record where there is room for one batch. So a send that has its turn takes along those that wait
-for the same partition, as many as fit into the batch.
+As many sends get a turn at a time as will find room, by the sizes of their records; the next ones
+get theirs when all of these have used it. Waking all of them for each batch that leaves would cost
+the square of their number; waking one after another would make a batch of each record. So a send
+that has its turn takes along those that wait for the same partition, as many as fit into the batch.
 
-Invariants: among those of a partition turns come in the order in which they were first waited for,
-and the send that has waited longest of all is among the next; a send that gives up its turn, or
-finds that another was faster, hands it on; while there is room and a send waits, one has a turn.
+Invariants: within a partition, turns are in the order in which the sends first waited, and the
+longest waiting send of all is among the next. A send that gives up its turn, or finds the room
+taken, passes it on. While there is room and a send waits, one has a turn.
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ class Room:
     """Sends that wait for one producer's memory. Each is a number: lower ones came first."""
 
     def __init__(self, batch_bytes: int) -> None:
-        """`batch_bytes`: what a batch takes of the memory when it is begun."""
+        """`batch_bytes` is the memory that a new batch takes."""
         self._batch_bytes = batch_bytes
         self._needs: dict[int, _Need] = {}
         self._turns: set[int] = set()
-        # Heaps; one that has left is dropped from each when no lower number stands before it.
+        # Heaps; a send that has left is removed from each when it comes first there.
         self._order: list[int] = []
         self._lines: dict[TopicPartition, list[int]] = {}
 
     def __len__(self) -> int:
-        """How many have come and not left."""
+        """Return how many have come and not left."""
         return len(self._needs) + len(self._turns)
 
     def come(self, number: int, where: TopicPartition, size_bytes: int | None) -> None:
-        """Waits for room for so much in this partition; for a whole batch, if it is unknown how
-        much. One that has left may come again, and then stands where it stood."""
+        """Wait for `size_bytes` in this partition; None means a whole batch. A send that has left
+        may come again, to its old place."""
         size_bytes = self._batch_bytes if size_bytes is None else size_bytes
         self._needs[number] = _Need(where, size_bytes)
         heappush(self._order, number)
         heappush(self._lines.setdefault(where, []), number)
 
     def leave(self, number: int) -> bool:
-        """Waits no more, whatever the reason; whether others may have their turns now."""
+        """Stop waiting, for any reason. Return whether others may get their turns now."""
         need = self._needs.pop(number, None)
         if need is not None:
             self._drop_those_who_left(need.where)
@@ -58,8 +57,8 @@ class Room:
         return had_turn and not self._turns and bool(self._needs)
 
     def turns(self, free_bytes: int) -> list[int]:
-        """Those whose turn it is while so much is free, where a batch may be begun: at least one,
-        unless none waits, or others have yet to come for theirs."""
+        """Return the sends whose turn it is, with `free_bytes` free, when a batch may be begun: at
+        least one, unless none waits or others have not used their turns yet."""
         found: list[int] = []
         while self._order and not self._turns and (not found or free_bytes >= self._batch_bytes):
             numbers, size_bytes = self._next_batch(self._needs[self._order[0]].where)
@@ -69,7 +68,7 @@ class Room:
         return found
 
     def _next_batch(self, where: TopicPartition) -> tuple[list[int], int]:
-        """Takes out those that fit into one, the first in any case; and what they need."""
+        """Take out those that fit into one batch, at least the first. Return their bytes too."""
         line = self._lines[where]
         found: list[int] = []
         used = 0

@@ -1,6 +1,6 @@
-"""Records that go one behind another into the batches of a partition. No IO.
+"""Records that are appended one after another to the batches of a partition. No IO.
 
-However they are held, a batch is filled with as many as fit by one call of the kernel.
+Whatever their form, one kernel call fills a batch with as many as fit.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _NO_HEADERS: Final[Headers] = ()
 
 
 class Run(Protocol):
-    """Records in an order."""
+    """A sequence of records."""
 
     def __len__(self) -> int: ...
 
     def fill(self, builder: BatchBuilder, start: int, /) -> int:
-        """Appends those from `start` on, as many as fit; how many."""
+        """Append the records from `start` on, as many as fit. Return their number."""
 
     def row(self, index: int, /) -> Row:
-        """One of them by itself."""
+        """Return one record."""
 
 
 class RowRun:
-    """Any records."""
+    """Records with all their fields."""
 
     __slots__ = ("_rows",)
 
@@ -44,7 +44,7 @@ class RowRun:
 
 
 class ValueRun:
-    """Values of one time, without keys and headers."""
+    """Values with one timestamp, without keys and headers."""
 
     __slots__ = ("_timestamp_ms", "_values")
 
@@ -63,7 +63,7 @@ class ValueRun:
 
 
 class BufferRun(NamedTuple):
-    """Values, and maybe keys, of one time, straight from Arrow's buffers."""
+    """Values, and maybe keys, with one timestamp, in Arrow's buffers."""
 
     timestamp_ms: int
     values: Spans
@@ -81,5 +81,5 @@ class BufferRun(NamedTuple):
 
 
 def content(spans: Spans, index: int) -> bytes | None:
-    """One value of a column; ValueError if its offsets lead out of the data."""
+    """Return one value of a column. Raise ValueError if its offsets point outside the data."""
     return span_list(spans._replace(first=spans.first + index, length=1))[0]

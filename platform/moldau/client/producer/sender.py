@@ -1,8 +1,8 @@
-"""The shell of the accumulator: sends its requests, reports the answers, wakes it in time.
+"""The shell of the accumulator: sends its requests, reports the responses, wakes it in time.
 
-Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
-failed record that was not awaited is raised by the next `flush`. `drain_soon` and `begun` are all
-that appending a record needs of the event loop.
+Invariants: every accepted record is acknowledged or failed within `delivery.timeout.ms`; a failed
+record that was not awaited is raised by the next `flush`. To append a record, only `drain_soon` and
+`begun` need the event loop.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Turn(NamedTuple):
 
 class Sender:
     """Moves batches from an accumulator to the brokers. Belongs to the event loop it was made in,
-    but for `drain_soon` and `begun`, which a subclass may make safe for other threads."""
+    except for `drain_soon` and `begun`, which a subclass may make thread-safe."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Sender:
         self._filled = 0
         self._drained_at = 0.0
         self.presses = False
-        """Whether so many batches are full that the loop should have its turn now."""
+        """Whether so many batches are full that the loop should run now."""
         options = accumulator.options
         self._room = Room(min(options.batch_bytes, options.request_bytes))
         self._waking: dict[int, asyncio.Future[None]] = {}
@@ -96,19 +96,22 @@ class Sender:
         buffer.on_split = metrics.split
         accumulator.outcomes.on_gap = _note_gap
 
-    # Called where records come in
+    # Called when records are appended
 
     def drain_soon(self) -> None:
-        """Something may be sent now."""
+        """Schedule a drain: there may be something to send."""
         if not self._drain_is_due:
             self._drain_is_due = True
             self._loop.call_soon(self._drain)
 
     def filled(self) -> bool:
-        """A batch is full; whether it `presses` now. Else a program that sends without a
-        pause would do so until memory runs out. A few at once, because a request with several
-        batches costs little more than one with one, and more where they are soon filled: small
-        ones grow meanwhile."""
+        """Note that a batch is full. Return whether it `presses` now: a program that sends without
+        a pause would else fill the memory before anything is sent.
+
+        Full batches are sent several at a time: a request with several costs little more than one
+        with a single batch. If they fill quickly, more are collected, so that small batches can
+        grow meanwhile.
+        """
         self.drain_soon()
         self._filled += 1
         if self._filled >= _PRESSING:
@@ -117,7 +120,7 @@ class Sender:
         return self.presses
 
     def begun(self, queue: PartitionQueue) -> None:
-        """A batch was begun: what is complete before it goes now, it itself after the linger."""
+        """Note that a batch was begun: send earlier ones now, this one after the linger."""
         linger_s = self._accumulator.options.linger_s
         if queue.waiting or linger_s <= 0 or not self._buffer.has_room:
             self.drain_soon()
@@ -129,11 +132,11 @@ class Sender:
         return self._buffer.has_room and (waited is not None or not self._waking)
 
     def patience(self) -> float:
-        """Until when a send that begins now may wait, by the loop's time: for metadata and room."""
+        """Return the deadline (loop time) for metadata and room of a send that begins now."""
         return self._loop.time() + self._max_block_s
 
     def left_s(self, until: float) -> float:
-        """How many seconds that are from now."""
+        """Return the seconds from now to `until`."""
         return max(0.0, until - self._loop.time())
 
     async def wait_for_room(
@@ -143,9 +146,9 @@ class Sender:
         until: float | None = None,
         size_bytes: int | None = None,
     ) -> Turn:
-        """Returns when so much may be appended, about a batch if it is not said; KafkaError when it
-        is `until`, or after `max.block.ms`. Another may be faster: what is returned is to be given
-        back then, and keeps the place and the deadline."""
+        """Return when `size_bytes` may be appended (None: a batch). Raise KafkaError at `until`, or
+        after `max.block.ms`. If another send takes the room first, call again with the returned
+        turn: it keeps the place and the deadline."""
         self.check_open()
         self.drain_soon()
         start_ns = self._clock.monotonic_ns()
@@ -164,7 +167,7 @@ class Sender:
         finally:
             del self._waking[waited.number]
             if self._room.leave(waited.number):
-                self._loop.call_soon(self._wake_senders)  # when the last of these has appended
+                self._loop.call_soon(self._wake_senders)  # after the last of these has appended
             self._metrics.spent(BUFFER_WAIT, start_ns)
         return waited
 
@@ -189,24 +192,24 @@ class Sender:
         return list(self._accumulator.troubles().items())[:1]
 
     def _why(self) -> dict[str, object]:
-        """What keeps records from leaving, if anything is known to."""
+        """Return the facts about what keeps records from being sent, if known."""
         for where, error in self._first_trouble():
             return {"topic": where.topic, "partition": where.partition, "why": str(error)}
         return {}
 
     @property
     def waiting(self) -> int:
-        """How many wait for room."""
+        """The number of sends that wait for room."""
         return len(self._waking)
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer."""
+        """The number of requests without a response."""
         return sum(each.in_flight for _, each in self._connections())
 
     @property
     def connections(self) -> int:
-        """Brokers that there is a connection to."""
+        """The number of brokers with a connection."""
         return len(self._connections())
 
     def _connections(self) -> list[tuple[int, Connection]]:
@@ -218,15 +221,15 @@ class Sender:
         return found
 
     def check_open(self) -> None:
-        """KafkaError once it is closed, or is being: the last flush knows of all there is."""
+        """Raise ClientClosed once it is closed or closing: the last flush must know all records."""
         if self.is_closing:
             raise closed("producer")
 
     # Requests out
 
     def _wake_at(self, when: float) -> None:
-        """One that ends sooner stays, and sets the next: timers that move with every request cost
-        more than a few that end in vain."""
+        """Set the timer. An earlier one stays and sets the next: moving the timer with each request
+        would cost more than a few needless wake-ups."""
         if self._timer is not None:
             if self._timer_at <= when:
                 return
@@ -239,8 +242,8 @@ class Sender:
         self._drain()
 
     def _drain(self) -> None:
-        """Sends what may be sent, fails what is too late, and sets the timer for what comes, also
-        where something unexpected goes wrong."""
+        """Send what may be sent, fail what is too late, and set the timer for the next drain, even
+        if something unexpected fails."""
         self._drain_is_due = False
         self._filled, self.presses = 0, False
         if self.is_closed:
@@ -271,9 +274,9 @@ class Sender:
         self._wake_senders()
 
     def _request_room(self) -> dict[int, int]:
-        """How many requests each broker takes now. What gets no answer waits while a broker may
-        have said, by ending the connection, that it is the wrong one: it would be lost there, and
-        so would the request for metadata behind it, since the connection ends again."""
+        """Return how many more requests each broker takes now. None at all while a broker may have
+        closed its connection because it is the wrong one: batches would be lost there, and so would
+        the metadata request behind them, since the connection ends again."""
         if self._cluster.may_be_misled:
             return {}
         limit = self._accumulator.options.in_flight_max
@@ -292,7 +295,7 @@ class Sender:
             self.drain_soon()
 
     def _transmit(self, each: ToSend, now: float) -> None:
-        """Whatever goes wrong, these batches hear of it, and the next request goes out."""
+        """Send a request. On any failure its batches get the error, and the next one is sent."""
         connection = self._cluster.ready_connection(each.node_id)
         assert connection is not None
         in_flight = connection.in_flight
@@ -306,7 +309,7 @@ class Sender:
             self._loop.call_exception_handler(
                 {"message": f"a bug in a produce request to {connection!r}", "exception": bug}
             )
-            if connection.in_flight == in_flight:  # else its end, however it comes, is told
+            if connection.in_flight == in_flight:  # else it was sent, and its end is reported
                 for batch in each.batches:
                     self._all_refused([batch], _not_sent(batch, bug))
                 self._go_on()
@@ -326,7 +329,7 @@ class Sender:
         connection.ask(request, on_answer, version=version)
 
     def _told(self, each: ToSend, error: KafkaError | None) -> None:
-        """Without acknowledgements: the network has the request, or it is sent again."""
+        """Handle a request without acknowledgements: the network has it, or it is retried."""
         if error is not None:
             self._all_refused(each.batches, error)
         else:
@@ -351,8 +354,8 @@ class Sender:
         self._go_on()
 
     def _go_on(self) -> None:
-        """An answer has made room. Where nothing is left to do, others have the loop's next turn:
-        a consumer, say, whose record came with the answer."""
+        """Drain again after a response. If nothing is left to send, leave the next loop iteration
+        to other tasks: a consumer, say, whose record came with the response."""
         if not self.is_closed and (self._waking or not self._buffer.is_idle):
             self.drain_soon()
 
@@ -363,8 +366,8 @@ class Sender:
             self._accumulator.refused(batch, error, now)
 
     def _wake_senders(self) -> None:
-        """Wake the sends that there is room for; the next ones have their turn when these have
-        had it, taken or not: no wake-up is lost, and few are in vain."""
+        """Wake the sends that there is room for. The next ones are woken when these have had their
+        turn, used or not: no wake-up is lost, and few are needless."""
         if not self._waking or not self._buffer.has_room:
             return
         free_bytes = self._accumulator.options.memory_bytes - self._buffer.used_bytes
@@ -374,8 +377,8 @@ class Sender:
                 future.set_result(None)
 
     def _consider_identity(self, now: float) -> None:
-        """The producer id is asked for at the beginning; once it was refused, only when something
-        is to be sent, and not at once again."""
+        """Request a producer id at the start. After a failure, request it only if there is
+        something to send, and after the backoff."""
         if self._unidentified and self._buffer.is_idle:
             return
         if now < self._identify_at:
@@ -384,7 +387,7 @@ class Sender:
         self._identifying = self._runtime.spawn(self._identify(), name="producer id")
 
     async def _identify(self) -> None:
-        """Gets the producer id; without one nothing is sent."""
+        """Get the producer id; without one nothing is sent."""
         try:
             timeout_s = self._accumulator.options.delivery_timeout_s
             answer = await self._cluster.retry(self._ask_identity, timeout_s=timeout_s)
@@ -398,7 +401,7 @@ class Sender:
                 self._accumulator.fail_all(error)
         finally:
             self._identifying = None
-        if not self.is_closed:  # nor cancelled, as the loop ends: it would begin anew
+        if not self.is_closed:  # not after a cancellation at the loop's end: it would start again
             self.drain_soon()
 
     async def _ask_identity(self) -> InitProducerIdResponse:
@@ -419,12 +422,12 @@ class Sender:
 
     @property
     def unsettled(self) -> int:
-        """Records that are not decided, or have failed and were not awaited."""
+        """The number of records that are not decided, or have failed and were not awaited."""
         return _records(self._accumulator.unfinished()) + self._buffer.failures.count
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Returns when everything accepted before is decided; KafkaError if records failed that
-        were not awaited, and when the time is over before."""
+        """Wait until everything accepted before is decided. Raise KafkaError after the timeout, or
+        if records failed that were not awaited."""
         await self._settle(timeout_s)
         self.raise_failure()
 
@@ -441,7 +444,7 @@ class Sender:
                     await decided(batch)
         except TimeoutError:
             left = _records(waiting)
-            if left:  # the last may have been decided as the time was over
+            if left:  # the last one may have been decided at the timeout
                 raise KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT,
                     "not all records that were sent before are delivered yet",
@@ -454,23 +457,23 @@ class Sender:
             self._accumulator.is_flushing = self._flushes > 0
             self._metrics.spent(FLUSH, start_ns)
         if self._buffer.failures.count:
-            await asyncio.sleep(0)  # tasks that await what has failed just now are woken first
+            await asyncio.sleep(0)  # first wake tasks that await a record which has just failed
 
     def raise_failure(self) -> None:
-        """KafkaError if records have failed and were not awaited: how many, and the first cause."""
+        """Raise KafkaError if unawaited records failed, with their number and the first cause."""
         failure = self._buffer.failures.take()
         if failure is not None:
             raise failure
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a call that closes it waits for the last records."""
+        """Whether a closing call waits for the last records."""
         return self._closers > 0
 
     async def settle_or_give_up(self, timeout_s: float | None) -> None:
-        """Waits for the last records. What is not decided in time, or when the last call that waits
-        is cancelled, fails, and the log says how much it is. A call whose time is over while others
-        wait on raises KafkaError."""
+        """Wait for the last records. After the timeout, or when the last waiting call is cancelled,
+        the rest fails and its number is logged. A timeout while other calls wait raises
+        KafkaError."""
         self._closers += 1
         try:
             await self._settle(timeout_s)
@@ -487,13 +490,13 @@ class Sender:
             self._closers -= 1
 
     def _give_up(self, code: ErrorCode, why: str, **facts: object) -> None:
-        """Closes, with this error for what is left."""
+        """Close, with this error for the records that are left."""
         reason = f"the producer was closed, and {why} before the record was delivered"
         self.close(KafkaError(code, reason, **facts, **self._why()))
 
     def close(self, error: KafkaError | None = None) -> None:
-        """Fails the records that are not decided, and each `send` that waits; logs how many records
-        those are. May be called again."""
+        """Fail undecided records and waiting sends, and log how many records. May be called
+        again."""
         self.is_closing = self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -530,7 +533,7 @@ def _note_gap(batch: Batch) -> None:
 
 
 def _records(batches: list[Batch]) -> int:
-    """How many of their records are not decided."""
+    """Return how many of their records are not decided."""
     counts = (
         each.count if each.builder is None or each.count else each.builder.count
         for each in batches

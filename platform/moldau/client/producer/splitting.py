@@ -1,15 +1,12 @@
-"""Batches that are larger than a broker takes: how large the next ones may be, and how one is made
-into several. No IO.
+"""Batches larger than a broker accepts: splitting one, and the size of the next ones. No IO.
 
-A broker does not say what it takes, and it counts bytes after compression, while a batch is filled
-by bytes before. So a partition remembers the smallest batch that was refused, aims at half of
-that, and reckons with what its batches compress to: worse at once, better slowly, because a batch
-that is refused costs more than one that could have been larger. Half of what was refused is more
-than half of what is taken, so that a batch is split a few times at most, and those that come after
-it are not.
+A broker does not tell its limit, and it counts bytes after compression, while a batch is filled by
+bytes before. So a partition remembers the smallest rejected batch, aims at half its size, and
+tracks the compression ratio: up at once, down slowly, because a rejected batch costs more than one
+that could have been larger. Half of what was rejected is more than half of the limit, so a batch is
+split a few times at most, and later ones are not.
 
-What was refused once is not tried again while the producer lives: a limit that is raised later
-makes no batches larger.
+A rejected size is never tried again: raising the limit later makes no batches larger.
 """
 
 from __future__ import annotations
@@ -29,29 +26,29 @@ class Fit:
     __slots__ = ("ratio", "refused_bytes")
 
     def __init__(self, batch: Batch) -> None:
-        """`batch` is the first one that was too large."""
+        """Start with the first batch that was too large."""
         assert batch.data is not None
         self.refused_bytes = len(batch.data)
         self.ratio = _ratio(batch)
 
     def refused(self, batch: Batch) -> None:
-        """This one was too large as well."""
+        """Apply another batch that was too large."""
         assert batch.data is not None
         self.refused_bytes = min(self.refused_bytes, len(batch.data))
         self.ratio = max(self.ratio, _ratio(batch))
 
     def built(self, batch: Batch) -> None:
-        """A batch has its bytes. To be told once of each."""
+        """Update the compression ratio from a built batch. Call it once for each."""
         self.ratio = max(_ratio(batch), self.ratio - _BETTER_A_BATCH)
 
     def is_too_large(self, batch: Batch) -> bool:
-        """Whether it has as many bytes as were refused before."""
+        """Whether it has as many bytes as a rejected one."""
         assert batch.data is not None
         return len(batch.data) >= self.refused_bytes
 
     @property
     def size_bytes_max(self) -> int:
-        """Of a batch before compression."""
+        """The largest size of a batch before compression."""
         return int(self.refused_bytes / 2 / self.ratio)
 
 
@@ -61,8 +58,9 @@ def _ratio(batch: Batch) -> float:
 
 
 def split(batch: Batch, size_bytes_max: int, codec: Codec, level: int | None) -> list[Batch]:
-    """Two parts at least, in order, each of at most so many bytes or of one record. Their outcomes
-    are that of `batch` from now on. KafkaError if they cannot be made: then it is whole still."""
+    """Split the batch into two or more parts, in order, each of at most `size_bytes_max` bytes or
+    one record. The outcome of `batch` is theirs from now on. Raise KafkaError if they cannot be
+    made: then nothing has changed."""
     assert batch.count > 1
     size_bytes_max = min(size_bytes_max, batch.reserved_bytes // 2)
     parts = []

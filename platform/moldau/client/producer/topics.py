@@ -1,9 +1,8 @@
-"""The topics that a producer writes to: learned when something is first sent there, kept up to
-date, forgotten when idle.
+"""The topics that a producer writes to: looked up when used, kept up to date, forgotten when idle.
 
-Invariants: a topic in `usual` is known, and its records go the short way. Metadata is asked for no
-topic that was not named for `metadata.max.idle.ms`, whether it was ever found or not: to ask for it
-may make it.
+Invariants: a topic in `usual` is known, and its records take the short path. Metadata is not
+requested for a topic that was not used for `metadata.max.idle.ms`, whether it was ever found or
+not: a request may create it.
 """
 
 from __future__ import annotations
@@ -25,36 +24,36 @@ from moldau.runtime import Runtime
 
 
 class OutgoingTopic:
-    """A topic: its queues, and where records without a key go now."""
+    """A topic: its queues, and the queue that records without a key go to now."""
 
     __slots__ = ("_accumulator", "name", "partitioner", "queues", "sticky", "topic", "used_at")
 
     def __init__(self, topic: Topic, accumulator: Accumulator) -> None:
         self.name = topic.name
         self.topic = topic
-        """As metadata had it when they last had it."""
+        """The topic as metadata last had it."""
         self.queues: list[PartitionQueue] = []
-        """At least one a partition; more, if it was made again with fewer partitions."""
+        """One for each partition, or more, if the topic was created again with fewer partitions."""
         self.partitioner: Partitioner
         self.sticky: PartitionQueue
-        """Where records without a key go; the partitioner's choice."""
+        """The queue for records without a key; the partitioner's choice."""
         self.used_at = 0.0
         self._accumulator = accumulator
         self._keep(topic)
 
     def choose_by(self, partitioner: Partitioner) -> None:
-        """From now on. Its queues are there: it may have asked `waiting` while it was made."""
+        """Use this partitioner. The queues exist already: its constructor may call `waiting`."""
         self.partitioner = partitioner
         self.sticky = self.queues[partitioner.sticky]
 
     @property
     def count(self) -> int:
-        """How many partitions it has."""
+        """The number of partitions."""
         return len(self.topic.partitions)
 
     def update(self, topic: Topic) -> None:
-        """The topic's partitions or their leaders have changed. Queues come before the partitioner
-        can choose them: another thread may be choosing."""
+        """Apply a change of partitions or leaders. Queues are made before the partitioner can
+        choose them: another thread may be choosing."""
         self._keep(topic)
         self.partitioner.update(topic)
         self.sticky = self.queues[self.partitioner.sticky]
@@ -67,18 +66,18 @@ class OutgoingTopic:
         self.topic = topic
 
     def forget(self) -> None:
-        """Nothing was sent there for long."""
+        """Note that nothing was sent to the topic for long."""
         for queue in self.queues:
             queue.forget()
 
     def filled(self, queue: PartitionQueue, size_bytes: int) -> None:
-        """A partition got so many bytes: records without a key may go elsewhere now."""
+        """Count bytes of a partition: records without a key may go to another one now."""
         if queue is self.sticky:
             self.partitioner.filled(size_bytes)
             self.sticky = self.queues[self.partitioner.sticky]
 
     def waiting(self, partition: int) -> int:
-        """How many batches wait to be sent there."""
+        """Return how many batches of the partition wait to be sent."""
         return self._accumulator.waiting(self.queues[partition])
 
 
@@ -101,7 +100,7 @@ class OutgoingTopics:
         self.metadata_at = runtime.clock.monotonic()
         self._known: dict[str, OutgoingTopic] = {}
         self._sought: dict[str, float] = {}
-        """What was asked for in vain, and when last."""
+        """The topics that were not found, and when each was last requested."""
         self._settings = settings
         self._random = runtime.random
         self._clock = runtime.clock
@@ -114,8 +113,8 @@ class OutgoingTopics:
         accumulator.on_filled = self._filled
 
     def find(self, name: str, partition: int | None = None) -> OutgoingTopic | None:
-        """The topic if it is known, with that partition. To be asked for again after each wait: an
-        idle one is forgotten."""
+        """Return the topic if it is known and has that partition. Call again after each wait: idle
+        topics are forgotten."""
         known = self._known.get(name)
         if known is None or (partition or 0) >= known.count:
             return None
@@ -125,8 +124,8 @@ class OutgoingTopics:
     async def learn(
         self, name: str, partition: int | None = None, until: float | None = None
     ) -> OutgoingTopic:
-        """The topic, with that partition if it has come into being lately. `until` is the time of
-        the loop at which it fails."""
+        """Request the topic, and return it, with that partition if it was added lately. Raise
+        KafkaError at `until` (loop time)."""
         name_of(name, "topic")
         self._sender.check_open()
         until = self._sender.patience() if until is None else until
@@ -139,7 +138,7 @@ class OutgoingTopics:
             raise
         except KafkaError as error:
             context = {"topic": name, **error.context}
-            if may_work_later(error):  # else it was not waited for
+            if may_work_later(error):  # else there was no wait
                 context["setting"] = "max.block.ms"
             raise KafkaError(error.code, error.reason, **context) from error
         finally:
@@ -168,7 +167,7 @@ class OutgoingTopics:
     def choose(
         self, known: OutgoingTopic, key: bytes | None, partition: int | None
     ) -> PartitionQueue:
-        """The queue of a record; KafkaError if its partition does not exist."""
+        """Return the queue of a record. Raise KafkaError if its partition does not exist."""
         if partition is None:
             if key is None or self.ignores_keys:
                 return known.sticky
@@ -189,7 +188,7 @@ class OutgoingTopics:
         return self._accumulator.is_stuck(node_id, self._clock.monotonic(), self._stuck_s)
 
     def on_metadata(self) -> None:
-        """New metadata came: topics change, and idle ones are forgotten."""
+        """Apply new metadata: update topics, and forget idle ones."""
         self.metadata_at = self._clock.monotonic()
         idle_since = self.metadata_at - self._idle_s
         for known in list(self._known.values()):

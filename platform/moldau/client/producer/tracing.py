@@ -7,10 +7,10 @@
             with tracing.processing(record):
                 ...
 
-Names and attributes are OpenTelemetry's for messaging. A `send` span ends when the broker has
-answered, or the record has failed. A `poll` span links to the records of one partition; a `process`
-span is a child of the `send`. Put it last among the interceptors: if a later one changes headers,
-the span ends with the producer.
+Names and attributes follow OpenTelemetry's conventions for messaging. A `send` span ends when the
+broker has answered, or the record has failed. A `poll` span links to the records of one partition;
+a `process` span is a child of the `send`. Put this interceptor last: if a later one changes
+headers, the span ends only with the producer.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
     """An interceptor for producers and consumers."""
 
     def __init__(self, provider: Any = None) -> None:
-        """`provider`: a TracerProvider, else the global one. ConfigError with what to install if
-        there is no opentelemetry."""
+        """Use this TracerProvider, or the global one. Raise ConfigError with what to install if
+        opentelemetry is missing."""
         self._trace = need("opentelemetry.trace", "otel")
         self._propagate = need("opentelemetry.propagate", "otel")
         self._tracer = self._trace.get_tracer("moldau.client", tracer_provider=provider)
@@ -60,7 +60,7 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         if context:
             self._sending[headers] = span
         else:
-            span.end()  # nothing would tell it from others
+            span.end()  # without a context its outcome could not be matched to it
         return replace(record, headers=headers)
 
     def on_outcome(self, record: ProducerRecord, sent: Sent, error: MoldauError | None) -> None:
@@ -79,7 +79,7 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         span.end()
 
     def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
-        """A span for what came of each partition."""
+        """Record one span for the records of each partition."""
         for part in parts:
             attributes = _about(part.topic, "poll", "receive")
             attributes["messaging.destination.partition.id"] = str(part.partition)
@@ -91,7 +91,7 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
 
     @contextmanager
     def processing(self, record: ConsumerRecord) -> Iterator[Any]:
-        """The current span, while you work on the record. What is raised is noted in it."""
+        """Make a span the current one while you process the record. It records exceptions."""
         attributes = _about(record.topic, "process", "process")
         attributes["messaging.destination.partition.id"] = str(record.partition)
         attributes["messaging.kafka.offset"] = record.offset
@@ -114,7 +114,7 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         return [self._trace.Link(each) for each in contexts if each.is_valid]
 
     def close(self) -> None:
-        """End the spans that nothing has ended."""
+        """End the spans that are still open."""
         while self._sending:
             self._sending.popitem()[1].end()
 

@@ -1,5 +1,4 @@
-"""`Producer`, `Consumer`, `Admin` and `SchemaRegistry` for programs that have threads and no event
-loop.
+"""`Producer`, `Consumer`, `Admin` and `SchemaRegistry` for programs with threads and no event loop.
 
     from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 
@@ -7,8 +6,8 @@ loop.
         producer.send("orders", b"value", key=b"key").result()
 
 They have the names and parameters of the asyncio clients of `moldau.client` (the registry's is in
-`moldau.client.serdes`), and run those on one event loop that all of them share, in a thread of its
-own (`moldau.runtime.loop_thread`). The other names of `moldau.client` can be had from here as well.
+`moldau.client.serdes`), and run those on one shared event loop, in a thread of its own
+(`moldau.runtime.loop_thread`). The other names of `moldau.client` can be imported from here too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The admin client for threads: what a person does to a cluster, one method an action.
+"""The admin client for threads: administers a cluster, one method for each action.
 
     with Admin(bootstrap_servers="localhost:9092") as admin:
         admin.create_topic(NewTopic("orders", partitions=6))
@@ -19,14 +19,14 @@ from moldau.runtime import Runtime
 
 
 class Admin(AdminCalls):
-    """Topics, partitions, settings, brokers, groups."""
+    """An admin client for topics, partitions, settings, brokers and groups."""
 
     kind = "admin client"
 
     def __init__(
         self, settings: Mapping[str, object] | None = None, **options: Unpack[AdminOptions]
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win."""
+        """Take `settings` by Kafka's names; `options` (underscores for dots) override them."""
         super().__init__(settings, options)
         self._client = self._make()
         self.settings = self._client.settings
@@ -43,9 +43,8 @@ class Admin(AdminCalls):
         self.close()
 
     def close(self) -> None:
-        """Closes its connections; calls of other threads that wait for an answer fail with a
-        KafkaError. May be called again, also by several threads at once: each returns when it is
-        closed."""
+        """Close the connections; waiting calls of other threads fail with a KafkaError. May be
+        called again, also by several threads at once: each returns when it is closed."""
         self._check_may_close()
         self._end(self._client.aclose())
 

@@ -1,13 +1,13 @@
-"""What the blocking clients have in common: how they begin and end, and how they wait.
+"""The common part of the blocking clients: how they start and close, and how they wait.
 
 A blocking client is the asyncio client of the same name on the process's one loop thread
-(`moldau.runtime.loop_thread`). Its methods have the same names and parameters; each hands its call
-over and waits for what comes of it.
+(`moldau.runtime.loop_thread`). Its methods have the same names and parameters; each passes its call
+to the loop and waits for the result.
 
-Invariants: a client is used in the process that started it and nowhere else, and says so; a call
-that Ctrl-C interrupts is ended on the loop too, and the client goes on; what was accepted is
-delivered, or its failure is told, before the interpreter ends; a client is closed when `close`
-returns, also where another thread closes it; a close that fails leaves nothing.
+Invariants: a client works only in the process that started it, and raises an error elsewhere. A
+call that Ctrl-C interrupts ends on the loop too, and the client stays usable. Accepted records are
+delivered, or their failure is reported, before the interpreter exits. A client is closed when
+`close` returns, even if another thread closes it. A failed close leaves nothing open.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _LATE: Final = (
     "moldau.protocol.constructor",
     "moldau.client.serdes.resolve",
 )
-"""What a client imports when it begins, or with its first request: not on the loop, while another
+"""What a client imports when it starts, or with its first request: not on the loop, while another
 thread may fork."""
 
 
 class WrongProcess(MoldauError):
-    """A client was used in a process that was forked from the one that had started it."""
+    """A client was used in a process that was forked from the one that started it."""
 
 
 class ClientState(Enum):
-    """NEW -> OPEN -> CLOSING -> CLOSED; and in a child process FORKED, from OPEN and CLOSING.
+    """NEW -> OPEN -> CLOSING -> CLOSED; in a child process FORKED, from OPEN and CLOSING.
 
-    While it is closing it can still be called: a listener that hears of it may commit.
+    While it is CLOSING it can still be called: a listener that the close calls may commit.
     """
 
     NEW = "new"
@@ -74,9 +74,9 @@ class BlockingClient:
     """A client for threads. `with` starts and closes it."""
 
     kind: ClassVar[str]
-    """What errors call it."""
+    """The client's name in errors."""
     is_shareable: ClassVar[bool] = True
-    """Whether several threads may use one at a time."""
+    """Whether several threads may use it at the same time."""
 
     def __init__(
         self, settings: Mapping[str, object] | None, options: Mapping[str, object]
@@ -89,19 +89,19 @@ class BlockingClient:
         self._thread: LoopThread | None = None
         self._lock = new_lock()
         self._closing = new_lock()
-        """Held by the thread that closes it, until it is closed."""
+        """Held by the closing thread until the client is closed."""
         hear_of_forks(self)
 
     @property
     def configuration(self) -> Configuration[Self]:
-        """What it was made with: to be pickled, and to make others like it."""
+        """The arguments it was made with: pickle them, and make equal clients from them."""
         from moldau.client.sync.configuration import Configuration
 
         return Configuration(type(self), *self._given)
 
     @classmethod
     def from_config(cls, configuration: Configuration[Self]) -> Self:
-        """A client of this configuration, not started yet."""
+        """Return a client of this configuration, not started yet."""
         return cls(configuration.settings, **configuration.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -115,10 +115,9 @@ class BlockingClient:
         return self
 
     def start(self) -> None:
-        """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
-        started."""
+        """Connect. Raise KafkaError if no bootstrap server is reachable. Do nothing if started."""
         if self._state is ClientState.NEW:
-            check_may_wait()  # before the lock, which a thread may hold that waits for this one
+            check_may_wait()  # before the lock: its holder may be waiting for this thread
         with self._lock:
             if self._state is ClientState.OPEN:
                 return
@@ -136,7 +135,7 @@ class BlockingClient:
                     leave(self._as_tenant())
 
     async def _begin(self, runtime: Runtime) -> None:
-        """On the loop: makes the asyncio client anew and starts it."""
+        """Make the asyncio client again and start it, on the loop."""
         raise AssertionError("each client has its own")
 
     def _end(
@@ -146,8 +145,8 @@ class BlockingClient:
         *,
         waits: bool = True,
     ) -> None:
-        """Closes by this. Where another thread does so already, asks for the same by this, which
-        may be less patient, and `waits` until it is closed. Not on the loop's thread."""
+        """Close with this coroutine. If another thread is closing already, run it there too, as it
+        may be less patient, and wait if `waits` until the client is closed. Not on the loop."""
         with ExitStack() as until_closed:
             with self._lock:
                 state, thread = self._state, self._thread
@@ -160,7 +159,7 @@ class BlockingClient:
                 self._close_by(thread, coroutine, errands)
                 return
             if thread is not None and state is ClientState.CLOSING:
-                with suppress(LoopStopped):  # the other one is done
+                with suppress(LoopStopped):  # the other thread has closed it
                     thread.call(coroutine, errands=errands)
             else:
                 coroutine.close()
@@ -189,41 +188,40 @@ class BlockingClient:
         kind: type[BaseException] | None,
         *_: object,
     ) -> None:
-        """What has cut the close off is raised, whatever listeners do at the end."""
+        """Drop what a failed close has left, and raise the close's own error in any case."""
         if thread.is_alive():
             with not_hiding(kind, type(self).__name__.lower()):
                 thread.call(self._drop(), errands=errands)
 
     async def _drop(self) -> None:
-        """On the loop, after a close that failed: ends the connections, if that has not, and what
-        would go on by itself."""
+        """After a failed close, end on the loop the connections and all background work."""
         raise AssertionError("each client has its own")
 
     @property
     def is_forked(self) -> bool:
-        """Whether it is another process's."""
+        """Whether it belongs to another process."""
         return self._state is ClientState.FORKED
 
     @property
     def is_over(self) -> bool:
-        """Whether it is closed or being closed, or another process's."""
+        """Whether it is closed, being closed, or belongs to another process."""
         return self._state not in (ClientState.NEW, ClientState.OPEN)
 
     # Waiting
 
     def _check_may_wait(self) -> None:
-        """WrongThread on the loop's own thread; WrongProcess after a fork."""
+        """Raise WrongThread on the loop's own thread, WrongProcess after a fork."""
         self._check_may_close()
         if self.is_forked:
             raise self._refusal()
 
     def _check_may_close(self) -> None:
-        thread = self._thread  # which another thread that closes it takes away
+        thread = self._thread  # another thread's close resets it
         if thread is not None:
             thread.check_may_wait()
 
     def _is_served(self) -> bool:
-        """Whether there is a thread that works for it."""
+        """Whether its loop thread is running."""
         thread = self._thread
         return thread is not None and thread.is_alive()
 
@@ -234,7 +232,7 @@ class BlockingClient:
         errands: Errands | None = None,
         salvage: Callable[[T], None] | None = None,
     ) -> T:
-        """What it returns, waited for."""
+        """Run the coroutine on the loop, wait, and return its result."""
         thread = self._thread
         if thread is None:
             coroutine.close()
@@ -245,7 +243,7 @@ class BlockingClient:
             raise self._refusal() from None
 
     def _spawn(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """The same without waiting."""
+        """Run the coroutine on the loop, without waiting."""
         thread = self._thread
         if thread is None:
             coroutine.close()
@@ -253,7 +251,7 @@ class BlockingClient:
         return thread.spawn(coroutine)
 
     def _run(self, function: Callable[[], T]) -> T:
-        """What this gives on the loop."""
+        """Call the function on the loop, and return its result."""
         return self._call(_calling(function))
 
     def _refusal(self) -> Exception:
@@ -273,21 +271,21 @@ class BlockingClient:
             )
         return closed(self.kind)
 
-    # What the loop's thread wants of its tenants
+    # Called by the loop thread
 
     def _as_tenant(self) -> Tenant:
-        """What needs the thread: always the same object."""
+        """Return the object that needs the loop thread: always the same one."""
         return self
 
     def finish(self) -> None:
-        """The program ends."""
+        """Prepare for the end of the program."""
 
     def close(self) -> None:
-        """Closes its connections. May be called again, also by several threads at once."""
+        """Close the connections. May be called again, also by several threads at once."""
         raise AssertionError("each client has its own")
 
     def forked(self) -> None:
-        """This is another process. Other threads may have held the locks."""
+        """Adapt to a forked process: other threads may have held the locks at the fork."""
         self._lock = new_lock()
         self._closing = new_lock()
         self._thread = None

@@ -1,4 +1,4 @@
-"""What a client is made with, apart from the client: it travels to where a client is needed.
+"""The arguments of a client, apart from the client: they can be sent to where a client is needed.
 
     configuration = Producer(bootstrap_servers="localhost:9092", linger_ms=20).configuration
 
@@ -6,8 +6,8 @@
         with configuration.open() as producer:
             ...
 
-Invariant: it holds what the user gave and nothing that was made of it, so it pickles whenever that
-does. Settings may be secrets: none is shown.
+Invariant: it holds the user's arguments and nothing derived from them, so it pickles whenever they
+do. Settings may be secrets: the repr shows none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ C = TypeVar("C", bound="BlockingClient")
 
 
 class _Shared:
-    """The clients that are shared in this process, by what they are made with."""
+    """The clients that are shared in this process, by their arguments."""
 
     def __init__(self) -> None:
         self._clients: dict[Hashable, Any] = {}
@@ -38,7 +38,7 @@ class _Shared:
         hear_of_forks(self)
 
     def get(self, key: Hashable, make: Callable[[], C]) -> C:
-        """One for all callers, until it is closed."""
+        """Return one client for all callers, until it is closed."""
         with self._lock:
             client: C | None = self._clients.get(key)
             if client is None or client.is_over:
@@ -46,7 +46,7 @@ class _Shared:
             return client
 
     def forked(self) -> None:
-        """Another thread may have held the lock."""
+        """Renew the lock: another thread may have held it at the fork."""
         self._lock = new_lock()
 
 
@@ -55,7 +55,7 @@ _SHARED: Final = _Shared()
 
 @dataclass(frozen=True)
 class Configuration(Generic[C]):
-    """Makes clients of one kind."""
+    """The arguments for clients of one class."""
 
     client: type[C]
     settings: Mapping[str, object] = field(repr=False)
@@ -65,16 +65,16 @@ class Configuration(Generic[C]):
         return hash((self.client, frozenset(self.settings), frozenset(self.options)))
 
     def open(self) -> C:
-        """Another client, for `with` or `start()`."""
+        """Return a new client, for `with` or `start()`."""
         return self.client.from_config(self)
 
     def shared(self) -> C:
-        """The client that all callers with an equal configuration share in this process, started.
-        It is not for `with`: it is closed when the process ends, or by `close`, after which the
-        next caller gets a new one.
+        """Return the started client that all callers with an equal configuration share in this
+        process.
 
-        Any thread may use a producer or an admin client; a consumer belongs to one thread, so none
-        can be had this way.
+        Do not use it with `with`: it is closed when the process ends, or by `close`, after which
+        the next caller gets a new one. Any thread may use a producer or an admin client. A consumer
+        belongs to one thread, so it cannot be shared: TypeError.
         """
         if not self.client.is_shareable:
             raise TypeError(f"a {self.client.kind} belongs to one thread: use open()")
@@ -85,7 +85,7 @@ class Configuration(Generic[C]):
 
 
 def _sorted(value: Any) -> Any:
-    """The same for mappings that are equal; what is in no mapping stays as it is."""
+    """Return equal lists for equal mappings; leave other values as they are."""
     if not isinstance(value, Mapping):
         return value
     return sorted(((name, _sorted(each)) for name, each in value.items()), key=_name)
@@ -96,7 +96,7 @@ def _name(item: tuple[object, Any]) -> str:
 
 
 def _each_pickled(options: Mapping[str, Any]) -> frozenset[tuple[str, bytes]]:
-    """The same for equal options; TypeError names the one of which that cannot be told."""
+    """Return the same set for equal options; a TypeError names one that cannot be compared."""
     return frozenset((name, _pickled_option(name, value)) for name, value in options.items())
 
 
@@ -111,13 +111,13 @@ def _pickled_option(name: str, value: Any) -> bytes:
 
 
 def _pickled(value: object) -> bytes:
-    """The same bytes for equal values, whether or not equal parts of them are one object: that is
-    what a pickle's memo tells, and why there is none here, if it can be done without."""
+    """Return the same bytes for equal values, whether or not equal parts of them are one object. A
+    pickle's memo would show that, so none is used unless a value contains itself."""
     stream = BytesIO()
     pickler = pickle.Pickler(stream)
     pickler.fast = True
     try:
         pickler.dump(value)
-    except (ValueError, RecursionError):  # something contains itself
+    except (ValueError, RecursionError):  # a value contains itself
         return pickle.dumps(value)
     return stream.getvalue()

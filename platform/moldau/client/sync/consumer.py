@@ -1,18 +1,18 @@
-"""The consumer for threads: records of partitions that it is told to read, or that its group gives.
+"""The consumer for threads: reads the partitions that you assign, or that its group assigns to it.
 
     with Consumer(bootstrap_servers="localhost:9092", group_id="billing") as consumer:
         consumer.subscribe(["orders"])
         for record in consumer:
             ...                       # or: for part in consumer.poll(1.0): part.records
 
-It fetches ahead and beats for its group on the loop's thread while yours works. All that a
-rebalance wants of you happens inside your `poll`, in your thread, so a listener may commit and
-seek. Iterating takes a poll's records over at once: one hop to the loop for all of them.
+It fetches ahead and sends heartbeats on the loop's thread while your thread works. Your part of a
+rebalance happens inside your `poll`, in your thread, so a listener may commit and seek. Iterating
+takes all records of a poll at once: one hop to the loop for all of them.
 
-Invariants: a consumer is read by one thread at a time, any thread may close it: while a thread goes
-through records or parts, until it leaves them or ends, no other may read (looked at when another
-begins to and with every poll, so no record costs a look); records that an interrupted poll had
-found are given by the next one, and are not committed before.
+Invariants: one thread at a time reads, any thread may close. While a thread iterates over records
+or parts, until it leaves the loop or ends, no other may read (checked when another thread begins
+and at every poll, so single records need no check). Records of an interrupted poll are returned by
+the next one, and are not committed before.
 """
 
 from __future__ import annotations
@@ -66,40 +66,40 @@ _READ_ELSEWHERE: Final = (
 
 
 class _ReadElsewhere(AsyncConsumer):
-    """The consumer on the loop, whose records a thread works on while it waits for that thread."""
+    """The consumer on the loop, whose records are processed by a thread."""
 
     def __init__(self, settings: Mapping[str, object], **given: Any) -> None:
         super().__init__(settings, **given)
         self._out = Backlog(new_shared_lock())
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """What `fill` has brought and was not given out yet, one by one."""
+        """Iterate over the records that `fill` has fetched and that were not returned yet."""
         return self._out.records()
 
     async def fill(self, timeout_s: float) -> None:
-        """Polls for `records`."""
+        """Poll for `records`."""
         self._out.add(await self.poll(timeout_s))
 
     def fail(self) -> None:
-        """The thread gave up in the midst of what it was given: that is not to be committed."""
+        """Do not commit what is at hand: the thread stopped in the middle of it."""
         self._has_failed = True
 
     async def drop(self) -> None:
-        """Ends it, and commits nothing by itself."""
+        """Close without an auto commit."""
         self.fail()
         await self._close(0.0)
 
     def take_back(self, parts: list[PartitionRecords]) -> None:
-        """These were found, but not given out: they are the next ones again."""
+        """Put records that were polled and not returned back in front."""
         self._out.take_back(parts)
 
     def take_back_columns(self, parts: list[PartitionColumns]) -> None:
-        """The same of columns."""
+        """Fetch columns that were polled and not returned again."""
         self._pipeline.fetch_again(parts)
 
 
 class _ListenerInThread(RebalanceListener):
-    """A listener that is called by the thread that polls."""
+    """A listener that is called in the thread that polls."""
 
     def __init__(
         self, listener: RebalanceListener, errands: Errands, listening: list[object]
@@ -118,7 +118,7 @@ class _ListenerInThread(RebalanceListener):
         await self._tell(partial(self._listener.on_partitions_lost, partitions))
 
     async def _tell(self, method: Callable[[], object]) -> None:
-        # In the context of this task: the session shall know what the listener calls.
+        # Keep this task's context, by which the session recognizes the listener's calls.
         told = copy_context()
         result = await self._errands.run(lambda: told.run(self._listen, method))
         if inspect.isawaitable(result):
@@ -134,7 +134,7 @@ class _ListenerInThread(RebalanceListener):
 
 
 class Consumer(ConsumerCalls, Generic[K, V]):
-    """Reads records. Belongs to one thread at a time."""
+    """A Kafka consumer for threads. One thread at a time may use it."""
 
     kind = "consumer"
     is_shareable = False
@@ -149,11 +149,11 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         value_deserializer: DeserializerTo[V] = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win.
+        """Take `settings` by Kafka's names; `options` (underscores for dots) override them.
 
-        A deserializer is an object (`moldau.client.serdes`), a function of the bytes, or a name as
-        in the settings `key.deserializer` and `value.deserializer`; without one it gives bytes.
-        Deserializers and interceptors are called on the loop's thread.
+        A deserializer is an object (`moldau.client.serdes`), a function that takes bytes, or a name
+        as in the settings `key.deserializer` and `value.deserializer`. By default keys and values
+        are bytes. Deserializers and interceptors are called on the loop's thread.
         """
         objects = {
             "interceptors": tuple(interceptors),
@@ -167,7 +167,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         self._reader = new_lock()
         self._reads: object = None
         self._inside: list[object] = []
-        """The threads that go through records or parts, once for each time."""
+        """The threads that iterate over records or parts, once for each loop."""
         self._listening: list[object] = []
         """The threads that a listener runs in."""
 
@@ -186,18 +186,18 @@ class Consumer(ConsumerCalls, Generic[K, V]):
             self.close()
 
     def close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
-        """Commits, if that is to be done by itself, tells the listener, leaves the group, and
-        closes the connections; a poll that waits fails.
+        """Commit (with auto commit), call the listener, leave the group and close the connections.
+        A waiting poll fails.
 
-        May be called again, by any thread, also by several at once: each returns when it is closed,
-        but one that a listener runs in returns at once, as the close may wait for the listener.
+        May be called again, by any thread, also by several at once: each returns when it is closed.
+        But a call from a listener returns at once, as the close may wait for the listener.
 
-        At the end of a `with` that an exception ends nothing is committed any more by itself:
-        the caller is not done with what the last poll gave, so it is read again. The same goes for
-        another thread than the one that read last, which may still work on what it was given.
+        Nothing is committed automatically if an exception ends the `with`: the records of the last
+        poll are not processed yet, so they are read again. The same holds for a close by another
+        thread than the one that read last, which may still be processing its records.
 
-        Unless it is told by `leave_group`, a static member stays in its group until its session
-        ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
+        Without `leave_group`, a static member stays in its group until its session ends, so that it
+        gets its partitions again, and any other member leaves (KIP-1092).
         """
         timeout_s = seconds(timeout_s, "timeout_s")
         leave_group = flag_or_none(leave_group, "leave_group")
@@ -212,7 +212,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         await self._client.drop()
 
     def forked(self) -> None:
-        """The child does not poll."""
+        """Adapt to a forked process: the child does not poll."""
         super().forked()
         self._reader = new_lock()
         self._inside = []
@@ -226,13 +226,14 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         pattern: Pattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Shares the partitions of these topics with the group, from the next poll on; replaces
-        what was subscribed to. An empty list of them is `unsubscribe`, as Java's client has it. The
-        listener is called by the thread that polls, in its `poll`.
+        """Share the partitions of these topics with the group from the next poll on, and read no
+        others. An empty list is `unsubscribe`, as in Java's client. The listener is called by the
+        thread that polls, in its `poll`.
 
-        A `pattern` matches whole names, of topics that come later too: a compiled one is Python's
-        and matched here; a string is matched here with the classic protocol, and by the coordinator
-        (RE2) with group.protocol=consumer.
+        A `pattern` must match the whole topic name, and also matches topics created later. A
+        compiled pattern uses Python's syntax and is matched by the client. A string is matched by
+        the client with the classic protocol, and by the coordinator (RE2 syntax) with
+        group.protocol=consumer.
         """
         check_listener(listener)
         told = (
@@ -244,7 +245,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         self._call(subscribing, errands=self._errands)
 
     def unsubscribe(self) -> None:
-        """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""
+        """Stop reading. In a group, give up all partitions as in a rebalance, then leave it."""
         self._read(self._client.unsubscribe())
 
     # Records out
@@ -256,17 +257,18 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         max_records: int | None = None,
         partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionRecords[K, V]]:
-        """Records as soon as there are some, an empty list when the time is over before. What
-        deserializers wait for, a schema say, is waited for beside that: a registry that is away
-        costs what its own time-outs and retries allow.
+        """Return records as soon as there are some, or an empty list after `timeout_s`. Time that a
+        deserializer waits, for a schema say, is not included: an unreachable registry costs its own
+        timeouts and retries.
 
-        At most `max_records`, else `max.poll.records`. Raises what keeps a partition from being
-        read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the
-        member out of its group. What the last poll gave counts as done: it may be committed now.
+        Returns at most `max_records`, by default `max.poll.records`. Raises the error that keeps a
+        partition from being read (KafkaError or CorruptRecord, with topic, partition and offset) or
+        the member out of its group. The records of the last poll count as processed: they may be
+        committed now.
 
-        `partitions` limits it to records and errors of these. The others are fetched ahead as far
-        as there is room, and given by a later poll. KafkaError for one that is not assigned, or
-        whose topic the group does not subscribe to.
+        `partitions` limits the poll to records and errors of these. Others are still fetched, if
+        there is room, for a later poll. KafkaError for a partition that is not assigned, or whose
+        topic is not subscribed.
         """
         found = self._client.poll(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back)
@@ -278,19 +280,19 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         max_records: int = _COLUMNS_MAX,
         partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionColumns]:
-        """As `poll`, with offsets, timestamps, keys, values and headers as columns in buffers: many
-        times cheaper where no record is wanted as an object.
+        """Poll like `poll`, and return offsets, timestamps, keys, values and headers as columns in
+        buffers: many times cheaper if you need no record objects.
 
-        Batches are given whole: the last one may bring more than `max_records`. Keys and values are
-        as they are in the log, no deserializer sees them. ValueError if the consumer has
-        interceptors, which look at records.
+        Batches are returned whole: the last one may exceed `max_records`. Keys and values are raw
+        bytes; no deserializer runs. ValueError if the consumer has interceptors, which need
+        records.
         """
         found = self._client.poll_batches(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back_columns)
 
     def getone(self, partitions: Iterable[PartitionGiven] | None = None) -> ConsumerRecord[K, V]:
-        """The next record, of these partitions if any are named. It is at hand until more is asked
-        for. ClientClosed if the consumer is closed meanwhile."""
+        """Return the next record, of `partitions` if any are given. It counts as processed at the
+        next request for records. Raise ClientClosed if the consumer is closed meanwhile."""
         for part in self.batches(max_records=1, partitions=partitions):
             return part.records[0]
         raise closed(self.kind)
@@ -302,15 +304,16 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         timeout_s: float = 0.0,
         max_records: int | None = None,
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """As `poll`, with whole records by partition."""
+        """Poll like `poll`, and return a list of whole records for each partition."""
         found = self._client.getmany(partitions, timeout_s=timeout_s, max_records=max_records)
         return self._read(found)
 
     def batches(
         self, *, max_records: int | None = None, partitions: Iterable[PartitionGiven] | None = None
     ) -> Iterator[PartitionRecords[K, V]]:
-        """Records by partition for as long as the consumer is open. May be left and taken up again;
-        a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
+        """Iterate over parts of one partition each, until the consumer is closed. You may leave the
+        loop and start again. A commit inside covers the current part and those before it.
+        `partitions` limits it as in `poll`."""
         with self._going_through():
             if self.is_over:
                 return
@@ -324,9 +327,9 @@ class Consumer(ConsumerCalls, Generic[K, V]):
                     yield part
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Records one by one for as long as the consumer is open. May be left and taken up again;
-        a commit inside covers the record at hand and those before it."""
-        is_open = ClientState.OPEN  # looked up once, not with every record
+        """Iterate over single records until the consumer is closed. You may leave the loop and
+        start again. A commit inside covers the current record and those before it."""
+        is_open = ClientState.OPEN  # looked up once, not for every record
         with self._going_through():
             while not self.is_over:
                 client = self._client
@@ -338,7 +341,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
                 self._fill(client.fill(_ITERATION_S))
 
     def _fill(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Reads on; nothing where the consumer was closed meanwhile, which is the end."""
+        """Poll for more. If the consumer was closed meanwhile, do nothing: the loop then ends."""
         try:
             self._read(coroutine)
         except ClientClosed:
@@ -347,8 +350,8 @@ class Consumer(ConsumerCalls, Generic[K, V]):
 
     @contextmanager
     def _going_through(self) -> Iterator[None]:
-        """Until this thread has left what it goes through, no other reads; one that is handed an
-        iterator that another has begun does not either. It has no end in a forked process."""
+        """Keep other threads from reading until this thread has left its loop, even with an
+        iterator that another one began. In a forked process, raise WrongProcess at the end."""
         thread = this_thread()
         self._take_turn()
         try:
@@ -366,7 +369,7 @@ class Consumer(ConsumerCalls, Generic[K, V]):
     def _read(
         self, coroutine: Coroutine[Any, Any, T], salvage: Callable[[T], None] | None = None
     ) -> T:
-        """What the coroutine gives, while this thread does what a rebalance wants of it."""
+        """Return the coroutine's result, while this thread does its part of a rebalance."""
         try:
             self._take_turn()
         except WrongThread:
@@ -379,8 +382,8 @@ class Consumer(ConsumerCalls, Generic[K, V]):
             self._reader.release()
 
     def _take_turn(self) -> None:
-        """No other thread is in the midst of a poll or of what it goes through. At the end one may
-        be on its way out of it."""
+        """Acquire the reader lock. Raise WrongThread while another thread polls or iterates. During
+        a close, wait for it, as it may be about to leave."""
         wait_s = _CLOSE_S if self._state is ClientState.CLOSING else 0.0
         if not self._reader.acquire(timeout=wait_s):
             raise WrongThread(_READ_ELSEWHERE)
@@ -395,12 +398,12 @@ class Consumer(ConsumerCalls, Generic[K, V]):
     def commit(
         self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
     ) -> None:
-        """Stores where the group goes on: behind all that was given out, or at these offsets (each
-        a number or an `OffsetAndMetadata`: the offset of the next record to read).
+        """Store the group's offsets: after all returned records, or these offsets (each a number or
+        an `OffsetAndMetadata`: the offset of the next record to read).
 
-        Returns when it is stored. KafkaError names the partition, and tells when this consumer is
-        no member any more. WrongThread without offsets while another thread polls, or goes through
-        records or batches: it would cover what that one has in hand.
+        Returns when the offsets are stored. KafkaError names the partition, and says if this
+        consumer is no longer a member. WrongThread without `offsets` while another thread polls or
+        iterates: the commit would cover records that it is still processing.
         """
         if offsets is not None:
             self._call(self._client.commit(offsets, timeout_s=timeout_s))
@@ -412,8 +415,8 @@ class Consumer(ConsumerCalls, Generic[K, V]):
             self._reader.release()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> Future[None]:
-        """As `commit`, without waiting. Errors come out only where the result is asked for.
-        Offsets are taken now, and commits are stored in the order in which they were begun."""
+        """Commit like `commit`, without waiting. Errors are raised only if you ask for the result.
+        The offsets are those of now, and commits are stored in the order of the calls."""
         if offsets is None:
             self._take_turn()
         try:
@@ -429,5 +432,5 @@ async def _outcome(begun: Awaitable[None]) -> None:
 
 
 def _is_alive(thread: Any) -> bool:
-    """Whether it may still work on what it was given."""
+    """Whether the thread may still be processing its records."""
     return bool(thread.is_alive())

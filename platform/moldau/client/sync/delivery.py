@@ -1,9 +1,8 @@
-"""What a blocking `send` returns: where the record went.
+"""The return value of a blocking `send`: the place of the record in the log.
 
-Nothing is made for a record but a tuple: its batch has one outcome for all, and a caller that waits
-for it waits on a lock of its own. A failure counts as awaited when a caller is given it; the
-producer's next `flush` or `close` raises those that are left. A batch belongs to the loop: what is
-changed in it is changed there.
+A record costs nothing but a tuple: its batch has one outcome for all, and a waiting caller waits on
+a lock of its own. A failure counts as awaited when a caller gets it; the producer's next `flush` or
+`close` raises the others. A batch belongs to the loop: it is changed only there.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Delivery:
-    """One record on its way. Made for every record, so it has no `__init__`: see `send`."""
+    """A record that is being sent. It has no `__init__`, as one is made for every record."""
 
     __slots__ = ("place", "producer")
 
@@ -41,26 +40,26 @@ class Delivery:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is decided."""
+        """Whether the record is acknowledged or has failed."""
         return self.place.is_done
 
     def result(self, timeout_s: float | None = None) -> Sent:
-        """Where the record is, when the cluster has it; the KafkaError that it failed with;
-        TimeoutError when that takes longer."""
+        """Return the place of the record once the cluster has it. Raise the KafkaError that it
+        failed with, or TimeoutError after `timeout_s`."""
         error = self.exception(timeout_s)
         if error is not None:
             raise again(error)
         return sent_of(self.place.batch, self.place.index, self.place.timestamp)
 
     def exception(self, timeout_s: float | None = None) -> KafkaError | None:
-        """What it failed with; None when the cluster has it."""
+        """Return the error that the record failed with, or None once the cluster has it."""
         batch, index = self.place.batch, self.place.index
         _wait(self.producer, [(batch, index, 1)], timeout_s)
         return error_of(batch, index)
 
     def add_done_callback(self, tell: Callable[[Delivery], object]) -> None:
-        """Calls `tell(delivery)` when it is decided, on the loop's thread, where it must not wait.
-        A failure counts as awaited by then."""
+        """Call `tell(delivery)` when it is decided, on the loop's thread, where it must not wait. A
+        failure counts as awaited by then."""
         batch, index = self.place.batch, self.place.index
 
         def at_end() -> None:
@@ -83,7 +82,7 @@ class Delivery:
 
 
 class Deliveries:
-    """Many records on their way."""
+    """Many records that are being sent."""
 
     __slots__ = ("_parts", "_producer", "count")
 
@@ -94,12 +93,12 @@ class Deliveries:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of them are decided."""
+        """Whether all of them are acknowledged or have failed."""
         return all(part[0].is_done for part in self._parts)
 
     def result(self, timeout_s: float | None = None) -> list[SentRange]:
-        """Where they are, when the cluster has them all; the first KafkaError that some failed
-        with; TimeoutError when that takes longer."""
+        """Return the places of the records once the cluster has them all. Raise the first
+        KafkaError that some failed with, or TimeoutError after `timeout_s`."""
         _wait(self._producer, self._parts, timeout_s)
         for part in self._parts:
             error = error_of(*part)
@@ -109,7 +108,7 @@ class Deliveries:
 
 
 def _wait(producer: Producer, parts: Sequence[Part], timeout_s: float | None) -> None:
-    """Until these records are decided; then they count as awaited, else they do not."""
+    """Wait until these records are decided. Only then they count as awaited."""
     waits = [_Wait(part) for part in parts if not part[0].is_done]
     if waits:
         producer._check_may_wait()
@@ -137,8 +136,8 @@ def _wait(producer: Producer, parts: Sequence[Part], timeout_s: float | None) ->
 
 
 class _Wait:
-    """One thread's wait for some records of a batch. They count as awaited in the turn in which
-    they fail, so that a flush that ends then does not raise them as well."""
+    """A thread's wait for some records of a batch. They count as awaited in the same loop iteration
+    in which they fail, so that a flush that ends then does not raise them too."""
 
     __slots__ = ("_has_marked", "_is_over", "_part", "waiter")
 
@@ -149,7 +148,7 @@ class _Wait:
         self.waiter = Waiter()
 
     def begin(self) -> None:
-        """On the loop."""
+        """Start to wait. On the loop."""
         batch = self._part[0]
         if batch.is_done:
             self._decided()
@@ -164,7 +163,7 @@ class _Wait:
         self.waiter.wake()
 
     def give_up(self) -> None:
-        """On the loop: the thread waits no more, and was given nothing."""
+        """End the wait without a result. On the loop."""
         batch, first, count = self._part
         self._is_over = True
         if self._has_marked:

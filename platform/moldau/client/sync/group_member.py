@@ -6,9 +6,9 @@
     ) as member:
         member.wait()
 
-The methods of `Protocols` are plain ones here. Each is called in a thread of its own, never two at
-a time, while heartbeats go on. They may call the member, except to close it. Any number of threads
-may use one member.
+The methods of `Protocols` must be plain ones here. Each is called in a thread of its own, never two
+at a time, while heartbeats continue. They may call the member, except to close it. Any number of
+threads may use one member.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _ProtocolsInThread:
 
 
 class GroupMember(GroupMemberCalls):
-    """Joins the group at `start` and stays in it until `close`, through every rebalance."""
+    """Joins its group at `start` and stays in it until `close`, through every rebalance."""
 
     kind = "group member"
 
@@ -66,8 +66,8 @@ class GroupMember(GroupMemberCalls):
         protocols: Protocols,
         **options: Unpack[MemberOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win. What only
-        producers and consumers have is passed over in `settings`, which may be theirs too."""
+        """Take `settings` by Kafka's names; `options` (underscores for dots) override them. In
+        `settings`, those that only producers and consumers have are ignored."""
         own = {"group_id": group_id, "protocol_type": protocol_type, "protocols": protocols}
         super().__init__(settings, {**own, **options})
         self._client = self._make()
@@ -89,12 +89,12 @@ class GroupMember(GroupMemberCalls):
         self.close()
 
     def close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
-        """Calls `on_revoked`, leaves the group, and closes the connections. May be called again,
-        also by several threads at once: each returns when it is closed.
+        """Call `on_revoked`, leave the group, and close the connections. May be called again, also
+        by several threads at once: each returns when it is closed.
 
-        Unless it is told by `leave_group`, a static member stays in its group until its session
-        ends, so that it finds its share again, and any other member leaves (KIP-1092). A call of
-        `Protocols` that takes longer than `timeout_s` is no longer waited for.
+        Without `leave_group`, a static member stays in its group until its session ends, so that it
+        gets its share again, and any other member leaves (KIP-1092). A call of `Protocols` that
+        takes longer than `timeout_s` is no longer waited for.
         """
         timeout_s = seconds(timeout_s, "timeout_s")
         self._check_may_close()

@@ -1,18 +1,19 @@
-"""The producer for threads: records in, acknowledged by the cluster or failed with a reason.
+"""The producer for threads: takes records, and delivers each to the cluster or fails it with a
+reason.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("orders", b"value", key=b"key").result()
         producer.send_many("orders", values)
         producer.flush()
 
-Any number of threads may send at a time. `send` serializes, chooses a partition and appends to a
-batch in the thread that calls it, and gives at once what can be asked for the outcome; the loop's
-thread sends batches when they are full or `linger.ms` old. It waits, up to `max.block.ms`, only for
-a topic that is not known yet and while `buffer.memory` is full.
+Any number of threads may send at the same time. `send` serializes, chooses a partition and appends
+to a batch in the calling thread, and returns at once a `Delivery` for the outcome. The loop's
+thread sends batches when they are full or `linger.ms` old. `send` waits, up to `max.block.ms`, only
+for an unknown topic and while `buffer.memory` is full.
 
-Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
-failure that was not asked for is raised by the next `flush` or `close`; records that one thread
-sends to one partition keep their order; a program that ends without closing delivers first.
+Invariants: every accepted record is acknowledged or failed within `delivery.timeout.ms`; a failure
+that no caller has got is raised by the next `flush` or `close`; records that one thread sends to
+one partition keep their order; a program that ends without closing delivers first.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _NO_HEADERS: Final[HeadersGiven] = ()
 
 
 class Producer(ProducerCalls, Generic[K, V]):
-    """Writes records to topics. For any number of threads.
+    """A Kafka producer for any number of threads.
 
-    `K` and `V` are what its serializers take, as with the asyncio client.
+    `K` and `V` are the types that its serializers take, as in the asyncio client.
     """
 
     kind = "producer"
@@ -59,9 +60,10 @@ class Producer(ProducerCalls, Generic[K, V]):
         value_serializer: SerializerFrom[V] = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
-        `partitioner.class` and `interceptor.classes` may be objects as well as names. They are
-        called by the threads that send, several at a time; for `send_many` by the loop's thread."""
+        """Take `settings` by Kafka's names; `options` (underscores for dots) override them.
+        Serializers, `partitioner.class` and `interceptor.classes` may be objects as well as names.
+        They are called by the sending threads, several at a time; for `send_many` by the loop's
+        thread."""
         objects = {
             "interceptors": tuple(interceptors),
             "key_serializer": key_serializer,
@@ -86,15 +88,15 @@ class Producer(ProducerCalls, Generic[K, V]):
         self._end(self._client.__aexit__(kind))
 
     def close(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
-        """Flushes (with `abort`: fails what is not sent) and closes.
+        """Flush (with `abort`: fail all records that are left) and close.
 
-        `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
-        error that says so, and the log tells how many.
+        `timeout_s` limits the flush: records that are not delivered by then fail with an error that
+        says so, and their number is logged.
 
         May be called again, also by several threads at once: each returns when it is closed. The
-        `timeout_s` of the one that came first is for all: what is not delivered by then fails, also
-        for callers that would wait longer. A caller whose own is over earlier gets a KafkaError; an
-        `abort` is for all.
+        `timeout_s` of the first caller counts for all: records that are not delivered by then fail,
+        even if other callers would wait longer. A caller whose own timeout is shorter gets a
+        KafkaError. An `abort` counts for all.
         """
         timeout_s, abort = seconds_at_most(timeout_s, "timeout_s"), flag(abort, "abort")
         self._stop_taking()
@@ -110,18 +112,18 @@ class Producer(ProducerCalls, Generic[K, V]):
         await self._client.drop()
 
     def finish(self) -> None:
-        """The program ends: what was accepted goes out, unless a `close` does that already."""
+        """Deliver the accepted records at the program's end, unless a `close` does that."""
         if self._thread is not None:
             with suppress(ClientClosed):
                 self.flush()
 
     def forked(self) -> None:
-        """This is another process."""
+        """Adapt to a forked process."""
         super().forked()
         self._append = _nothing
 
     def _on_loop(self, function: Callable[[], object]) -> bool:
-        """Runs this on the loop; whether there is one still, without which all is decided."""
+        """Run the function on the loop. Return False if the loop has ended: then all is decided."""
         thread = self._thread
         if self.is_forked:
             raise self._refusal()
@@ -140,12 +142,13 @@ class Producer(ProducerCalls, Generic[K, V]):
         timestamp_ms: int | None = None,
         **options: Unpack[SendOptions],
     ) -> Delivery:
-        """Puts a record on its way. Key and value are bytes or None, unless there is a serializer.
+        """Put a record into a batch and return its delivery. Key and value are bytes or None,
+        unless there is a serializer.
 
-        `timestamp_ms` is now, if not given; `on_delivery(sent, error)` is called with the outcome,
-        on the loop's thread, where it must not wait. KafkaError when it cannot be sent: no such
-        topic or partition, too large, no memory within `max.block.ms`. SerializationFailed when a
-        serializer refuses it.
+        `timestamp_ms` is now by default. `on_delivery(sent, error)` is called with the outcome, on
+        the loop's thread, where it must not wait. Raise KafkaError if the topic or partition does
+        not exist, the record is too large, or no memory is free within `max.block.ms`;
+        SerializationFailed if a serializer fails.
         """
         if partition is timestamp_ms is None and not options:
             placed = self._append(topic, value, key, headers)
@@ -173,7 +176,7 @@ class Producer(ProducerCalls, Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Sent:
-        """Sends a record and returns where it is, once the broker has acknowledged it."""
+        """Send a record, and return its place in the log after the broker has acknowledged it."""
         delivery = self.send(
             topic,
             value,
@@ -190,24 +193,25 @@ class Producer(ProducerCalls, Generic[K, V]):
         values: Any,
         **more: Unpack[RecordColumns],
     ) -> Deliveries:
-        """As `send` for many records, several times as fast.
+        """Send many records like `send`, several times as fast.
 
-        `values` (and what is given beside them) are sequences of one length; or Arrow arrays; or
-        one Arrow table that has the columns value and maybe key, headers, timestamp and partition.
-        A KafkaError says in `accepted` how many of them are on their way all the same.
+        `values` and the columns beside them are sequences of one length, or Arrow arrays; or
+        `values` is one Arrow table with the column value and optionally key, headers, timestamp and
+        partition. The context of a KafkaError has the number of records that are still sent
+        (`accepted`).
         """
         return Deliveries(self._call(self._client.send_many(topic, values, **more)), self)
 
     def send_batch(self, partition: PartitionGiven, columns: object) -> Deliveries:
-        """Sends columns in buffers to one partition, with their timestamps and headers: what
-        `Consumer.poll_batches` gave, or an Arrow table with the columns value and maybe key,
-        headers and timestamp (others that a polled table has are not looked at).
+        """Send columns in buffers to one partition, with their timestamps and headers.
 
-        Keys and values go as they are, no serializer sees them. Errors are as `send_many` has them;
-        ValueError if the producer has interceptors, which look at records.
+        They come from `Consumer.poll_batches`, or are an Arrow table with the column value and
+        optionally key, headers and timestamp; other columns of a polled table are ignored. Keys and
+        values are sent as they are, without a serializer. Errors are as in `send_many`; ValueError
+        if the producer has interceptors, which need records.
         """
         return Deliveries(self._call(self._client.send_batch(partition, columns)), self)
 
 
 def _nothing(topic: str, value: Any, key: Any, headers: HeadersGiven) -> None:
-    """While it is not open, nothing is appended."""
+    """Append nothing, as the producer is not open."""

@@ -18,35 +18,34 @@ class ProducerCalls(BlockingClient):
     _client: AsyncProducer
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions that the topic has now; KafkaError if there is no such topic within
-        `max.block.ms`."""
+        """Return the topic's partitions. KafkaError if it is not found in `max.block.ms`."""
         return self._call(self._client.partitions(topic))
 
     @property
     def blind_for(self) -> KafkaError | None:
-        """Why nothing is heard of topics at present: what asking a broker failed with last. None
-        when one has answered."""
+        """The error of the last metadata request; None if a broker has answered."""
         return self._run(lambda: self._client.blind_for)
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """What keeps records from being acknowledged at present: by partition, what its oldest
-        batch was refused with and waits to be tried again after, or why its broker cannot be
-        reached. Empty when all goes well."""
+        """Return why records cannot be acknowledged at present: by partition the error that its
+        oldest batch is to be retried after, or why its broker is unreachable. Empty if all is
+        well."""
         return self._run(lambda: self._client.troubles())
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Kafka's metrics of a producer, by group and name:
+        """Return Kafka's producer metrics by group and name:
         `metrics()["producer-metrics"]["record-send-rate"]`."""
         return self._run(lambda: self._client.metrics())
 
     @property
     def registry(self) -> Registry:
-        """The same for exporters (`moldau.metrics.render_prometheus`)."""
+        """The same metrics for exporters (`moldau.metrics.render_prometheus`)."""
         return self._run(lambda: self._client.registry)
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Returns when everything sent before is acknowledged. KafkaError if records failed since
-        the last flush whose `Delivery` was not awaited: their number and the first cause.
-        KafkaError too when it takes longer than `timeout_s`: it says how many records are left,
-        which stay on their way."""
+        """Wait until everything sent before is acknowledged.
+
+        Raise KafkaError if records failed since the last flush whose `Delivery` was not awaited,
+        with their number and the first cause. Raise it too if this takes longer than `timeout_s`,
+        with the number of records that are left; they are still sent."""
         self._call(self._client.flush(timeout_s))

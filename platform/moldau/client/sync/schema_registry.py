@@ -1,13 +1,13 @@
-"""The Schema Registry for threads.
+"""The Schema Registry's client for threads.
 
     with SchemaRegistry("http://localhost:8081") as registry:
         schema_id = registry.register("orders-value", Schema('{"type": "string"}'))
         with Producer(..., value_serializer=AvroSerializer(registry, SCHEMA)) as producer:
             ...
 
-Any number of threads may use one, and any number of serdes. Unlike the other blocking clients it
-connects when it is first asked, starts by itself, goes on in a child process after a fork (on
-connections of the child's own), pickles, and is collected when it is not used any more.
+Any number of threads and serdes may use one. Unlike the other blocking clients it connects with the
+first request, starts by itself, continues in a child process after a fork (with connections of the
+child's own), pickles, and is collected when it is not used any more.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SchemaRegistry(SchemaRegistryCalls):
         tls: ssl.SSLContext | None = None,
         **options: Unpack[RegistryOptions],
     ) -> None:
-        """`settings` are an address, or settings by Confluent's names; `options` the same with
-        underscores."""
+        """Take `settings`, an address or settings by Confluent's names; `options` (underscores for
+        dots) override them."""
         self._client = AsyncSchemaRegistry(settings, runtime=None, tls=tls, **options)
         self._tenant = WeakTenant(self)
         super().__init__(self._client.given, {} if tls is None else {"tls": tls})
@@ -51,11 +51,11 @@ class SchemaRegistry(SchemaRegistryCalls):
 
     @property
     def asynchronous(self) -> AsyncSchemaRegistry:
-        """The same for event loops: the one that serdes use."""
+        """The asyncio client of the same registry, which serdes use."""
         return self._client
 
     async def _begin(self, runtime: Runtime) -> None:
-        """It connects when it is asked."""
+        """Do nothing: the client connects with the first request."""
 
     def _call(
         self,
@@ -75,16 +75,15 @@ class SchemaRegistry(SchemaRegistryCalls):
         self.close()
 
     def close(self) -> None:
-        """Closes the connections. Calls of other threads that wait for an answer fail, with a
-        RegistryError or with ClientClosed. Nothing can be asked for any more; serdes go on with the
-        schemas that they know. May be called again, also by several threads at once: each returns
-        when it is closed."""
+        """Close the connections. Waiting calls of other threads fail with RegistryError or
+        ClientClosed. No more requests can be made; serdes still work with the schemas they know.
+        May be called again, also by several threads at once: each returns when it is closed."""
         if self._state is not ClientState.CLOSED:
             check_may_wait()
         with self._lock:
             if self._state is ClientState.NEW:
                 self._state = ClientState.CLOSED
-                self._client._close_soon()  # serdes may have connected without it
+                self._client._close_soon()  # serdes may have opened connections before its start
         self._end(self._client.aclose())
 
     async def _drop(self) -> None:
@@ -94,7 +93,7 @@ class SchemaRegistry(SchemaRegistryCalls):
         return self._tenant
 
     def forked(self) -> None:
-        """This is another process, where it begins anew, unless it was being closed."""
+        """Start again in a forked process, unless it was being closed."""
         was_open = self._state is ClientState.OPEN
         super().forked()
         if self.is_forked:

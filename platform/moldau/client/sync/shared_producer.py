@@ -1,16 +1,16 @@
-"""The asyncio producer, made so that threads may append to its batches.
+"""The asyncio producer in a form in which threads may append to its batches.
 
-The loop's thread owns everything else: connections, timers, requests, answers. What a thread needs
-of it is the topics that are known and the accumulator. One lock guards these, and is held for one
-record or for one step of the loop.
+The loop's thread owns everything else: connections, timers, requests, responses. A thread needs
+only the known topics and the accumulator. One lock guards these; it is held for one record, or for
+one step of the loop.
 
-Invariants: a thread that appends to a batch holds the lock, and the loop takes it to seal one, so
-no record comes after its batch was counted; every public method of the accumulator holds it (a test
-knows their names); a batch ends on the loop, which also knows what to call then.
+Invariants: a thread that appends to a batch holds the lock, and the loop takes it to seal a batch,
+so no record is added after its batch was counted. Every public method of the accumulator holds it
+(a test knows their names). A batch ends on the loop, which also runs its callbacks.
 
-Why not a queue that the loop empties into the producer: each record would be touched by two
-threads and need a promise of its own. This way a record costs a lock and an append, and the loop
-hears once of a batch.
+Why not a queue that the loop empties into the producer: each record would pass through two threads
+and need a future of its own. This way a record costs a lock and an append, and the loop is woken
+once for each batch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Wait(Protocol):
-    """Waits for the loop."""
+    """Waits for a coroutine on the loop."""
 
     def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T: ...
 
@@ -62,14 +62,14 @@ def _locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[An
 
 
 class Calls(list[Callable[[], None]]):
-    """What to call when a batch ends. They are called right after it: the step that ends it holds
-    the lock, for which a thread may wait that itself holds a lock that a user's callback wants."""
+    """Callbacks for the end of a batch. They run right after it, not in the step that ends it: that
+    step holds the lock, and a thread waiting for the lock may hold one that a callback needs."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
 
     def append(self, tell: Callable[[], None], /) -> None:
-        """Calls it, too."""
+        """Add a callback that is called later, on the loop."""
         super().append(partial(self._later, tell))
 
     def _later(self, tell: Callable[[], None]) -> None:
@@ -100,27 +100,28 @@ class LockedAccumulator(Accumulator):
     waiting = _locked(Accumulator.waiting)
 
     def begin(self, queue: PartitionQueue, *arguments: Any) -> Batch:
-        """As its base, with a list of what to call: adding to one is one step, making it is not."""
+        """Begin a batch that has its list of callbacks from the start: appending to a list is
+        atomic, making one is not."""
         with self.lock:
             batch = super().begin(queue, *arguments)
             batch.on_done = Calls(self.call_soon)
             return batch
 
     def full(self, queue: PartitionQueue) -> None:
-        """As its base; does nothing when another thread has sealed it since."""
+        """Handle a full batch; do nothing if another thread has sealed it since."""
         with self.lock:
             if queue.open is not None:
                 super().full(queue)
 
     def seal(self, queue: PartitionQueue) -> None:
-        """As its base; does nothing when another thread has sealed it since."""
+        """Seal the batch; do nothing if another thread has sealed it since."""
         with self.lock:
             if queue.open is not None:
                 super().seal(queue)
 
 
 class ThreadSafeSender(Sender):
-    """A sender that other threads may tell of records."""
+    """A sender that other threads may notify of records."""
 
     _look_is_due = False
 
@@ -137,13 +138,13 @@ class ThreadSafeSender(Sender):
         accumulator.call_soon = self._loop.call_soon
 
     def drain_soon(self) -> None:
-        """Something may be sent now."""
+        """Schedule a drain: there may be something to send."""
         if not self._drain_is_due:
-            self._drain_is_due = True  # the loop says no before it looks what there is
+            self._drain_is_due = True  # the loop resets this before it drains
             self._loop.call_soon_threadsafe(self._drain)
 
     def begun(self, queue: PartitionQueue) -> None:
-        """A batch was begun, by any thread."""
+        """Note that a batch was begun, by any thread."""
         linger_s = self._accumulator.options.linger_s
         if queue.waiting or linger_s <= 0 or not self._accumulator.buffer.has_room:
             self.drain_soon()
@@ -158,7 +159,7 @@ class ThreadSafeSender(Sender):
 
 
 class SharedProducer(Producer):
-    """On the loop. `append`, `send_here` and `stop_taking` are for any thread."""
+    """The producer on the loop. Any thread may call `append`, `send_here` and `stop_taking`."""
 
     _accumulator_type = LockedAccumulator
     _sender_type = ThreadSafeSender
@@ -170,8 +171,8 @@ class SharedProducer(Producer):
         return self._accumulator.lock
 
     def append(self, topic: str, value: Any, key: Any, headers: HeadersGiven) -> Delivery | None:
-        """Puts the usual record into the batch that is open, and does nothing else; None if that
-        is not all that is to be done."""
+        """Append a usual record to the open batch, and do nothing else. Return None if the record
+        needs more than that."""
         try:
             known = self._usual.get(topic)
         except TypeError:
@@ -186,14 +187,13 @@ class SharedProducer(Producer):
                     return None
                 placed: Delivery | None = batch.place(key, value, headers)
             except NO_RECORD:
-                return None  # `send_here` tells what is wrong
+                return None  # `send_here` raises the error
             return placed
 
     def send_here(
         self, record: ProducerRecord, on_delivery: OnDelivery | None, wait: Wait
     ) -> Delivery:
-        """The way of any record, as in `_send`, in the thread that sends it: `wait` is how it
-        waits for the loop."""
+        """Send any record, as `_send` does, in the calling thread; `wait` waits for the loop."""
         prepared = self._pipeline.prepare(record, on_delivery)
         if isinstance(prepared, Preparing):
             with prepared:
@@ -221,13 +221,13 @@ class SharedProducer(Producer):
             return super()._place(known, prepared, waited)
 
     def stop_taking(self) -> None:
-        """What was accepted before is in a batch now, and a flush sees it; more is refused."""
+        """Accept no more records. Those accepted before are in batches, and a flush sees them."""
         with self._lock:
             self._sender.is_closing = True
             self._end_short_way()
 
     async def drop(self) -> None:
-        """Ends it without a flush."""
+        """Close without a flush."""
         self._sender.close()
         await self._end()
 

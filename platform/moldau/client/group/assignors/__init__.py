@@ -1,7 +1,7 @@
-"""How the members of a classic group share partitions: range, roundrobin, sticky and its
-cooperative kind, with the results of Java's classes, and whatever plugins bring.
+"""The assignors of classic groups: range, roundrobin, sticky and its cooperative variant, with the
+same results as Java's classes, and those of plugins.
 
-The door is `load_assignors`; what an assignor is stands in `assignor`.
+`load_assignors` is the entry point; the module `assignor` defines what an assignor is.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What an assignor is: it decides for a classic group which member reads which partition. No IO.
+"""The interface of assignors, which assign partitions to the members of a classic group. No IO.
 
-A plugin of the group `moldau.assignors` is a callable without arguments, mostly a class, that makes
-an object of this shape; a program can give such an object, or its class, to
+A plugin of the group `moldau.assignors` is a callable without arguments, mostly a class, that
+returns such an object; a program can also pass an object, or its class, to
 `Consumer(partition_assignment_strategy=[...])`. Members agree by the assignor's `name` alone, so
-two that share a name must understand each other's `user_data`.
+two assignors of one name must understand each other's `user_data`.
 
-Invariants: `assign` gives every partition of every topic that is wanted to exactly one member
-that wants it (a cooperative one leaves out what another member has to give up first), and the
-same input always has the same result.
+Invariants: `assign` gives every partition of every wanted topic to exactly one member that wants it
+(a cooperative one leaves out what another member has to give up first), and the same input always
+has the same result.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Racks = frozenset[str]
 Topics = Mapping[str, Sequence[Racks]]
 """By topic, for each of its partitions in order, the racks that have a replica."""
 Assignment = dict[str, list[TopicPartition]]
-"""By member id."""
+"""The partitions of each member, by member id."""
 
 
 class Share(list[TopicPartition]):
-    """A member's partitions, with what the leader's assignor tells that member's assignor."""
+    """A member's partitions, with the user data from the leader's assignor to the member's."""
 
     def __init__(
         self, partitions: Iterable[TopicPartition] = (), user_data: bytes | None = None
@@ -39,18 +39,18 @@ class Share(list[TopicPartition]):
 
 
 class Rebalance(Enum):
-    """How members change hands."""
+    """How partitions change hands."""
 
     EAGER = "eager"
     """All members give up everything before they join again."""
     COOPERATIVE = "cooperative"
-    """Members keep what they have, give up what the assignment takes from them, and join again
+    """Members keep their partitions, give up what the assignment takes from them, and join again
     (KIP-429)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member wants and has. `generation` is that in which it got what it owns."""
+    """A member's topics and owned partitions. `generation` is the one in which it got these."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -61,22 +61,22 @@ class Subscription:
 
 
 class Assignor(Protocol):
-    """One way to share partitions. It belongs to one member and may remember what that got."""
+    """A way to assign partitions. It belongs to one member and may remember that member's share."""
 
     @property
     def name(self) -> str:
-        """What members agree on."""
+        """The name that members agree on."""
 
     @property
     def rebalances(self) -> frozenset[Rebalance]:
-        """The ways in which its results may be brought about."""
+        """The kinds of rebalance that its results work with."""
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """What the member tells the leader's assignor when it joins."""
+        """Return the member's data for the leader's assignor, sent when it joins."""
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Shares partitions; called at the leader. Every member is in the answer, with a `Share`
-        where its assignor is to get user data."""
+        """Assign the partitions; called at the leader. Return every member, with a `Share` if its
+        assignor gets user data."""
 
     def on_assignment(
         self,
@@ -84,19 +84,19 @@ class Assignor(Protocol):
         generation: int,
         user_data: bytes | None = None,
     ) -> None:
-        """The member got these partitions in this generation, and this from the leader."""
+        """Called with the member's partitions in this generation, and the leader's user data."""
 
 
 class Forgetful:
-    """An eager assignor that only looks at topics: nothing to tell, nothing to remember."""
+    """An eager assignor that needs only topics: no user data, nothing to remember."""
 
     @property
     def rebalances(self) -> frozenset[Rebalance]:
-        """Eager alone."""
+        """Eager only."""
         return frozenset((Rebalance.EAGER,))
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Nothing."""
+        """Return None: it has no user data."""
         return None
 
     def on_assignment(
@@ -105,4 +105,4 @@ class Forgetful:
         generation: int,
         user_data: bytes | None = None,
     ) -> None:
-        """Nothing to remember."""
+        """Do nothing: it remembers nothing."""

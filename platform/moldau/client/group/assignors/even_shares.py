@@ -1,11 +1,11 @@
-"""Sticky shares where all members want the same topics: counted out, no search. No IO.
+"""Sticky shares if all members want the same topics: computed by counting, without a search. No IO.
 
-Of P partitions and M members each gets P // M (`least`), and P % M of them one more (`most`).
-1. Each member keeps what it has, up to `most` while there are members left that may have so many,
-else up to `least`. 2. What is left goes to members that have less than `least`, in turn, near ones
-first where racks matter. 3. Members that may have one more get one.
+Of P partitions and M members each gets P // M (`least`), and P % M of them one more (`most`). 1.
+Each member keeps what it has, up to `most` while more members may have that many, else up to
+`least`. 2. The rest goes to members that have less than `least`, in turn, near ones first if racks
+matter. 3. Members that may have one more get one.
 
-`changing_hands` tells what goes to a member that did not give it up itself.
+`changing_hands` has the partitions that another member had, or that were disputed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.link.metadata import TopicPartition
 
 
 class EvenShares:
-    """One assignment in the making; members are in the order in which they are served."""
+    """A computation of one assignment; members are in the order in which they are served."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class EvenShares:
         self._shares: Assignment = {member: [] for member in owned}
 
     def assign(self) -> Assignment:
-        """The shares."""
+        """Return the shares."""
         for member, owned in self._owned.items():
             self._keep(member, owned)
         kept = {where for share in self._shares.values() for where in share}
@@ -88,7 +88,7 @@ class EvenShares:
             self._at_least.clear()
 
     def _deal_near(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Deals what has a taker near by; what is left."""
+        """Assign the partitions that have a near taker, and return the rest."""
         left = []
         turn = 0
         for where in partitions:

@@ -1,4 +1,4 @@
-"""The assignors that a setting names: ours, Kafka's names for them, and those of plugins. No IO.
+"""The assignors that a setting can name: built-in ones, by two kinds of names, and plugins. No IO.
 
 `partition.assignment.strategy` takes short names (`range`), the names of Java's classes, as a file
 written for Java has them, and names of the plugin group `moldau.assignors`. Never a dotted path: a
@@ -41,8 +41,8 @@ _JAVAS_NAMES: Final = {
 def load_assignors(
     given: Iterable[AssignorGiven], plugins: Plugins | None = None
 ) -> list[Assignor]:
-    """One new assignor a name or class, in this order, and objects as they are; ConfigError that
-    says which names there are, or what an object lacks."""
+    """Return one new assignor for each name or class, in this order, and objects as they are.
+    ConfigError says which names are known, or what an object lacks."""
     found = []
     for name in given:
         if not isinstance(name, str):
@@ -64,7 +64,7 @@ def load_assignors(
 
 
 def checked(assignor: Assignor) -> Assignor:
-    """The same; ConfigError says what it lacks."""
+    """Return the assignor. Raise a ConfigError that says what it lacks."""
     facts: dict[str, object] = {"setting": SETTING, "type": type(assignor).__name__}
     missing = [each for each in _PARTS if not hasattr(assignor, each)]
     if missing:

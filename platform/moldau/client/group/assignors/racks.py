@@ -1,4 +1,4 @@
-"""Which member is near to which partition, for the sticky assignors (KIP-881). No IO."""
+"""Which members are near which partitions, for the sticky assignors (KIP-881). No IO."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.link.metadata import TopicPartition
 
 
 class RackView:
-    """Racks of members and partitions; empty where they make no difference."""
+    """Racks of members and partitions; empty if they make no difference."""
 
     def __init__(self, topics: Topics, members: Mapping[str, Subscription]) -> None:
         readers: dict[str, int] = {}
@@ -35,18 +35,18 @@ class RackView:
             self.partitions = racks
 
     def is_far(self, member: str, where: TopicPartition) -> bool:
-        """Whether the member has a rack, and no replica of the partition is in it."""
+        """Whether the member has a rack, and that rack has no replica of the partition."""
         rack = self.members.get(member)
         return rack is not None and rack not in self.partitions.get(where, ())
 
     def scarce_first(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Those first that have the fewest members near by."""
+        """Sort the partitions by the number of members near them, the fewest first."""
         if not self._readers:
             return partitions
         return sorted(partitions, key=lambda where: self._readers.get(where, 0))
 
     def next_near(self, where: TopicPartition, members: Sequence[str], first: int) -> int:
-        """The index of the next member, from `first` on and around, that is near; or -1."""
+        """Return the index of the next near member, from `first` on and around; -1 for none."""
         racks = self.partitions.get(where)
         if not racks:
             return -1

@@ -1,9 +1,8 @@
-"""Range: each topic's partitions in order, cut into one piece a member. No IO.
+"""Range: each topic's partitions in order, cut into one piece for each member. No IO.
 
 Partition 3 of two topics goes to the same member if both have as many partitions and readers, which
-is what a join by key needs. Where racks make a difference, partitions first go to members that have
-a replica in their rack (KIP-881), topics that belong together partition by partition, and the
-ranges share out what is left.
+a join by key needs. If racks make a difference, partitions first go to members that have a replica
+in their rack (KIP-881), topics that belong together by partition, and ranges divide the rest.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from moldau.link.metadata import TopicPartition
 
 
 class RangeAssignor(Forgetful):
-    """One piece of each topic a member."""
+    """Assigns one piece of each topic to each member."""
 
     @property
     def name(self) -> str:
-        """As in Kafka."""
+        """The name in Kafka."""
         return "range"
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """The first members get the partitions that are left over."""
+        """Assign the partitions. The first members get the remainder."""
         assignment: Assignment = {each: [] for each in members}
         ordered = by_instance(members)
         shares = [
@@ -49,7 +48,7 @@ class RangeAssignor(Forgetful):
 
 
 class _Share:
-    """One topic that is shared out."""
+    """The assignment of one topic."""
 
     def __init__(self, topic: str, racks: Sequence[Racks], members: list[str]) -> None:
         self.topic = topic
@@ -63,7 +62,7 @@ class _Share:
         self._each, self._extra = divmod(len(racks), len(members))
 
     def look_at_racks(self, members: Mapping[str, Subscription]) -> None:
-        """Finds out whether racks make a difference here."""
+        """Find out whether racks make a difference for this topic."""
         self.member_racks = {each: members[each].rack for each in self.members}
         found = frozenset(rack for rack in self.member_racks.values() if rack)
         self.knows_racks = bool(found)
@@ -71,16 +70,16 @@ class _Share:
         self.needs_racks = is_rack_aware(found, everywhere, self.racks)
 
     def matches(self, member: str, partition: int) -> bool:
-        """Whether the member has a replica near by, or does not care."""
+        """Whether the member has no rack, or one with a replica of the partition."""
         rack = self.member_racks[member]
         return not rack or (self.knows_racks and rack in self.racks[partition])
 
     def room(self, member: str) -> int:
-        """How many more the member may have."""
+        """Return how many more partitions the member may have."""
         return max(0, self._each + (self._extra > 0) - self._given[member])
 
     def give(self, member: str, partitions: Sequence[int], assignment: Assignment) -> None:
-        """These are the member's."""
+        """Assign these partitions to the member."""
         assignment[member] += [TopicPartition(self.topic, each) for each in partitions]
         for each in partitions:
             self.left.pop(each, None)
@@ -89,7 +88,7 @@ class _Share:
             self._extra -= 1
 
     def give_ranges(self, may: Callable[[str, int], bool], assignment: Assignment) -> None:
-        """Each member in turn gets the first partitions that are left, as many as are its due."""
+        """Give each member in turn the first partitions that are left, as many as it may have."""
         for member in self.members:
             chosen = [each for each in self.left if may(member, each)][: self.room(member)]
             if chosen:
@@ -111,7 +110,7 @@ def _by_racks(shares: list[_Share], assignment: Assignment) -> None:
 def _together_by_racks(
     members: Sequence[str], count: int, shares: list[_Share], assignment: Assignment
 ) -> None:
-    """Topics of the same members and as many partitions: one number, one member."""
+    """Assign topics with the same members and partition count: one member for each number."""
     open_to = list(members)
     for partition in range(count):
         found = next(

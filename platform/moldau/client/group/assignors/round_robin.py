@@ -11,15 +11,15 @@ from moldau.link.metadata import TopicPartition
 
 
 class RoundRobinAssignor(Forgetful):
-    """Deals partitions like cards; a member that does not want a topic is passed over."""
+    """Deals partitions like cards, passing over members that do not want the topic."""
 
     @property
     def name(self) -> str:
-        """As in Kafka."""
+        """The name in Kafka."""
         return "roundrobin"
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Counts differ by one at most where all want the same."""
+        """Assign partitions. Counts differ by one at most if all want the same topics."""
         assignment: Assignment = {each: [] for each in members}
         wants = {each: frozenset(members[each].topics) for each in members}
         turns = cycle(by_instance(members))

@@ -1,15 +1,14 @@
-"""Sticky: even shares, and each member keeps as much as that allows; eager and cooperative. No IO.
+"""Sticky: even shares in which each member keeps as much as possible; eager and cooperative. No IO.
 
-What a member had is told by itself: in the user data of its subscription (`sticky`), or among the
-owned partitions there (`cooperative-sticky`), with the generation in which it got it. Of two that
-claim a partition, the one of the younger generation had it last; of the same generation, neither is
-believed.
+A member reports what it had itself: in the user data of its subscription (`sticky`), or among its
+owned partitions (`cooperative-sticky`), with the generation in which it got it. If two members
+claim a partition, the later generation counts; with the same generation, neither does.
 
-Where all members want the same topics, shares are counted out (`even_shares`); otherwise partitions
-are moved until no move makes it more even (`uneven_shares`).
+If all members want the same topics, shares are computed by counting (`even_shares`); otherwise
+partitions are moved until no move makes them more even (`uneven_shares`).
 
-The cooperative one then leaves out every partition that its present owner has to give up first: a
-member that is told to give something up joins again, and the next generation gives it away.
+The cooperative variant then leaves out every partition that its present owner has to give up first:
+that member joins again afterwards, and the next generation assigns the partition.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from moldau.protocol.types import Int32, String
 
 
 class StickyTopic(Struct):
-    """One topic and its partitions."""
+    """A topic and its partitions."""
 
     topic: String
     partitions: list[Int32]
 
 
 class StickyUserData(Data, versions="0-1", flexible="none"):
-    """What a member of `sticky` had, and since which generation."""
+    """What a member of `sticky` had, and in which generation it got it."""
 
     previous_assignment: list[StickyTopic]
     generation: Int32 = field(since=1, default=NO_GENERATION, ignorable=True)
@@ -52,7 +51,7 @@ _INT32: Final = 4
 
 
 class _Claims(NamedTuple):
-    """What all members say that they had, after contradictions are settled."""
+    """What all members report to have had, after contradictions are settled."""
 
     are_alike: bool
     owned: dict[str, list[TopicPartition]]
@@ -60,7 +59,7 @@ class _Claims(NamedTuple):
 
 
 class _Sticky:
-    """What both kinds have in common."""
+    """The common part of both variants."""
 
     def __init__(self) -> None:
         self._generation = NO_GENERATION
@@ -72,7 +71,7 @@ class _Sticky:
     def _share(
         self, topics: Topics, members: Mapping[str, Subscription]
     ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
-        """The shares, and the new members of partitions that move; None where it is unknown."""
+        """Return the shares, and the new members of partitions that move (None if unknown)."""
         ordered = members_in_hash_order(members)
         wanted = wanted_topics(topics, members)
         held = {member: self._claim(each) for member, each in ordered.items()}
@@ -116,7 +115,7 @@ class _Sticky:
         return _Claims(are_alike, owned, disputed)
 
     def _held_before(self, held: Mapping[str, Held]) -> dict[TopicPartition, str]:
-        """The member that had a partition before the newest generation: it may get it back."""
+        """Return the member that had each partition before: it may get it back."""
         found: dict[TopicPartition, tuple[int, str]] = {}
         for member, (partitions, told) in held.items():
             generation = NO_GENERATION if told is None else told
@@ -137,16 +136,16 @@ class StickyAssignor(_Sticky):
 
     @property
     def name(self) -> str:
-        """As in Kafka."""
+        """The name in Kafka."""
         return "sticky"
 
     @property
     def rebalances(self) -> frozenset[Rebalance]:
-        """Eager alone."""
+        """Eager only."""
         return frozenset((Rebalance.EAGER,))
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """What the member had."""
+        """Return the partitions that the member had."""
         if self._partitions is None:
             return None
         by_topic: dict[str, list[int]] = {}
@@ -160,7 +159,7 @@ class StickyAssignor(_Sticky):
         ).encode(1)
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Even shares that keep what they can."""
+        """Return even shares in which members keep what they can."""
         return self._share(topics, members)[0]
 
     def on_assignment(
@@ -169,7 +168,7 @@ class StickyAssignor(_Sticky):
         generation: int,
         user_data: bytes | None = None,
     ) -> None:
-        """To be told when joining again."""
+        """Remember the share for the next join."""
         self._partitions = tuple(partitions)
         self._generation = generation
 
@@ -191,24 +190,24 @@ class StickyAssignor(_Sticky):
 
 
 class CooperativeStickyAssignor(_Sticky):
-    """As sticky, but members go on reading what they keep during a rebalance."""
+    """Sticky, but members continue to read what they keep during a rebalance."""
 
     @property
     def name(self) -> str:
-        """As in Kafka."""
+        """The name in Kafka."""
         return "cooperative-sticky"
 
     @property
     def rebalances(self) -> frozenset[Rebalance]:
-        """Both: beside an eager assignor, members rebalance eagerly."""
+        """Both: with a member that has an eager assignor, all rebalance eagerly."""
         return frozenset((Rebalance.COOPERATIVE, Rebalance.EAGER))
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """The generation, for leaders that read subscriptions before version 2."""
+        """Return the generation, for leaders that read subscriptions before version 2."""
         return self._generation.to_bytes(_INT32, "big", signed=True)
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Even shares, without what has to be given up first."""
+        """Return even shares, without what has to be given up first."""
         assignment, changing = self._share(topics, members)
         if changing is None:
             changing = _changing_hands(members, assignment)
@@ -222,7 +221,7 @@ class CooperativeStickyAssignor(_Sticky):
         generation: int,
         user_data: bytes | None = None,
     ) -> None:
-        """What is owned is told by the subscription itself."""
+        """Remember the generation. The subscription itself has the owned partitions."""
         self._generation = generation
 
     def _claim(self, member: Subscription) -> Held:
@@ -239,7 +238,7 @@ class CooperativeStickyAssignor(_Sticky):
 def _changing_hands(
     members: Mapping[str, Subscription], assignment: Assignment
 ) -> dict[TopicPartition, str]:
-    """What one member gets and another still has."""
+    """Return what one member gets and another still has."""
     added: dict[TopicPartition, str] = {}
     given_up: set[TopicPartition] = set()
     for member, partitions in assignment.items():

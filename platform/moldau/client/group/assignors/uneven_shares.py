@@ -1,8 +1,8 @@
-"""Sticky shares where members want different topics: moved about until they are even. No IO.
+"""Sticky shares if members want different topics: moves until they are even. No IO.
 
-Each member keeps what it has and still wants. What is left goes to the member with the least. Then
+Each member keeps what it has and still wants. The rest goes to the members with the least. Then
 partitions move, one at a time, from a member to one that has at least two fewer, until no such move
-is left; if the outcome is no more even than what was there, it is thrown away.
+is left. A result that is no more even than the state before is discarded.
 
 A partition that is to move from B to A while another of its topic has moved from A to B swaps with
 that one (`Movements`): moves back and forth would only cost stickiness.
@@ -26,15 +26,15 @@ from moldau.link.metadata import TopicPartition
 
 
 class Held(NamedTuple):
-    """What a member says that it had, and since when; None where it does not say."""
+    """The partitions that a member reports as its own, and their generation if it reports one."""
 
     partitions: Sequence[TopicPartition]
     generation: int | None
 
 
 class _Moved:
-    """Partitions of a topic that went from one member to another, as a Java HashSet keeps them:
-    its table grows and never shrinks."""
+    """Partitions of a topic that moved from one member to another, in the order of a Java HashSet,
+    whose table grows and never shrinks."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}
@@ -49,14 +49,14 @@ class _Moved:
 
 
 class Movements:
-    """Moves of partitions between members, chains made short: A to B and B to C is A to C."""
+    """Moves of partitions between members, with chains shortened: A to B to C is A to C."""
 
     def __init__(self) -> None:
         self._pairs: dict[TopicPartition, tuple[str, str]] = {}
         self._moved: dict[tuple[str, str, str], _Moved] = {}
 
     def move(self, where: TopicPartition, source: str, target: str) -> None:
-        """The partition goes from one member to another."""
+        """Record that the partition moves from one member to another."""
         before = self._pairs.pop(where, None)
         if before is not None:
             key = (where.topic, *before)
@@ -70,7 +70,7 @@ class Movements:
         self._moved.setdefault((where.topic, source, target), _Moved()).add(where)
 
     def better(self, where: TopicPartition, source: str, target: str) -> TopicPartition:
-        """What shall move instead: one of the topic that came the other way, if there is one."""
+        """Return the partition to move instead: one that moved the other way, if there is one."""
         if where in self._pairs:
             source = self._pairs[where][0]
         back = self._moved.get((where.topic, target, source))
@@ -78,7 +78,7 @@ class Movements:
 
 
 class UnevenShares:
-    """One assignment in the making. `owned` is what members had, `before` what they had earlier."""
+    """A computation of one assignment. `owned` is what members have, `before` what they had."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class UnevenShares:
         self._ranking: list[tuple[int, bytes, str]] = []
 
     def assign(self) -> Assignment:
-        """The shares."""
+        """Return the shares."""
         must_revoke = self._drop_what_is_not_wanted()
         left = [where for where in self._all if where not in self._owner]
         for member in self._shares:
@@ -139,7 +139,7 @@ class UnevenShares:
             self._shares[member] = kept
         return must_revoke
 
-    # Members by how little they have
+    # The ranking: members with few partitions first
 
     def _rank(self, member: str) -> None:
         insort(self._ranking, (len(self._shares[member]), text_order(member), member))
@@ -195,7 +195,7 @@ class UnevenShares:
         return any(len(self._takers[where.topic]) > 1 for where in share)
 
     def _move(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Moves what makes it more even, until nothing does; whether anything moved."""
+        """Move partitions until the shares are even or no move helps. Return whether any moved."""
         has_moved = False
         goes_on = True
         while goes_on:
@@ -239,7 +239,7 @@ class UnevenShares:
             self._rank(source)
 
     def _is_even(self) -> bool:
-        """Whether no member could get one from a member that has at least two more."""
+        """Whether no member could get a partition from one that has at least two more."""
         if not self._ranking or self._ranking[0][0] >= self._ranking[-1][0] - 1:
             return True
         for count, _, member in self._ranking:
@@ -256,6 +256,6 @@ class UnevenShares:
 
 
 def _unevenness(shares: Assignment) -> int:
-    """The sum of all differences between two members."""
+    """Return the sum of the differences between all pairs of members."""
     counts = sorted(map(len, shares.values()))
     return sum(count * (2 * index - len(counts) + 1) for index, count in enumerate(counts))
