@@ -1,6 +1,6 @@
-"""Registers the data source `moldau` with PySpark.
+"""Register the data source `moldau` with PySpark.
 
-Spark imports every top-level module whose name begins with `pyspark_` and registers its
+Spark imports every top-level module whose name begins with `pyspark_`, and registers its class
 `DefaultSource` (`pyspark.sql.worker.lookup_data_sources`), so `format("moldau")` works without a
 call to `spark.dataSource.register`.
 """

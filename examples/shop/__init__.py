@@ -1,1 +1,1 @@
-"""A shop: its database becomes topics, statistics, a lake and a page. What `make demo` shows."""
+"""The demo of `make demo`: a shop's database becomes topics, statistics, a lake and a page."""

@@ -1,9 +1,9 @@
-"""`python -m examples.shop`: what `make demo` runs.
+"""Run the shop from its database to a report page. `make demo` runs `python -m examples.shop`.
 
 PostgreSQL -> JDBC source -> topics -> Streams app -> topics -> Spark -> Parquet -> a report page.
-`moldau pipeline run` runs `pipeline.yaml`, each part in a process of its own. All of it is in a
-temporary directory, and gone afterwards; the page stays. The exit code is 1 if the totals differ
-from those of the database.
+`moldau pipeline run` runs `pipeline.yaml`, with each part in a process of its own. All data are in
+a temporary directory, which is deleted at the end. Only the page stays. The exit code is 1 if the
+totals differ from those of the database.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from examples.shop import lake
-from examples.shop.checking import differences, of_lake, revenue_in_topic
+from examples.shop.checking import differences, revenue_of_topic, totals_of_lake
 from examples.shop.database import MINUTE_MS, NAMES, Shop, Totals, postgresql
-from examples.shop.processes import Command, Failed, running, wait_until
+from examples.shop.processes import Command, DemoFailed, running, wait_until
 from examples.shop.report import Lag, page
 from examples.shop.topology import APP, CUSTOMERS, ORDERS, SALES
 from moldau.client import LATEST
@@ -35,14 +35,14 @@ PIPELINE = Path(__file__).parent / "pipeline.yaml"
 SINK = "shop-lake"
 START_S = 60.0
 LAG_EVERY_S = 0.5
-MINUTES_A_SECOND = 2
+MINUTES_PER_SECOND = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.shop", description=__doc__)
     parser.add_argument("--minutes", type=int, default=30, metavar="N", help="minutes of shop time")
     parser.add_argument("--orders", type=int, default=100, metavar="N", help="orders a minute")
-    patience = "seconds to wait while nothing comes any further"
+    patience = "seconds to wait while no record makes progress"
     parser.add_argument("--patience", type=float, default=120.0, metavar="S", help=patience)
     parser.add_argument("--page", type=Path, default=ROOT / "build" / "shop" / "report.html")
     given = parser.parse_args(arguments)
@@ -52,50 +52,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="moldau-shop-") as folder:
             demo = Demo(console, Path(folder), given.patience)
             return demo.run(given.minutes, given.orders, given.page)
-    except Failed as error:
+    except DemoFailed as error:
         console.print(f"the demo failed: {error}", style="red", markup=False)
         return 1
     except KeyboardInterrupt:
-        console.print("ended: everything was stopped, the data removed")
+        console.print("interrupted: all parts were stopped and the data deleted")
         return 130
 
 
 class Demo:
-    """One run."""
+    """One run of the demo."""
 
     def __init__(self, console: Console, folder: Path, patience_s: float) -> None:
         self._console = console
         self._folder = folder
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._patience_s = patience_s
         self._lake = folder / "lake"
         self._lags: list[Lag] = []
         self._command: Command
 
     def run(self, minutes: int, orders: int, target: Path) -> int:
-        """The exit code."""
+        """Run the demo, and write the page to `target`. Return the exit code."""
         with ExitStack() as stack:
             address = stack.enter_context(postgresql(self._folder))
-            # Times must be recent: a broker deletes records that are a week old.
+            # The times of orders must be recent: a broker deletes records that are a week old.
             now_ms = time.time_ns() // 1_000_000
             shop = Shop(address, now_ms // MINUTE_MS * MINUTE_MS - minutes * MINUTE_MS)
             stack.callback(shop.close)
             shop.open()
-            self._say("PostgreSQL", f"{len(NAMES)} customers")
+            self._print_step("PostgreSQL", f"{len(NAMES)} customers")
             bootstrap = self._start_pipeline(stack, address)
             admin = stack.enter_context(Admin(bootstrap_servers=bootstrap))
-            self._follow(shop, admin, minutes, orders)
+            self._sell_and_wait(shop, admin, minutes, orders)
             database = shop.totals()
-            problems = self._check(database, bootstrap)
-        seconds = time.monotonic() - self._began
+            problems = self._differences(database, bootstrap)
+        seconds = time.monotonic() - self._started_at
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(page(database, self._lags, seconds, problems), encoding="utf-8")
-        return self._tell(database, problems, target, seconds)
+        return self._print_result(database, problems, target, seconds)
 
     # The pipeline
 
     def _start_pipeline(self, stack: ExitStack, address: str) -> str:
-        """`moldau pipeline run`: where its broker is, once everything runs."""
+        """Start `moldau pipeline run`. When all parts run, return the address of its broker."""
         variables = {
             "database": address,
             "lake": self._lake,
@@ -107,13 +107,15 @@ class Demo:
         self._command = stack.enter_context(running("pipeline", words, self._folder, ROOT))
         bootstrap = self._command.wait_for_line("broker", START_S)
         self._command.wait_for_line("pipeline shop runs", START_S)
-        self._say("pipeline", str(PIPELINE.relative_to(ROOT)))
+        self._print_step("pipeline", str(PIPELINE.relative_to(ROOT)))
         return bootstrap
 
     # The run
 
-    def _follow(self, shop: Shop, admin: Admin, minutes: int, orders: int) -> None:
-        """Sells two minutes of the shop's time a second, with bars for what has come how far."""
+    def _sell_and_wait(self, shop: Shop, admin: Admin, minutes: int, orders: int) -> None:
+        """Sell orders until all are in the lake, with a progress bar for each stage.
+
+        Two minutes of the shop's time pass in a second."""
         noise = random.Random(minutes)
         counts = [orders // 2 + noise.randrange(orders) for _ in range(minutes)]
         total = sum(counts)
@@ -128,12 +130,12 @@ class Demo:
                      "written: Parquet")  # fmt: skip
             tasks = [bars.add_task(name, total=total) for name in names]
             wait_until(lambda: _records(admin, CUSTOMERS) == len(NAMES), "customers", START_S)
-            self._settle(admin)
+            self._wait_for_streams_app(admin)
             sold_at = time.monotonic()
             sold = 0
             before, moved_at = (-1, -1, -1, -1), sold_at
             while True:
-                due = int((time.monotonic() - sold_at) * MINUTES_A_SECOND) + 1
+                due = int((time.monotonic() - sold_at) * MINUTES_PER_SECOND) + 1
                 while sold < min(due, minutes):
                     shop.sell(sold, counts[sold])
                     sold += 1
@@ -141,34 +143,41 @@ class Demo:
                         lake.count(self._lake))  # fmt: skip
                 for task, count in zip(tasks, done, strict=True):
                     bars.update(task, completed=count)
-                self._look(admin)
+                self._record_lag(admin)
                 if sold == minutes and min(done) >= total:
                     break
                 if done != before:
                     before, moved_at = done, time.monotonic()
                 elif time.monotonic() - moved_at > self._patience_s:
-                    said = self._command.tail()
-                    raise Failed(f"of {total} orders {done} came, and no more:\n{said}")
+                    output = self._command.tail()
+                    raise DemoFailed(
+                        f"the stages have {done} of {total} orders, and made no progress for "
+                        f"{self._patience_s:.0f} s:\n{output}"
+                    )
                 time.sleep(LAG_EVERY_S)
-        self._settle(admin)
+        self._wait_for_streams_app(admin)
         wait_until(lambda: _lag(admin, f"connect-{SINK}") == 0, "the Spark sink", START_S)
-        self._look(admin)
+        self._record_lag(admin)
 
-    def _settle(self, admin: Admin) -> None:
-        """Until the Streams app has read and committed everything that there is."""
+    def _wait_for_streams_app(self, admin: Admin) -> None:
+        """Wait until the Streams app has read and committed all records."""
         wait_until(lambda: _lag(admin, APP) == 0, "the Streams app", START_S)
 
-    def _look(self, admin: Admin) -> None:
+    def _record_lag(self, admin: Admin) -> None:
         self._command.check()
-        second = time.monotonic() - self._began
+        second = time.monotonic() - self._started_at
         streams, sink = _lag(admin, APP), _lag(admin, f"connect-{SINK}")
         behind = _records(admin, SALES) if sink is None else sink
         self._lags.append(Lag(second, streams or 0, behind))
 
-    def _check(self, database: Totals, bootstrap: str) -> list[str]:
-        return differences(database, of_lake(lake.read(self._lake)), revenue_in_topic(bootstrap))
+    def _differences(self, database: Totals, bootstrap: str) -> list[str]:
+        return differences(
+            database, totals_of_lake(lake.read(self._lake)), revenue_of_topic(bootstrap)
+        )
 
-    def _tell(self, database: Totals, problems: Sequence[str], target: Path, seconds: float) -> int:
+    def _print_result(
+        self, database: Totals, problems: Sequence[str], target: Path, seconds: float
+    ) -> int:
         self._console.print(
             f"\n{database.orders:,} orders, EUR {database.cents / 100:,.2f} in {seconds:.0f} s"
         )
@@ -181,18 +190,18 @@ class Demo:
         self._console.print(f"the report: {target}", soft_wrap=True, markup=False)
         return 1 if problems else 0
 
-    def _say(self, what: str, more: str) -> None:
+    def _print_step(self, what: str, more: str) -> None:
         self._console.print(f"{what:<12} {more}", markup=False, highlight=False)
 
 
 def _records(admin: Admin, topic: str) -> int:
-    """How many records were ever written to the topic."""
+    """Return how many records were ever written to the topic."""
     ends = admin.list_offsets(dict.fromkeys(admin.partitions(topic), LATEST))
     return sum(each.offset for each in ends.values())
 
 
 def _lag(admin: Admin, group: str) -> int | None:
-    """None before the group has committed anything."""
+    """Return the lag of a group in records, or None before it has committed anything."""
     try:
         progress = admin.group_progress(group)
     except KafkaError:

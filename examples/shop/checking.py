@@ -1,4 +1,4 @@
-"""The pipeline's totals against the database's."""
+"""Compare the totals of the pipeline with those of the database."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from moldau.client.sync import Consumer
 K = TypeVar("K", int, str)
 
 
-def of_lake(sales: Any) -> Totals:
-    """Totals of the sales in the lake; an order that is there twice counts twice."""
+def totals_of_lake(sales: Any) -> Totals:
+    """Return the totals of the sales in the lake. An order that is there twice counts twice."""
     by_minute: dict[int, int] = defaultdict(int)
     by_customer: dict[str, int] = defaultdict(int)
     rows = sales.to_pylist()
@@ -27,8 +27,8 @@ def of_lake(sales: Any) -> Totals:
     return Totals(len(rows), cents, dict(by_minute), dict(by_customer))
 
 
-def revenue_in_topic(bootstrap: str) -> dict[int, int]:
-    """The last word of the topic on each minute."""
+def revenue_of_topic(bootstrap: str) -> dict[int, int]:
+    """Return the revenue of each minute: the last record for it in the topic."""
     found: dict[int, int] = {}
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         partitions = consumer.partitions(REVENUE)
@@ -43,19 +43,19 @@ def revenue_in_topic(bootstrap: str) -> dict[int, int]:
 
 
 def differences(database: Totals, lake: Totals, revenue: Mapping[int, int]) -> list[str]:
-    """What does not agree, one line each; nothing when all is well."""
+    """Return a line for each total that differs from the database's."""
     found = []
     if lake.orders != database.orders:
         found.append(f"orders: {lake.orders} in the lake, {database.orders} in the database")
     if lake.cents != database.cents:
         found.append(f"cents: {lake.cents} in the lake, {database.cents} in the database")
-    found += _unlike("lake, minute", lake.by_minute, database.by_minute)
-    found += _unlike("lake, customer", lake.by_customer, database.by_customer)
-    found += _unlike("topic shop-revenue, minute", revenue, database.by_minute)
+    found += _unequal("lake, minute", lake.by_minute, database.by_minute)
+    found += _unequal("lake, customer", lake.by_customer, database.by_customer)
+    found += _unequal("topic shop-revenue, minute", revenue, database.by_minute)
     return found
 
 
-def _unlike(what: str, found: Mapping[K, int], expected: Mapping[K, int]) -> list[str]:
+def _unequal(what: str, found: Mapping[K, int], expected: Mapping[K, int]) -> list[str]:
     return [
         f"{what} {key}: {found.get(key)} instead of {expected.get(key)}"
         for key in sorted(found.keys() | expected.keys())

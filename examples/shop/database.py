@@ -1,4 +1,4 @@
-"""The shop's database: PostgreSQL from a wheel, customers, and orders that keep arriving."""
+"""The shop's database: PostgreSQL from a wheel, with customers and a stream of new orders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True)
 class Totals:
-    """What the database says, and what the pipeline has to agree with."""
+    """Totals of orders. Those of the database are right; those of the pipeline must be equal."""
 
     orders: int
     cents: int
@@ -33,7 +33,9 @@ class Totals:
 
 
 class Shop:
-    """Its tables. The same seed sells the same, beginning with the minute `start_ms`."""
+    """The tables of the shop. The same seed always sells the same orders.
+
+    The first minute of orders is `start_ms`."""
 
     def __init__(self, url: str, start_ms: int, seed: int = 7) -> None:
         self._engine = sa.create_engine(url)
@@ -42,7 +44,7 @@ class Shop:
         self.sold = 0
 
     def open(self) -> None:
-        """Makes the tables, with all customers and no orders."""
+        """Create the tables, with all customers and no orders."""
         with self._engine.begin() as connection:
             connection.exec_driver_sql(
                 "CREATE TABLE customers (id BIGINT PRIMARY KEY, name TEXT NOT NULL, "
@@ -59,7 +61,7 @@ class Shop:
             connection.execute(sa.text("INSERT INTO customers VALUES (:id, :name, :country)"), rows)
 
     def sell(self, minute: int, count: int) -> None:
-        """The orders of one minute, at random times in it, to some customers more than others."""
+        """Insert the orders of one minute, at random times. Some customers buy more than others."""
         begin = self._start_ms + minute * MINUTE_MS
         times = sorted(begin + self._random.randrange(MINUTE_MS) for _ in range(count))
         rows = [
@@ -78,7 +80,7 @@ class Shop:
         self.sold += count
 
     def totals(self) -> Totals:
-        """Asked of the database, not of what was sent to it."""
+        """Return the totals. They are queried from the database, not counted while selling."""
         with self._engine.connect() as connection:
             orders, cents = connection.exec_driver_sql(
                 "SELECT count(*), coalesce(sum(cents), 0) FROM orders"
@@ -103,8 +105,10 @@ class Shop:
 
 @contextmanager
 def postgresql(folder: Path) -> Iterator[str]:
-    """A server in this folder, listening on a socket in it; its address for SQLAlchemy."""
-    if "XDG_RUNTIME_DIR" not in os.environ:  # the wheel looks for it while it is imported
+    """Run a server until the block ends. Yield its address for SQLAlchemy.
+
+    Its data and its socket are in this folder."""
+    if "XDG_RUNTIME_DIR" not in os.environ:  # the wheel needs it when it is imported
         runtime = folder / "runtime"
         runtime.mkdir(0o700)
         os.environ["XDG_RUNTIME_DIR"] = str(runtime)

@@ -1,4 +1,4 @@
-"""What is in the lake: Parquet files, as far as Spark has committed them."""
+"""Read the lake: the Parquet files that Spark has committed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 
 def committed(lake: Path) -> list[Path]:
-    """The files that Spark's log names; others belong to a batch that has not ended."""
+    """Return the files that Spark's log names. Other files belong to a batch that has not ended."""
     log = lake / "_spark_metadata"
     if not log.is_dir():
         return []
@@ -25,11 +25,11 @@ def committed(lake: Path) -> list[Path]:
 
 
 def count(lake: Path) -> int:
-    """How many sales are in the lake; read off the files' footers."""
+    """Return how many sales are in the lake, from the footers of the files."""
     return sum(pq.read_metadata(each).num_rows for each in committed(lake))
 
 
 def read(lake: Path) -> Any:
-    """All sales, as an Arrow table."""
+    """Return all sales as an Arrow table."""
     tables = [pq.ParquetFile(each).read() for each in committed(lake)]
     return pa.concat_tables(tables) if tables else pa.table({})

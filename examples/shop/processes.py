@@ -1,4 +1,4 @@
-"""The processes of the demo: `moldau` commands, each as in a terminal of its own."""
+"""Run `moldau` commands for the demo, each in a process of its own, as in a terminal."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 
 MOLDAU = str(Path(sys.executable).with_name("moldau"))
 STOP_S = 60.0
-LOOK_S = 0.1
+POLL_S = 0.1
 
 
-class Failed(Exception):
-    """The demo cannot go on: one line says why."""
+class DemoFailed(Exception):
+    """The demo cannot continue. The message says why."""
 
 
 class Command:
-    """A command that runs, with what it says in a file."""
+    """A running command. Its output goes to a file."""
 
     def __init__(self, name: str, words: Sequence[str], folder: Path, root: Path) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("wb") as log:
-            # A group of its own: Ctrl-C at a terminal is for the demo, which stops it.
+            # Its own process group: Ctrl-C reaches only the demo, and the demo stops the command.
             self._process = subprocess.Popen(  # noqa: S603 - our own commands
                 [MOLDAU, *words],
                 stdin=subprocess.DEVNULL,
@@ -36,7 +36,7 @@ class Command:
             )
 
     def wait_for_line(self, beginning: str, timeout_s: float) -> str:
-        """The rest of the first line that begins so."""
+        """Wait for a line of output that begins with this text. Return the rest of the line."""
         found: list[str] = []
 
         def is_there() -> bool:
@@ -48,22 +48,22 @@ class Command:
                     return True
             return False
 
-        wait_until(is_there, f"{self.name} to say {beginning!r}", timeout_s)
+        wait_until(is_there, f"{self.name} to print {beginning!r}", timeout_s)
         return found[0]
 
     def check(self) -> None:
-        """Failed if it has ended."""
+        """Raise DemoFailed if the command has ended."""
         code = self._process.poll()
         if code is not None:
-            raise Failed(f"{self.name} ended with code {code}; its last words:\n{self.tail()}")
+            raise DemoFailed(f"{self.name} ended with code {code}; its last lines:\n{self.tail()}")
 
     def tail(self) -> str:
-        """The end of what it said."""
+        """Return the last lines of the output."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         return "\n".join(f"  {line[:300]}" for line in text.splitlines()[-12:])
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL when it takes too long."""
+        """Stop the command with SIGTERM, or with SIGKILL if that takes too long."""
         self._process.terminate()
         try:
             self._process.wait(STOP_S)
@@ -74,7 +74,7 @@ class Command:
 
 @contextmanager
 def running(name: str, words: Sequence[str], folder: Path, root: Path) -> Iterator[Command]:
-    """A command until the block ends."""
+    """Run a command until the block ends."""
     command = Command(name, words, folder, root)
     try:
         yield command
@@ -83,9 +83,9 @@ def running(name: str, words: Sequence[str], folder: Path, root: Path) -> Iterat
 
 
 def wait_until(holds: Callable[[], bool], what: str, timeout_s: float) -> None:
-    """Returns as soon as it holds; Failed when it takes too long."""
+    """Wait until `holds` returns true. Raise DemoFailed if that takes too long."""
     until = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > until:
-            raise Failed(f"waited {timeout_s:.0f} s for {what}")
-        time.sleep(LOOK_S)
+            raise DemoFailed(f"waited {timeout_s:.0f} s for {what}")
+        time.sleep(POLL_S)

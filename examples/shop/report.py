@@ -1,4 +1,4 @@
-"""The report: one HTML file with its plots in it, no script and nothing to load."""
+"""Write the report: one HTML file with its plots in it, without scripts and without other files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ text { fill: var(--soft); font-size: 12px; } .name { fill: var(--ink); }
 
 @dataclass(frozen=True)
 class Lag:
-    """How far the two readers were behind at a moment of the run."""
+    """The lag of the Streams app and of the Spark sink, in records, at a second of the run."""
 
     second: float
     streams: int
@@ -45,7 +45,7 @@ class Lag:
 
 
 def page(totals: Totals, lags: Sequence[Lag], seconds: float, problems: Sequence[str]) -> str:
-    """The whole file."""
+    """Return the whole HTML page."""
     verdict = (
         "The lake, the topics and the database agree on every total."
         if not problems
@@ -79,9 +79,9 @@ def page(totals: Totals, lags: Sequence[Lag], seconds: float, problems: Sequence
 
 
 def columns(values: Sequence[tuple[str, int]]) -> str:
-    """A column for each minute."""
+    """Return a plot with a column for each minute."""
     if not values:
-        return _nothing()
+        return _no_data()
     top = max(cents for _, cents in values) or 1
     step = (_WIDTH - _LEFT) / len(values)
     every = max(1, len(values) // 10)
@@ -100,9 +100,9 @@ def columns(values: Sequence[tuple[str, int]]) -> str:
 
 
 def bars(values: Sequence[tuple[str, int]]) -> str:
-    """A bar for each customer."""
+    """Return a plot with a bar for each customer."""
     if not values:
-        return _nothing()
+        return _no_data()
     top = max(cents for _, cents in values) or 1
     parts = []
     for index, (name, cents) in enumerate(values):
@@ -117,9 +117,9 @@ def bars(values: Sequence[tuple[str, int]]) -> str:
 
 
 def lines(lags: Sequence[Lag]) -> str:
-    """Two lines over the seconds of the run."""
+    """Return a plot with two lines of lag over the seconds of the run."""
     if not lags:
-        return _nothing()
+        return _no_data()
     top = max(1, *(max(each.streams, each.lake) for each in lags))
     end = max(1.0, lags[-1].second)
     parts = _grid(top, str)
@@ -150,7 +150,7 @@ def _of_lake(lag: Lag) -> int:
 
 
 def _grid(top: int, show: object) -> list[str]:
-    """Four lines across, with what they stand for."""
+    """Return horizontal lines with their values."""
     assert callable(show)
     parts = []
     for part in range(5):
@@ -169,7 +169,7 @@ def _svg(parts: Sequence[str], height: int) -> str:
     return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img">{"".join(parts)}</svg>'
 
 
-def _nothing() -> str:
+def _no_data() -> str:
     return "<p>no data</p>"
 
 

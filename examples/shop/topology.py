@@ -1,5 +1,6 @@
-"""The shop's statistics: `moldau streams run examples.shop.topology:app`.
+"""The shop's statistics, a Streams app: `moldau streams run examples.shop.topology:app`.
 
+It writes two topics:
 `shop-sales`    each order with the name and country of its customer (a stream joined with a table)
 `shop-revenue`  the revenue of each minute, again whenever it changes (a windowed sum)
 
@@ -49,7 +50,7 @@ class Minute:
 
 
 def sale(order: Order, customer: Customer | None) -> Sale:
-    """An order with what is known of its customer."""
+    """Join an order with its customer, who may be unknown."""
     if customer is None:
         return Sale(order.id, "unknown", "unknown", order.cents, order.at)
     return Sale(order.id, customer.name, customer.country, order.cents, order.at)
@@ -64,7 +65,7 @@ def minute(window: Windowed[str], cents: int) -> Minute:
 
 
 def time_of(order: Order, record_time: int) -> int:
-    """When it was ordered."""
+    """Return the time of the order, which is the time of its record."""
     return order.at
 
 

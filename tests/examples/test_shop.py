@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow")
 
 from examples.shop import lake  # noqa: E402
 from examples.shop.__main__ import PIPELINE  # noqa: E402
-from examples.shop.checking import differences, of_lake  # noqa: E402
+from examples.shop.checking import differences, totals_of_lake  # noqa: E402
 from examples.shop.database import MINUTE_MS, Totals  # noqa: E402
 from examples.shop.report import Lag, bars, columns, lines, page  # noqa: E402
 from examples.shop.topology import CUSTOMERS, ORDERS, REVENUE, SALES, app  # noqa: E402
@@ -51,7 +51,7 @@ def test_totals_that_agree_have_no_differences() -> None:
                                                        "at": at}]
     )  # fmt: skip
 
-    assert differences(TOTALS, of_lake(sales), {START: 300}) == []
+    assert differences(TOTALS, totals_of_lake(sales), {START: 300}) == []
 
 
 def test_what_differs_is_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from moldau.pipeline.pipeline import AppPlan, Pipeline, Step
-from moldau.pipeline.reading import Outside, Reading, read_pipeline
+from moldau.pipeline.reading import Inputs, Reading, read_pipeline
 
 WORDS = """\
 pipeline: words
@@ -51,7 +51,7 @@ def read(
     files: Mapping[str, str] | None = None,
     **variables: str,
 ) -> Reading:
-    """What the file says; app plans by target, other files by path."""
+    """Read the text of a file. `plans` are app plans by target, `files` other files by path."""
     known = {**PLANS, **(plans or {})}
 
     def read_text(path: str) -> str:
@@ -62,17 +62,17 @@ def read(
     def explain(targets: Sequence[str], counts: Mapping[str, int]) -> list[AppPlan | str]:
         return [known[each] for each in targets]
 
-    return read_pipeline(text, "p.yaml", Outside("/srv/p", read_text, explain, variables))
+    return read_pipeline(text, "p.yaml", Inputs("/srv/p", read_text, explain, variables))
 
 
 def pipeline(text: str = WORDS) -> Pipeline:
-    """That has no problem."""
+    """Return the pipeline of a file that has no problem."""
     reading = read(text)
     assert reading.problems == ()
     return reading.pipeline
 
 
-def told(text: str, **given: Mapping[str, str]) -> list[str]:
-    """The problems as `lint` prints them, without the file's name."""
+def problem_lines(text: str, **given: Mapping[str, str]) -> list[str]:
+    """Return the problems as `lint` prints them, without the file's name."""
     found = read(text, **given).problems  # type: ignore[arg-type]
-    return [each.told("p.yaml").removeprefix("p.yaml:") for each in found]
+    return [each.format("p.yaml").removeprefix("p.yaml:") for each in found]

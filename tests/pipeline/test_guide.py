@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.pipeline.sections import PipelineSection
-from tests.pipeline.files import told
+from tests.pipeline.files import problem_lines
 from tests.pipeline.running import Folder, wait_until
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text(encoding="utf-8")
@@ -84,13 +84,13 @@ def test_the_first_pipeline_runs_like_that(first: Path) -> None:
 def test_the_source_with_a_password_is_sound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
 
-    assert told(blocks("yaml")[1]) == []
+    assert problem_lines(blocks("yaml")[1]) == []
 
 
 def test_the_mistakes_are_told_like_that() -> None:
     expected = re.findall(r"^pipeline\.yaml:(\d.*)$", GUIDE, re.MULTILINE)
 
-    assert told(blocks("yaml")[2]) == expected
+    assert problem_lines(blocks("yaml")[2]) == expected
     assert len(expected) == 4
 
 

@@ -40,13 +40,13 @@ def test_what_is_killed_goes_on_and_loses_nothing(tmp_path: Path) -> None:
         folder.await_all()
         said = run.stop()
 
-    order = [line for line in said if line.startswith("stops ")]
+    order = [line for line in said if line.startswith("stopping ")]
     assert order == [
-        "stops the sources",
-        "stops app count-words",
-        "stops the sinks",
-        "stops worker",
-        "stops broker",
+        "stopping the sources",
+        "stopping app count-words",
+        "stopping the sinks",
+        "stopping worker",
+        "stopping broker",
     ]
     assert folder.counts().keys() == folder.words
     assert {each["word"] for each in folder.lines()} == folder.words

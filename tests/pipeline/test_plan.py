@@ -69,7 +69,7 @@ def test_fewer_partitions_are_refused() -> None:
     step = steps(facts(partitions=3))["lines"]
 
     assert step.action is Action.REFUSE
-    assert step.note.endswith("a topic cannot lose any: say partitions: 3")
+    assert step.note.endswith("a topic cannot lose any: write partitions: 3")
 
 
 def test_an_external_topic_must_exist_and_stays() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from moldau.errors import ConfigError
 from moldau.pipeline.pipeline import Topic
-from tests.pipeline.files import WORDS, app_plan, pipeline, read, told
+from tests.pipeline.files import WORDS, app_plan, pipeline, problem_lines, read
 
 
 def test_a_sound_file_is_read() -> None:
@@ -46,10 +46,10 @@ def test_a_sound_file_is_read() -> None:
         ("partitions: 2}", "partitions: two}", "3: error: topics.lines.partitions: input should be a valid integer, unable to parse string as an integer"),  # noqa: E501
         ("partitions: 2}", "partitions: 0}", "3: error: topics.lines.partitions: input should be greater than or equal to 1"),  # noqa: E501
         ("pipeline: words", "x-pipeline: words", "1: error: the pipeline has no name: add a line such as `pipeline: orders`"),  # noqa: E501
-        ("pipeline: words", "pipeline: two words", "1: error: pipeline is no name: letters, digits, '.', '_' and '-'"),  # noqa: E501
+        ("pipeline: words", "pipeline: two words", "1: error: pipeline is not a name: use letters, digits, '.', '_' and '-'"),  # noqa: E501
         ("app: words:app", "app: words", "12: error: topologies.count-words.app must be MODULE:APP, such as word_count:app"),  # noqa: E501
         ("app: words:app", "app: words:broken", "12: error: topologies.count-words: NameError: name 'x' is not defined"),  # noqa: E501
-        ("app: words:app", "worker: 2", "11: error: topologies.count-words.app is missing"),
+        ("app: words:app", "worker: 2", "11: error: topologies.count-words.app is missing: add it"),
         ("topic: lines", "topics: lines", '9: warning: sources.read-lines: Nothing reads the configuration "topics"; did you mean "topic"?'),  # noqa: E501
         ("topic: lines", "batch.size: 7", '6: error: sources.read-lines: Missing required configuration "topic" which has no default value.'),  # noqa: E501
         ("FileStreamSource", "FileStreamSink", "7: error: sources.read-lines: FileStreamSink is a sink: put it under sinks"),  # noqa: E501
@@ -58,8 +58,8 @@ def test_a_sound_file_is_read() -> None:
         ("    app: words:app", "    app: words:app\n  copy:\n    app: words:same", "13: error: topologies.copy: the app id words is that of topologies.count-words too"),  # noqa: E501
         ("    app: words:app", "    app: words:app\n  back:\n    app: words:back", "11: error: records run in a circle: count-words -> back -> count-words"),  # noqa: E501
         ("  write-counts:", "  read-lines:", "14: error: sinks.read-lines: sources.read-lines has that name already"),  # noqa: E501
-        ("  lines:", "  lines:\n  lines:", "4: error: lines stands here and in line 3"),
-        ("  lines:", "  'two words':\n  lines:", "3: error: topics: two words is no name: letters, digits, '.', '_' and '-'"),  # noqa: E501
+        ("  lines:", "  lines:\n  lines:", "4: error: the key lines is in line 3 already: remove one of the two"),  # noqa: E501
+        ("  lines:", "  'two words':\n  lines:", "3: error: topics: two words is not a name: use letters, digits, '.', '_' and '-'"),  # noqa: E501
         ("  lines:", "  spare:\n  lines:", "3: warning: topics.spare: nothing reads or writes it"),
         ("file: input.txt", "file: ${var:inptu}", "8: error: there is no variable inptu under variables"),  # noqa: E501
     ],
@@ -67,7 +67,7 @@ def test_a_sound_file_is_read() -> None:
 def test_a_mistake_is_told_with_its_line(before: str, after: str, problem: str) -> None:
     assert before in WORDS
 
-    assert problem in told(WORDS.replace(before, after, 1))
+    assert problem in problem_lines(WORDS.replace(before, after, 1))
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
@@ -75,7 +75,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         "topics: counts", "topics: count"
     )
 
-    found = told(text.replace("app: words:app", "app: nothing"))
+    found = problem_lines(text.replace("app: words:app", "app: nothing"))
 
     assert [each.partition(":")[0] for each in found] == ["3", "4", "12", "14"]
 
@@ -83,11 +83,11 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
 def test_a_sink_without_a_writer_is_an_error_unless_the_topic_is_external() -> None:
     alone = WORDS[: WORDS.index("topologies:")] + WORDS[WORDS.index("sinks:") :]
 
-    assert told(alone) == [
+    assert problem_lines(alone) == [
         "11: error: sinks.write-counts reads counts, which nothing writes: add a source, or "
         "`external: true` to the topic"
     ]
-    assert told(alone.replace("counts: {", "counts: {external: true, ")) == []
+    assert problem_lines(alone.replace("counts: {", "counts: {external: true, ")) == []
 
 
 def test_inputs_of_a_join_with_different_partitions_are_told() -> None:
@@ -95,7 +95,7 @@ def test_inputs_of_a_join_with_different_partitions_are_told() -> None:
 
     found = read(WORDS, plans={"words:app": plan}).problems
 
-    assert [each.told("p") for each in found] == [
+    assert [each.format("p") for each in found] == [
         "p:11: error: topologies.count-words: records of these topics meet by key"
     ]
 
@@ -106,11 +106,11 @@ def test_a_source_that_does_not_tell_its_topics_makes_a_warning() -> None:
         "    connection.url: sqlite:///shop.db\n    mode: bulk\n    topic.prefix: shop-",
     ).replace("FileStreamSource", "JdbcSource")
 
-    (problem,) = told(text)
+    (problem,) = problem_lines(text)
 
     assert problem == (
         "12: warning: topologies.count-words reads lines; whether sources.read-lines writes it is "
-        "not known here: say so with `writes` beside its `config`"
+        "not known: name its topics in `writes` beside its `config`"
     )
 
 
@@ -136,7 +136,7 @@ def test_a_connector_may_be_a_file_of_connect() -> None:
 
     assert found.problems == ()
     assert found.pipeline.sinks[0].config["name"] == "write-counts"
-    assert told(text) == [
+    assert problem_lines(text) == [
         "14: error: sinks.write-counts: /srv/p/sink.json: No such file or directory"
     ]
 

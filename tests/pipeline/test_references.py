@@ -12,7 +12,7 @@ from moldau.pipeline.connectors import unresolved
 from moldau.pipeline.plan import Facts, plan
 from moldau.pipeline.references import provider_settings, references_in
 from moldau.pipeline.text import pipeline_text, plan_text
-from tests.pipeline.files import WORDS, pipeline, read, told
+from tests.pipeline.files import WORDS, pipeline, problem_lines, read
 
 SECRET = WORDS.replace("file: input.txt", "file: ${env:SHOP_FILE}")
 
@@ -28,7 +28,7 @@ def test_a_reference_stays_as_it_is_in_everything_that_is_shown(
     texts = [plan_text(shown), json.dumps(shown.to_json()), pipeline_text(found)]
     assert "${env:SHOP_FILE}" in texts[0]
     assert not any("hunter2" in each for each in texts)
-    assert not any("hunter2" in each for each in worker_settings(found, {}, is_for_trying=True))
+    assert not any("hunter2" in each for each in worker_settings(found, {}, is_trial=True))
 
 
 def test_a_password_in_the_file_is_not_shown() -> None:
@@ -63,7 +63,7 @@ def test_the_worker_may_read_these_references_and_no_others(
 def test_a_reference_that_cannot_be_read_here_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHOP_FILE", raising=False)
 
-    (problem,) = told(SECRET)
+    (problem,) = problem_lines(SECRET)
 
     assert problem.startswith(
         "8: warning: sources.read-lines: file: the environment variable is not"
@@ -81,8 +81,9 @@ def test_paths_count_from_the_file() -> None:
 def test_the_broker_and_topics_take_no_references() -> None:
     text = WORDS.replace("cleanup.policy: compact", "'cleanup.policy': '${env:X}'")
 
-    assert told(text + "broker: {settings: {a: '${env:X}'}}\n") == [
-        "4: error: topics.counts.config.cleanup.policy cannot be a reference",
-        "18: error: broker.settings.a: the broker that `run` starts takes no references: it is for "
-        "trying out",
+    assert problem_lines(text + "broker: {settings: {a: '${env:X}'}}\n") == [
+        "4: error: topics.counts.config.cleanup.policy cannot be a reference: write the value "
+        "itself",
+        "18: error: broker.settings.a: the broker that `run` starts takes no references: write the "
+        "value itself",
     ]

@@ -1,17 +1,17 @@
-"""`moldau pipeline status`: looks become rows."""
+"""`moldau pipeline status`: snapshots become rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from moldau.pipeline.cluster import Progress
-from moldau.pipeline.place import PartState, error_in
+from moldau.pipeline.data_directory import PartState, last_error_in
 from moldau.pipeline.restarts import PAUSE_S_MAX, Restarts
-from moldau.pipeline.status import Look, Row, connector_rows, news, status_rows
+from moldau.pipeline.status import Row, Snapshot, connector_rows, state_changes, status_rows
 from tests.pipeline.files import pipeline
 
 
-def look(at_s: float, committed: int, **more: Any) -> Look:
+def snapshot(at_s: float, committed: int, **more: Any) -> Snapshot:
     found: dict[str, Any] = {
         "parts": {
             "broker": PartState("broker", 1, "RUNNING"),
@@ -34,11 +34,11 @@ def look(at_s: float, committed: int, **more: Any) -> Look:
             "connect-write-counts": Progress("Stable", 3, committed),
         },
     }
-    return Look(at_s, **{**found, **more})
+    return Snapshot(at_s, **{**found, **more})
 
 
 def test_each_part_has_its_state_lag_rate_restarts_and_error() -> None:
-    rows = status_rows(pipeline(), look(12.0, 150), look(10.0, 100))
+    rows = status_rows(pipeline(), snapshot(12.0, 150), snapshot(10.0, 100))
 
     assert rows == [
         Row("broker", "broker", "RUNNING"),
@@ -53,7 +53,7 @@ def test_each_part_has_its_state_lag_rate_restarts_and_error() -> None:
 
 
 def test_what_does_not_answer_is_told_and_the_rest_is_shown() -> None:
-    silent = look(1.0, 0, connectors={}, groups={}, problems={"worker": "no answer"})
+    silent = snapshot(1.0, 0, connectors={}, groups={}, problems={"worker": "no answer"})
 
     rows = {each.part: each for each in status_rows(pipeline(), silent, silent)}
 
@@ -63,7 +63,7 @@ def test_what_does_not_answer_is_told_and_the_rest_is_shown() -> None:
 
 
 def test_what_does_not_run_is_missing() -> None:
-    rows = status_rows(pipeline(), Look(1.0), Look(0.0))
+    rows = status_rows(pipeline(), Snapshot(1.0), Snapshot(0.0))
 
     assert {each.part: each.state for each in rows} == {
         "read-lines": "MISSING",
@@ -73,13 +73,13 @@ def test_what_does_not_run_is_missing() -> None:
 
 
 def test_an_app_on_another_machine_is_seen_by_its_group() -> None:
-    rows = status_rows(pipeline(), look(2.0, 0, parts={}), look(1.0, 0))
+    rows = status_rows(pipeline(), snapshot(2.0, 0, parts={}), snapshot(1.0, 0))
 
     assert next(each.state for each in rows if each.part == "count-words") == "RUNNING"
 
 
 def test_a_connector_that_fails_and_runs_again_is_told_once_each() -> None:
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
 
     def rows(state: str) -> list[Row]:
         task = {"state": state, "error": "disk full"}
@@ -87,11 +87,11 @@ def test_a_connector_that_fails_and_runs_again_is_told_once_each() -> None:
             pipeline(), {"write-counts": {"state": "RUNNING", "tasks": [task]}, "other": {}}
         )
 
-    assert news(rows("RUNNING"), told) == []
-    assert news(rows("FAILED"), told) == ["sink write-counts is FAILED: disk full"]
-    assert news(rows("FAILED"), told) == []
-    assert news(rows("RUNNING"), told) == ["sink write-counts is RUNNING again"]
-    assert news(rows("RUNNING"), told) == []
+    assert state_changes(rows("RUNNING"), reported) == []
+    assert state_changes(rows("FAILED"), reported) == ["sink write-counts is FAILED: disk full"]
+    assert state_changes(rows("FAILED"), reported) == []
+    assert state_changes(rows("RUNNING"), reported) == ["sink write-counts is RUNNING again"]
+    assert state_changes(rows("RUNNING"), reported) == []
 
 
 def test_the_last_error_of_a_log_is_one_line() -> None:
@@ -101,9 +101,9 @@ def test_the_last_error_of_a_log_is_one_line() -> None:
         "  a line of a traceback\n"
     )
 
-    assert error_in(log) == "moldau.streams it fails topic=lines"
-    assert error_in(log + "moldau: no such topic\n") == "no such topic"
-    assert error_in("all is well\n") is None
+    assert last_error_in(log) == "moldau.streams it fails topic=lines"
+    assert last_error_in(log + "moldau: no such topic\n") == "no such topic"
+    assert last_error_in("all is well\n") is None
 
 
 def test_pauses_grow_while_a_part_dies_soon_and_begin_anew_when_it_has_lived() -> None:

@@ -96,7 +96,7 @@ def test_a_record_has_a_good_name_and_those_below_have_names_of_their_own() -> N
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (column("two words", "long"), "another one in transforms.sql .+two words"),
+        (column("two words", "long"), "rename it in transforms.sql .+two words"),
         (column("a", columns(column("x-y", "long"))), "column='a.x-y'"),
         (column("a", "void"), "cast the column in transforms.sql .+void"),
         (column("a", "interval day to second"), "cast the column"),

@@ -1,4 +1,4 @@
-"""Batch reads and writes on a real Spark and the embedded broker."""
+"""Read and write batches with a real Spark and the embedded broker."""
 
 from __future__ import annotations
 

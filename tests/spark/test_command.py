@@ -58,10 +58,10 @@ def test_words_of_the_user_stay_and_those_of_the_command_count_more() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["run", "missing.py"], "there is no script missing.py"),
+        (["run", "missing.py"], "the script missing.py does not exist"),
         (["run", "--conf", "spark.x", "{job}"], "--conf spark.x: write spark.NAME=VALUE"),
         (["run", "--conf", "x=1", "{job}"], "--conf x=1: write spark.NAME=VALUE"),
-        (["run", "--remote", "sc://h", "--master", "local", "{job}"], "the server decides"),
+        (["run", "--remote", "sc://h", "--master", "local", "{job}"], "because the server decides"),
         (["submit"], "name a script: moldau spark submit"),
     ],
 )

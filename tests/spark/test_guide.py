@@ -59,8 +59,8 @@ _PREFIXES = ("value.option.", "sink.option.", "source.option.")
     [("| Key | |", SparkSinkConfig), ("| Source key | |", SparkSourceConfig)],
 )
 def test_the_keys_of_the_guide_are_known(header: str, kind: type[SparkConfig]) -> None:
-    table = text_of(GUIDE).split(header)[1]
-    named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", table.split("\n\n")[0]))
+    tables = [each.split("\n\n")[0] for each in text_of(GUIDE).split(header)[1:]]
+    named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", "".join(tables)))
     known = {each.name for each in kind.settings()}
 
     shared = {"errors.tolerance", "errors.deadletterqueue.topic.name"}

@@ -7,7 +7,7 @@ import pytest
 from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms
-from moldau.spark.options import ReadOptions, parse_read, unused
+from moldau.spark.options import ReadOptions, parse_read, unused_options
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders, payments"}
 
@@ -70,25 +70,25 @@ def test_a_group_is_named_or_made_of_a_prefix() -> None:
         ({"kafka.bootstrap.servers": " "}, "give the brokers"),
         ({"subscribePattern": "o.*"}, "exactly one of the options"),
         ({"subscribe": ""}, "it is empty"),
-        ({"startingOffsets": "newest"}, "neither a keyword nor a JSON object"),
+        ({"startingOffsets": "newest"}, "must be a keyword or a JSON object"),
         ({"startingOffsets": '{"orders":[1]}'}, "use a number for each partition"),
-        ({"startingOffsets": '{"orders":{"0":-1}}'}, "is no place where a batch"),
+        ({"startingOffsets": '{"orders":{"0":-1}}'}, "a batch cannot start at -1"),
         ({"endingOffsets": "earliest"}, "cannot end at the earliest"),
         ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
         ({"maxOffsetsPerTrigger": "0"}, "1 or more"),
         ({"maxTriggerDelay": "soon"}, "use a time such as"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "maxOffsetsPerTrigger=8"),
-        ({"startingTimestamp": "9", "endingTimestamp": "8"}, "cannot start behind its end"),
+        ({"startingTimestamp": "9", "endingTimestamp": "8"}, "cannot start after its end"),
         (
             {"startingOffsets": '{"orders":{"0":9}}', "endingOffsets": '{"orders":{"0":8}}'},
-            "cannot start behind its end",
+            "cannot start after its end",
         ),
         (
             {
                 "startingOffsetsByTimestamp": '{"orders":{"0":9}}',
                 "endingOffsetsByTimestamp": '{"orders":{"0":8}}',
             },
-            "cannot start behind its end",
+            "cannot start after its end",
         ),
         ({"startingOffsetsByTimestampStrategy": "first"}, "use one of error, latest"),
         ({"fetchOffset.numRetries": "0"}, "1 or more"),
@@ -102,7 +102,7 @@ def test_a_group_is_named_or_made_of_a_prefix() -> None:
         ({"kafka.key.deserializer": "X"}, "cast them in the query"),
         ({"value.format": "yaml"}, "use one of binary, string, json, avro"),
         ({"value.format": "protobuf"}, "value.format=protobuf needs it"),
-        ({"value.format": "string", "value.registry": "http://r"}, "it is for value.format="),
+        ({"value.format": "string", "value.registry": "http://r"}, "it is only for value.format="),
     ],
 )
 def test_what_cannot_be_used_is_named(options: dict[str, str], words: str) -> None:
@@ -143,14 +143,14 @@ def test_an_option_without_a_meaning_is_told() -> None:
         "kafka.group.id": "lake", "GroupIdPrefix": "lake",
     }  # fmt: skip
 
-    batch, stream = unused(given, is_stream=False), unused(given, is_stream=True)
+    batch, stream = unused_options(given, is_stream=False), unused_options(given, is_stream=True)
 
     assert [line.split()[2] for line in batch[:3]] == [
         "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     ]  # fmt: skip
     assert batch[3:] == stream
-    assert "groupIdPrefix is not used" in stream[0]
-    assert unused(BASE, is_stream=False) == []
+    assert "groupIdPrefix is ignored" in stream[0]
+    assert unused_options(BASE, is_stream=False) == []
 
 
 def test_partitions_can_be_assigned() -> None:

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from moldau.client import TopicPartition
 from moldau.spark.ranges import (
-    REMADE,
+    TOPIC_RECREATED,
     BatchIds,
     Range,
-    available,
+    available_count,
     from_checkpoint,
-    ids_in,
-    limited,
-    losses,
-    split,
+    ids_from_checkpoint,
+    limited_end,
+    ranges_and_losses,
+    split_ranges,
     to_checkpoint,
 )
 
@@ -33,7 +33,7 @@ OFFSETS = st.dictionaries(
 @given(OFFSETS)
 def test_a_checkpoint_reads_as_it_was_written(offsets: dict[TopicPartition, int]) -> None:
     assert from_checkpoint(to_checkpoint(offsets)) == offsets
-    assert ids_in(to_checkpoint(offsets)) == {}
+    assert ids_from_checkpoint(to_checkpoint(offsets)) == {}
 
 
 @given(OFFSETS)
@@ -41,7 +41,7 @@ def test_ids_of_topics_stand_beside_their_offsets(offsets: dict[TopicPartition, 
     written = to_checkpoint(offsets, {"b": "2", "a": "1"})
 
     assert from_checkpoint(written) == offsets
-    assert ids_in(written) == {"a": "1", "b": "2"}
+    assert ids_from_checkpoint(written) == {"a": "1", "b": "2"}
     assert list(written)[-1] == "$ids"
 
 
@@ -51,31 +51,31 @@ def test_a_limit_is_kept_and_progress_is_made(
 ) -> None:
     start = dict.fromkeys(latest, 0)
 
-    end = limited(start, latest, limit)
+    end = limited_end(start, latest, limit)
 
     assert all(0 <= end[where] <= latest[where] for where in latest)
     taken = sum(end.values())
     assert taken <= limit + len(latest)
-    assert taken > 0 or not available(start, latest)
+    assert taken > 0 or not available_count(start, latest)
 
 
 def test_partitions_share_a_limit_by_what_they_have() -> None:
-    assert limited({P0: 0, P1: 0}, {P0: 900, P1: 100}, 100) == {P0: 90, P1: 10}
+    assert limited_end({P0: 0, P1: 0}, {P0: 900, P1: 100}, 100) == {P0: 90, P1: 10}
 
 
 def test_a_partition_that_is_gone_stays_where_it_was() -> None:
-    assert limited({P0: 5, P1: 7}, {P0: 9}, None) == {P0: 9, P1: 7}
+    assert limited_end({P0: 5, P1: 7}, {P0: 9}, None) == {P0: 9, P1: 7}
 
 
 def test_what_was_deleted_is_a_loss_and_the_rest_is_read() -> None:
-    ranges, lost = losses({P0: 0, P1: 0}, {P0: 10, P1: 10}, {P0: 4, P1: 0})
+    ranges, lost = ranges_and_losses({P0: 0, P1: 0}, {P0: 10, P1: 10}, {P0: 4, P1: 0})
 
     assert ranges == [Range(P0, 4, 10), Range(P1, 0, 10)]
     assert [(each.where, each.reason) for each in lost] == [(P0, "offsets 0 to 4 were deleted")]
 
 
 def test_a_topic_made_again_is_a_loss_and_is_read_from_its_beginning() -> None:
-    ranges, lost = losses({P0: 50}, {P0: 3}, {P0: 0})
+    ranges, lost = ranges_and_losses({P0: 50}, {P0: 3}, {P0: 0})
 
     assert ranges == [Range(P0, 0, 3)]
     assert "made again" in lost[0].reason
@@ -84,40 +84,40 @@ def test_a_topic_made_again_is_a_loss_and_is_read_from_its_beginning() -> None:
 def test_a_topic_made_again_with_as_many_records_is_a_loss() -> None:
     ids = BatchIds({"t": "old"}, {"t": "new"}, {"t": "new"})
 
-    ranges, lost = losses({P0: 10}, {P0: 25}, {P0: 2}, ids)
+    ranges, lost = ranges_and_losses({P0: 10}, {P0: 25}, {P0: 2}, ids)
 
     assert ranges == [Range(P0, 2, 25, "new")]
-    assert [each.reason for each in lost] == [REMADE]
+    assert [each.reason for each in lost] == [TOPIC_RECREATED]
 
 
 def test_nothing_of_a_batch_is_read_from_a_later_topic_of_the_name() -> None:
     ids = BatchIds({"t": "old"}, {"t": "old"}, {"t": "new"})
 
-    ranges, lost = losses({P0: 10}, {P0: 25}, {P0: 0}, ids)
+    ranges, lost = ranges_and_losses({P0: 10}, {P0: 25}, {P0: 0}, ids)
 
     assert ranges == []
-    assert [each.reason for each in lost] == [REMADE]
+    assert [each.reason for each in lost] == [TOPIC_RECREATED]
 
 
 def test_a_checkpoint_without_ids_goes_on() -> None:
-    assert losses({P0: 1}, {P0: 3}, {P0: 0}, BatchIds({}, {"t": "1"}, {"t": "1"})) == (
+    assert ranges_and_losses({P0: 1}, {P0: 3}, {P0: 0}, BatchIds({}, {"t": "1"}, {"t": "1"})) == (
         [Range(P0, 1, 3, "1")],
         [],
     )
 
 
 def test_a_partition_that_is_gone_is_a_loss() -> None:
-    ranges, lost = losses({P0: 0}, {P0: 3}, {})
+    ranges, lost = ranges_and_losses({P0: 0}, {P0: 3}, {})
 
     assert ranges == []
-    assert [each.reason for each in lost] == ["the partition is gone"]
+    assert [each.reason for each in lost] == ["the partition no longer exists"]
 
 
 @given(st.integers(1, 1000), st.integers(1, 1000), st.integers(1, 20))
 def test_pieces_cover_their_range_once(first: int, second: int, count: int) -> None:
     whole = [Range(P0, 0, first), Range(P1, 10, 10 + second)]
 
-    pieces = split(whole, count)
+    pieces = split_ranges(whole, count)
 
     for each in whole:
         mine = [piece for piece in pieces if piece.where == each.where]
@@ -127,4 +127,4 @@ def test_pieces_cover_their_range_once(first: int, second: int, count: int) -> N
 
 
 def test_pieces_have_a_greatest_length() -> None:
-    assert [each.length for each in split([Range(P0, 0, 25)], None, 10)] == [8, 8, 9]
+    assert [each.length for each in split_ranges([Range(P0, 0, 25)], None, 10)] == [8, 8, 9]

@@ -14,7 +14,7 @@ from moldau.client import PartitionColumns, TopicPartition  # noqa: E402
 from moldau.client.consumer.records import FetchedRecords  # noqa: E402
 from moldau.records import Row, encode_batch  # noqa: E402
 from moldau.spark.plain_arrays import repeated_int32, repeated_text  # noqa: E402
-from moldau.spark.rows import Typed, to_batch  # noqa: E402
+from moldau.spark.rows import RowFormat, to_batch  # noqa: E402
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(
@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
         ("headers", HEADERS),
     ]
 )
-AS_THEY_ARE = Typed(lambda keys: keys, lambda values: values)
+AS_THEY_ARE = RowFormat(lambda keys: keys, lambda values: values)
 ROWS: list[Row] = [
     (1, b"a", b"1", ()),
     (2, None, b"2", (("h", b"x"), ("g", None))),
@@ -88,28 +88,28 @@ def test_records_that_cannot_be_read_are_null_or_left_out_or_the_only_ones(
     raw = [("rawKey", pa.binary()), ("rawValue", pa.binary())]
     schema = pa.schema([*SCHEMA, *(pa.field(*each) for each in raw)])
 
-    by_value = to_batch(part(ROWS, 7), 4, Typed(lambda keys: keys, _read, mode), schema)
+    by_value = to_batch(part(ROWS, 7), 4, RowFormat(lambda keys: keys, _read, mode), schema)
     assert by_value.column("offset").to_pylist() == left
     assert (b"2" in by_value.column("rawValue").to_pylist()) == (8 in left)
     assert b"2" not in by_value.column("value").to_pylist()
 
     swapped: list[Row] = [(each[0], each[2], each[1], each[3]) for each in ROWS]
-    by_key = to_batch(part(swapped, 7), 4, Typed(_read, lambda values: values, mode), schema)
+    by_key = to_batch(part(swapped, 7), 4, RowFormat(_read, lambda values: values, mode), schema)
     assert by_key.column("offset").to_pylist() == left
 
 
 _WITHOUT_PANDAS = """
 import sys
 
-from moldau.spark.values import JsonColumn, Unreadable
-from tests.spark.test_rows import AS_THEY_ARE, ROWS, SCHEMA, Typed, pa, part, to_batch
+from moldau.spark.values import JsonColumn, UnreadablePolicy
+from tests.spark.test_rows import AS_THEY_ARE, ROWS, SCHEMA, RowFormat, pa, part, to_batch
 
 to_batch(part(ROWS, 7), 3, AS_THEY_ARE, SCHEMA)
 kind = pa.struct([("id", pa.int64())])
 schema = SCHEMA.set(1, pa.field("value", kind))
-typed = Typed(AS_THEY_ARE.keys, JsonColumn(kind, Unreadable("value", "json")))
+row_format = RowFormat(AS_THEY_ARE.keys, JsonColumn(kind, UnreadablePolicy("value", "json")))
 rows = part([(1, b"k", b'{"id": 3}', ()), (2, None, b'{"id": 4}', ())], 0)
-assert to_batch(rows, 2, typed, schema).column("value").to_pylist() == [{"id": 3}, {"id": 4}]
+assert to_batch(rows, 2, row_format, schema).column("value").to_pylist() == [{"id": 3}, {"id": 4}]
 print("pandas" in sys.modules)
 """
 

@@ -17,7 +17,7 @@ from moldau.spark.value_types import row_schema, value_type  # noqa: E402
 from moldau.spark.values import (  # noqa: E402
     JsonColumn,
     RecordColumn,
-    Unreadable,
+    UnreadablePolicy,
     key_column,
     value_column,
 )
@@ -36,7 +36,7 @@ def test_one_bad_value_costs_only_itself() -> None:
     values[18] = b'{"id":1}{"id":2}'
     values[40] = b""
 
-    found = JsonColumn(KIND, Unreadable("value", "json"))(binary(*values)).to_pylist()
+    found = JsonColumn(KIND, UnreadablePolicy("value", "json"))(binary(*values)).to_pylist()
 
     assert len(found) == 100
     assert [index for index, each in enumerate(found) if each is None] == [17, 18, 40]
@@ -55,7 +55,7 @@ def test_one_bad_value_costs_only_itself() -> None:
     ],
 )
 def test_a_value_never_takes_the_place_of_another(values: list[bytes]) -> None:
-    column = JsonColumn(KIND, Unreadable("value", "json"))
+    column = JsonColumn(KIND, UnreadablePolicy("value", "json"))
 
     together = column(binary(*values)).to_pylist()
 
@@ -64,7 +64,7 @@ def test_a_value_never_takes_the_place_of_another(values: list[bytes]) -> None:
 
 
 def test_tombstones_are_null_and_line_breaks_are_blanks() -> None:
-    found = JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(
+    found = JsonColumn(KIND, UnreadablePolicy("value", "json", is_strict=True))(
         binary(None, b'{\n"id": 1,\r\n"tags": ["a"]}', None)
     )
 
@@ -73,7 +73,7 @@ def test_tombstones_are_null_and_line_breaks_are_blanks() -> None:
 
 
 def test_a_date_is_text() -> None:
-    found = JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(
+    found = JsonColumn(KIND, UnreadablePolicy("value", "json", is_strict=True))(
         binary(b'{"day":"2026-11-23"}')
     )
 
@@ -81,15 +81,18 @@ def test_a_date_is_text() -> None:
 
 
 def test_failfast_names_the_value() -> None:
-    with pytest.raises(ConfigError, match=r"no JSON of its schema.*\{broken"):
-        JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(
+    with pytest.raises(ConfigError, match=r"not JSON of its schema.*\{broken"):
+        JsonColumn(KIND, UnreadablePolicy("value", "json", is_strict=True))(
             binary(b'{"id":1}', b"{broken")
         )
 
 
 def test_no_values_make_no_rows() -> None:
-    assert JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(binary()).to_pylist() == []
-    assert JsonColumn(KIND, Unreadable("value", "json", is_strict=True))(
+    assert (
+        JsonColumn(KIND, UnreadablePolicy("value", "json", is_strict=True))(binary()).to_pylist()
+        == []
+    )
+    assert JsonColumn(KIND, UnreadablePolicy("value", "json", is_strict=True))(
         binary(None)
     ).to_pylist() == [None]
 
@@ -130,7 +133,7 @@ def test_avro_has_a_type_and_is_read() -> None:
 def test_an_avro_union_of_two_types_is_refused() -> None:
     schema = '{"type":"record","name":"O","fields":[{"name":"x","type":["long","string"]}]}'
 
-    with pytest.raises(ConfigError, match="a union may have one type beside null"):
+    with pytest.raises(ConfigError, match="a union may have only one type beside null"):
         value_type(_options(**{"value.format": "avro", "value.schema": schema}))
 
 
@@ -189,15 +192,15 @@ def test_no_bytes_end_a_query_that_reads_avro(seed: int) -> None:
 
 
 def test_a_number_that_fits_no_column_of_its_type_is_unreadable() -> None:
-    told = Unreadable("value", "avro")
+    told = UnreadablePolicy("value", "avro")
     column = RecordColumn(pa.struct([("id", pa.int32())]), lambda value: {"id": int(value)}, told)
 
     assert column(binary(b"1", b"5000000000", None, b"3")).to_pylist() == [
         {"id": 1}, None, None, {"id": 3}
     ]  # fmt: skip
-    strict = Unreadable("value", "avro", is_strict=True)
+    strict = UnreadablePolicy("value", "avro", is_strict=True)
     column = RecordColumn(pa.struct([("id", pa.int32())]), lambda value: {"id": int(value)}, strict)
-    with pytest.raises(ConfigError, match=r"no Avro of its schema.*5000000000"):
+    with pytest.raises(ConfigError, match=r"not Avro of its schema.*5000000000"):
         column(binary(b"1", b"5000000000"))
 
 
@@ -212,7 +215,7 @@ def test_keys_have_formats_too() -> None:
     assert text(binary(b"k", None)).to_pylist() == ["k", None]
     strict = {"key.format": "json", "key.schema": "id BIGINT", "value.mode": "failfast"}
     column = key_column(_options(**strict), kind)
-    with pytest.raises(ConfigError, match=r"a key is no JSON of its schema \(key\.schema"):
+    with pytest.raises(ConfigError, match=r"a key is not JSON of its schema \(key\.schema"):
         column(binary(b"k"))
     with pytest.raises(ConfigError, match=r"key\.format=avro needs it"):
         row_schema(_options(**{"key.format": "avro"}))

@@ -1,8 +1,9 @@
-"""Pipelines: topics, sources, Streams apps and sinks in one file, checked, planned, drawn and run.
+"""Check, plan, draw and run a pipeline: topics, sources, Streams apps and sinks in one file.
 
-    text -> Reading(pipeline, problems) -> Plan(steps)      pure
-    shell, cluster                                          processes, brokers, Connect workers
+    text -> Reading(pipeline, problems) -> Plan(steps)      `reading`, `plan`: no effects
+    processes, brokers and Connect workers                  `running`, `cluster`, `worker`
 
-Apps, the broker and the worker are processes that command lines start; nothing of them is imported
-here. Secrets are references (`${env:NAME}`) until the process that needs them resolves them.
+Apps, the broker and the worker are processes of their own, started by command lines. Their code is
+not imported here. A secret stays a reference (`${env:NAME}`) until the process that needs it
+resolves it.
 """

@@ -1,4 +1,4 @@
-"""The Kafka side of a pipeline: facts for a plan, its topics, and how far its groups are."""
+"""Read and change a Kafka cluster for a pipeline: its topics and the progress of its groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from moldau.pipeline.worker import ConnectApi
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A group: its state, how many records are left, and how many it has committed in all."""
+    """The progress of a group.
+
+    `lag` is the number of records left to read. `committed` is the sum of its committed offsets."""
 
     state: str
     lag: int | None
@@ -24,7 +26,7 @@ class Progress:
 
 
 class Cluster:
-    """One Kafka cluster. Close it."""
+    """A connection to one Kafka cluster. Use it in a `with` block, which closes it."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._admin = Admin(dict(settings))
@@ -42,14 +44,14 @@ class Cluster:
         self._admin.close()
 
     def facts(self, pipeline: Pipeline, connect: ConnectApi | None) -> Facts:
-        """What there is of the pipeline's topics, connectors and apps."""
-        there = {each.name: each for each in self._admin.list_topics()}
+        """Return which of the pipeline's topics, connectors and apps exist, and their settings."""
+        existing = {each.name: each for each in self._admin.list_topics()}
         topics = {}
         for topic in pipeline.topics:
-            found = there.get(topic.name)
+            found = existing.get(topic.name)
             if found is not None:
                 replicas = len(found.partitions[0].replicas) if found.partitions else 0
-                config = self._set_on(topic.name) if topic.config else {}
+                config = self._topic_config(topic.name) if topic.config else {}
                 topics[topic.name] = TopicFacts(len(found.partitions), replicas, config)
         groups = {each.group for each in pipeline.apps}
         progress = self.progress(groups)
@@ -59,7 +61,8 @@ class Cluster:
         connectors = {} if connect is None else connect.configs()
         return Facts(topics, connectors, frozenset(running))
 
-    def _set_on(self, topic: str) -> dict[str, str]:
+    def _topic_config(self, topic: str) -> dict[str, str]:
+        """Return the settings that are set for this topic, without defaults."""
         entries = self._admin.describe_configs(Resource(ResourceType.TOPIC, topic))
         return {
             each.name: each.value
@@ -68,7 +71,7 @@ class Cluster:
         }
 
     def apply_topics(self, plan: Plan) -> list[str]:
-        """Create and change the topics of a plan; the names of the new ones."""
+        """Create and change the topics of a plan. Return the names of the new ones."""
         made = []
         for step in plan.steps:
             if step.kind != "topic":
@@ -77,10 +80,10 @@ class Cluster:
                 self._admin.create_topic(_new_topic(step))
                 made.append(step.name)
             elif step.action is Action.UPDATE:
-                self._change(step)
+                self._update_topic(step)
         return made
 
-    def _change(self, step: PlanStep) -> None:
+    def _update_topic(self, step: PlanStep) -> None:
         changed = {each.what: each.after for each in step.changes if each.after is not None}
         partitions = changed.pop("partitions", None)
         if partitions is not None:
@@ -89,7 +92,7 @@ class Cluster:
             self._admin.alter_configs(Resource(ResourceType.TOPIC, step.name), set_to=changed)
 
     def progress(self, groups: Iterable[str]) -> dict[str, Progress]:
-        """Of those groups that exist."""
+        """Return the progress of those groups that exist."""
         wanted = sorted(set(groups))
         if not wanted:
             return {}
@@ -109,11 +112,13 @@ class Cluster:
         return found
 
     def delete(self, topics: Iterable[str], groups: Iterable[str]) -> list[str]:
-        """What could not be deleted, a line each; what does not exist is fine."""
-        there = {each.name for each in self._admin.list_topics(internal=False)}
+        """Delete topics and groups. Return a line for each one that could not be deleted.
+
+        One that does not exist is no failure."""
+        existing = {each.name for each in self._admin.list_topics(internal=False)}
         problems = []
-        gone = [each for each in topics if each in there]
-        for name, error in (self._admin.delete_topics(gone) if gone else {}).items():
+        to_delete = [each for each in topics if each in existing]
+        for name, error in (self._admin.delete_topics(to_delete) if to_delete else {}).items():
             if error is not None:
                 problems.append(f"topic {name}: {error}")
         groups = list(groups)

@@ -1,4 +1,7 @@
-"""`moldau pipeline`: lint, plan, draw, run, status and down. Importing this is cheap."""
+"""The command `moldau pipeline`: lint, plan, draw, run, status and down.
+
+Importing this module is cheap.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, add_actio
 from moldau.cli.numbers import whole
 
 if TYPE_CHECKING:
-    from moldau.pipeline.place import Place
+    from moldau.pipeline.data_directory import DataDirectory
     from moldau.pipeline.reading import Reading
 
 FILE: Final = "pipeline.yaml"
@@ -19,7 +22,7 @@ _PAUSE_S: Final = 1.0
 
 
 class PipelineCommand:
-    """Nothing is imported before an action is named."""
+    """The command `moldau pipeline`. An action imports what it needs only when it runs."""
 
     summary = "Topics, sources, Streams apps and sinks in one file: lint, plan, draw, run."
 
@@ -27,23 +30,25 @@ class PipelineCommand:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
         lint = _action(actions, "lint", "find every mistake in the file", _lint)
         lint.add_argument("--json", action="store_true", help="write JSON")
-        plan = _action(actions, "plan", "tell what `run` would create, change and start", _plan)
+        plan = _action(actions, "plan", "show what `run` would create, change and start", _plan)
         _add_target(plan)
         draw = _action(actions, "draw", "draw the pipeline as text, or as SVG", _draw)
-        draw.add_argument("--svg", action="store_true", help="an SVG on standard output")
+        draw.add_argument("--svg", action="store_true", help="write SVG to standard output")
         run = _action(
             actions, "run", "run the pipeline until Ctrl-C, which stops it in order", _run
         )
         _add_target(run)
-        run.add_argument("--port", type=_PORT, help="of the broker; default: a free one")
-        run.add_argument("--rest-port", type=_PORT, help="of the worker; default: a free one")
-        status = _action(actions, "status", "every part's state, lag, rate and last error", _status)
+        run.add_argument("--port", type=_PORT, help="the broker's port; default: a free one")
+        run.add_argument("--rest-port", type=_PORT, help="the worker's port; default: a free one")
+        status = _action(
+            actions, "status", "show every part's state, lag, rate and last error", _status
+        )
         _add_target(status)
-        status.add_argument("--watch", action="store_true", help="again every second, until Ctrl-C")
+        status.add_argument("--watch", action="store_true", help="repeat every second until Ctrl-C")
         down = _action(actions, "down", "stop the pipeline, and keep its data", _down)
         _add_target(down)
-        down.add_argument("--delete", action="store_true", help="remove what `run` made, too")
-        down.add_argument("--yes", action="store_true", help="do not ask before that")
+        down.add_argument("--delete", action="store_true", help="also delete what `run` made")
+        down.add_argument("--yes", action="store_true", help="delete without a question")
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         return int(arguments.act(arguments, context))
@@ -53,7 +58,11 @@ def _action(actions: Any, name: str, text: str, act: Any) -> ArgumentParser:
     parser: ArgumentParser = actions.add_parser(name, help=text, description=text.capitalize())
     parser.add_argument("file", nargs="?", default=FILE, metavar="FILE", help=f"default: {FILE}")
     parser.add_argument(
-        "--var", action="append", default=[], metavar="NAME=VALUE", help="a variable of the file"
+        "--var",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a variable of the file",
     )
     parser.set_defaults(act=act)
     return parser
@@ -61,20 +70,22 @@ def _action(actions: Any, name: str, text: str, act: Any) -> ArgumentParser:
 
 def _add_target(parser: ArgumentParser) -> None:
     add_action_arguments(parser)
-    parser.add_argument("--connect", metavar="URL", help="a Connect worker that runs already")
+    parser.add_argument("--connect", metavar="URL", help="use a Connect worker that already runs")
     parser.add_argument(
-        "--data", metavar="DIR", help="where state is kept; default: .moldau/NAME beside the file"
+        "--data",
+        metavar="DIR",
+        help="the directory of state; default: .moldau/NAME beside the file",
     )
 
 
-# The file.
+# Actions that only read the file and the cluster.
 
 
 def _read(arguments: Namespace, context: Context) -> tuple[Reading, str]:
-    """What the file says, and the directory that it is in."""
+    """Read the file. Return the reading and the directory of the file."""
     from moldau.cli.commands.cluster_connection import assignments
-    from moldau.pipeline.explaining import explain
-    from moldau.pipeline.reading import Outside, read_pipeline
+    from moldau.pipeline.app_plans import explain_apps
+    from moldau.pipeline.reading import Inputs, read_pipeline
     from moldau.runtime.files import parent_path
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
@@ -82,37 +93,40 @@ def _read(arguments: Namespace, context: Context) -> tuple[Reading, str]:
     files = RealFiles()
     path = absolute_path(arguments.file)
     directory = parent_path(path)
-    outside = Outside(
+    inputs = Inputs(
         directory,
         files.read_text,
-        lambda targets, counts: explain(targets, counts, directory),
+        lambda targets, counts: explain_apps(targets, counts, directory),
         assignments(arguments.var, "variable"),
     )
-    return read_pipeline(files.read_text(path), arguments.file, outside), directory
+    return read_pipeline(files.read_text(path), arguments.file, inputs), directory
 
 
-def _sound(arguments: Namespace, context: Context) -> tuple[Reading, str]:
-    """The same; what is wrong is told, and errors end the command."""
+def _read_valid(arguments: Namespace, context: Context) -> tuple[Reading, str]:
+    """Read the file, as `_read`, and print its problems. Raise UsageError if one is an error."""
     reading, directory = _read(arguments, context)
     for each in reading.problems:
-        context.err.write(f"{each.told(arguments.file)}\n")
-    if not reading.is_sound:
-        raise UsageError(f"{arguments.file} has errors: nothing was done")
+        context.err.write(f"{each.format(arguments.file)}\n")
+    if not reading.is_valid:
+        raise UsageError(f"{arguments.file} has errors, so nothing was done: correct them")
     return reading, directory
 
 
-def _place(arguments: Namespace, reading: Reading, directory: str) -> Place:
-    from moldau.pipeline.place import Place
+def _data_directory(arguments: Namespace, reading: Reading, directory: str) -> DataDirectory:
+    from moldau.pipeline.data_directory import DataDirectory
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
 
     given = arguments.data
     default = f"{directory}/.moldau/{reading.pipeline.name}"
-    return Place(RealFiles(), default if given is None else absolute_path(given))
+    return DataDirectory(RealFiles(), default if given is None else absolute_path(given))
 
 
-def _client(arguments: Namespace, context: Context) -> dict[str, str]:
-    """Settings of clients; `bootstrap.servers` only where the command line or its file has it."""
+def _client_settings(arguments: Namespace, context: Context) -> dict[str, str]:
+    """Return the settings of clients.
+
+    They have `bootstrap.servers` only if the command line or the file of `--command-config` has
+    it: its environment variable does not count here."""
     from moldau.cli.commands.cluster_connection import client_settings
 
     found = client_settings(arguments, context, {})
@@ -137,10 +151,10 @@ def _lint(arguments: Namespace, context: Context) -> int:
         )
     else:
         for each in reading.problems:
-            context.out.write(f"{each.told(arguments.file)}\n")
+            context.out.write(f"{each.format(arguments.file)}\n")
         if not reading.problems:
             context.out.write(f"{arguments.file}: no problems\n")
-    return Exit.DONE if reading.is_sound else Exit.FAILED
+    return Exit.DONE if reading.is_valid else Exit.FAILED
 
 
 def _plan(arguments: Namespace, context: Context) -> int:
@@ -150,11 +164,11 @@ def _plan(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.text import plan_text
     from moldau.pipeline.worker import ConnectApi
 
-    reading, directory = _sound(arguments, context)
-    place = _place(arguments, reading, directory)
-    client, url = _client(arguments, context), arguments.connect
-    if "bootstrap.servers" not in client and place.is_running():
-        state = place.load()
+    reading, directory = _read_valid(arguments, context)
+    data = _data_directory(arguments, reading, directory)
+    client, url = _client_settings(arguments, context), arguments.connect
+    if "bootstrap.servers" not in client and data.is_running():
+        state = data.load()
         client["bootstrap.servers"], url = state.bootstrap, url or state.rest
     facts = Facts()
     if "bootstrap.servers" in client:
@@ -174,63 +188,65 @@ def _draw(arguments: Namespace, context: Context) -> int:
 
     reading, _ = _read(arguments, context)
     for each in reading.problems:
-        context.err.write(f"{each.told(arguments.file)}\n")
+        context.err.write(f"{each.format(arguments.file)}\n")
     draw = pipeline_svg if arguments.svg else pipeline_text
     context.out.write(draw(reading.pipeline))
     return Exit.DONE
 
 
-# What runs.
+# Actions on a running pipeline.
 
 
 def _run(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.running import PipelineRun, Target
     from moldau.runtime.signals import interrupted_by_sigterm
 
-    client = _client(arguments, context)
+    client = _client_settings(arguments, context)
     bootstrap = client.get("bootstrap.servers")
     if arguments.connect is not None and bootstrap is None:
-        raise UsageError("--connect needs --bootstrap: the cluster that the worker belongs to")
-    reading, directory = _sound(arguments, context)
-    place = _place(arguments, reading, directory)
+        raise UsageError("--connect needs --bootstrap: give the cluster that the worker belongs to")
+    reading, directory = _read_valid(arguments, context)
+    data = _data_directory(arguments, reading, directory)
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         context.out.write(f"{text}\n")
         context.out.flush()
 
-    place.prepare()
-    lock = place.lock()
+    data.prepare()
+    lock = data.lock()
     target = Target(bootstrap, arguments.connect, client, arguments.port, arguments.rest_port)
-    run = PipelineRun(reading.pipeline, place, directory, target, tell)
+    run = PipelineRun(reading.pipeline, data, directory, target, report)
     try:
         with interrupted_by_sigterm():
             try:
                 run.start()
-                tell(f"pipeline {reading.pipeline.name} runs; Ctrl-C stops it in order")
+                report(f"pipeline {reading.pipeline.name} runs; Ctrl-C stops it in order")
                 run.watch()
             except KeyboardInterrupt:
-                tell("")
+                report("")
     finally:
         run.stop()
         lock.release()
-    tell(f"stopped; its data are in {place.directory}")
+    report(f"stopped; its data are in {data.directory}")
     return Exit.DONE
 
 
 def _status(arguments: Namespace, context: Context) -> int:
     from moldau.cli.output import write_json, write_table
-    from moldau.pipeline.looking import Watcher
-    from moldau.pipeline.status import GOOD, HEADER, status_rows
+    from moldau.pipeline.status import HEADER, HEALTHY, status_rows
+    from moldau.pipeline.status_reader import StatusReader
     from moldau.runtime.node_processes import pause_s
 
     reading, directory = _read(arguments, context)
-    place = _place(arguments, reading, directory)
-    watcher = Watcher(reading.pipeline, place, _client(arguments, context), arguments.connect)
+    data = _data_directory(arguments, reading, directory)
+    reader = StatusReader(
+        reading.pipeline, data, _client_settings(arguments, context), arguments.connect
+    )
     try:
-        before = watcher.look()
+        before = reader.read()
         while True:
             pause_s(_PAUSE_S)
-            now = watcher.look()
+            now = reader.read()
             rows = status_rows(reading.pipeline, now, before)
             if arguments.json:
                 write_json(context.out, [each.to_json() for each in rows])
@@ -240,41 +256,41 @@ def _status(arguments: Namespace, context: Context) -> int:
                 write_table(context.out, HEADER, [each.cells() for each in rows])
                 context.out.flush()
             if not arguments.watch:
-                return Exit.DONE if all(each.state in GOOD for each in rows) else Exit.FAILED
+                return Exit.DONE if all(each.state in HEALTHY for each in rows) else Exit.FAILED
             before = now
     finally:
-        watcher.close()
+        reader.close()
 
 
 def _down(arguments: Namespace, context: Context) -> int:
-    from moldau.pipeline.looking import delete_made, end_run, what_was_made
+    from moldau.pipeline.removal import delete_resources, made_resources, stop_run
 
     reading, directory = _read(arguments, context)
-    place = _place(arguments, reading, directory)
+    data = _data_directory(arguments, reading, directory)
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         context.out.write(f"{text}\n")
         context.out.flush()
 
-    was_running = end_run(place, tell)
-    tell("stopped" if was_running else "it does not run")
+    was_running = stop_run(data, report)
+    report("stopped" if was_running else "the pipeline does not run")
     if not arguments.delete:
         return Exit.DONE
-    if not place.files.exists(place.path("state.json")):
-        tell(f"nothing to delete: {place.directory} has no state")
+    if not data.files.exists(data.path("state.json")):
+        report(f"nothing to delete: {data.directory} has no state.json")
         return Exit.DONE
-    if not arguments.yes and not _is_agreed(context, what_was_made(place.load(), place.directory)):
-        tell("nothing was deleted")
+    if not arguments.yes and not _user_agrees(context, made_resources(data.load(), data.directory)):
+        report("nothing was deleted")
         return Exit.FAILED
-    client = _client(arguments, context)
-    problems = delete_made(reading.pipeline, place, client, arguments.connect, tell)
+    client = _client_settings(arguments, context)
+    problems = delete_resources(reading.pipeline, data, client, arguments.connect, report)
     for each in problems:
         context.err.write(f"moldau: not deleted: {each}\n")
     return Exit.FAILED if problems else Exit.DONE
 
 
-def _is_agreed(context: Context, made: list[str]) -> bool:
-    context.out.write("This deletes\n" + "".join(f"  {each}\n" for each in made))
+def _user_agrees(context: Context, made: list[str]) -> bool:
+    context.out.write("This deletes:\n" + "".join(f"  {each}\n" for each in made))
     context.out.write("Type yes to delete: ")
     context.out.flush()
     return context.source.readline().decode("utf-8", "replace").strip() == "yes"

@@ -1,4 +1,4 @@
-"""The command lines of a pipeline's processes, and the settings files that they read. No IO."""
+"""Build the command lines and the settings of a pipeline's processes. No IO."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ QUICK_SESSIONS: Final[Mapping[str, str]] = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "2000",
 }
-"""With a broker for trying out: what is killed and started again goes on within seconds."""
+"""With the trial broker, a part that is killed and started again continues within seconds."""
 _QUICK_BROKER: Final = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def broker_words(pipeline: Pipeline, data: str, port: int) -> list[str]:
-    """The broker that `run` brings along."""
+    """Return the command line of the trial broker, which `run` starts without `--bootstrap`."""
     words = ["broker", "start", "--data", data, "--listen", f"{LOCAL}:{port}"]
     for name, value in {**_QUICK_BROKER, **pipeline.broker}.items():
         words += ["--set", f"{name}={value}"]
@@ -26,20 +26,23 @@ def broker_words(pipeline: Pipeline, data: str, port: int) -> list[str]:
 
 
 def worker_words(settings_file: str, bootstrap: str, port: int) -> list[str]:
-    """The Connect worker that `run` starts."""
+    """Return the command line of the Connect worker that `run` starts."""
     where = ["--bootstrap", bootstrap, "--listen", f"{LOCAL}:{port}"]
     return ["connect", "start", "-c", settings_file, *where]
 
 
 def worker_settings(
-    pipeline: Pipeline, client: Mapping[str, str], *, is_for_trying: bool
+    pipeline: Pipeline, client: Mapping[str, str], *, is_trial: bool
 ) -> dict[str, str]:
-    """A group and topics of the pipeline's own, and leave to read its references and no others."""
+    """Return the settings of the Connect worker that `run` starts.
+
+    The worker gets a group and internal topics of its own. It may read the references in the
+    pipeline's file, and no others. `is_trial`: it belongs to the trial broker."""
     name = pipeline.name
     references = references_in(
         text for each in pipeline.connectors for text in each.config.values()
     )
-    quick = QUICK_SESSIONS if is_for_trying else {}
+    quick = QUICK_SESSIONS if is_trial else {}
     return {
         **quick,
         **{f"consumer.{key}": value for key, value in quick.items()},
@@ -49,15 +52,15 @@ def worker_settings(
         "status.storage.topic": f"{name}-connect-status",
         "offset.storage.partitions": "5",
         "status.storage.partitions": "1",
-        "offset.flush.interval.ms": "1000" if is_for_trying else "10000",
+        "offset.flush.interval.ms": "1000" if is_trial else "10000",
         **provider_settings(references),
-        **_secured(client),
+        **_security_settings(client),
         **pipeline.worker,
     }
 
 
-def _secured(client: Mapping[str, str]) -> dict[str, str]:
-    """How to reach the brokers, for the worker and for the clients of its tasks."""
+def _security_settings(client: Mapping[str, str]) -> dict[str, str]:
+    """Return the security settings of the worker, repeated for the clients of its tasks."""
     shared = {
         key: value
         for key, value in client.items()
@@ -68,6 +71,6 @@ def _secured(client: Mapping[str, str]) -> dict[str, str]:
 
 
 def app_words(app: App, bootstrap: str, state: str, settings_file: str) -> list[str]:
-    """One Streams app, under its own supervisor where it has several workers."""
+    """Return the command line of a Streams app. It supervises the app's worker processes."""
     words = ["streams", "run", app.target, "--bootstrap", bootstrap, "--state", state]
     return [*words, "--workers", str(app.workers), "--command-config", settings_file]

@@ -1,8 +1,8 @@
-"""Connectors of the file: checked by Connect itself, and which topics they read and write.
+"""Check the connectors of a pipeline, and find the topics that they read and write.
 
-A source says its topics in its config (`topic`, `topic.prefix` with table names), or in `writes`
-beside its `config`. Where neither tells, or where a transform may change the topic, the source
-counts as one that may write any topic.
+Connect's own validation checks a config. A source names its topics in its config (`topic`, or
+`topic.prefix` with table names), or in `writes` beside its `config`. If neither names them, or if a
+transform may change the topic, the source counts as one that may write any topic.
 """
 
 from __future__ import annotations
@@ -19,26 +19,37 @@ from moldau.pipeline.references import has_reference, provider_settings, referen
 if TYPE_CHECKING:
     from moldau.pipeline.document import Node
 
-_ROUTERS: Final = ("RegexRouter", "TimestampRouter", "Python", "Expr", "EventRouter")
-_TABLES: Final = ("table.whitelist", "table.include.list")
+_TOPIC_CHANGING_TRANSFORMS: Final = (
+    "RegexRouter",
+    "TimestampRouter",
+    "Python",
+    "Expr",
+    "EventRouter",
+)
+_TABLE_KEYS: Final = ("table.whitelist", "table.include.list")
 
 
 def connector_of(
     name: str, config: Mapping[str, str], line: int, *, is_source: bool, writes: list[str] | None
 ) -> Connector:
-    """With its topics."""
+    """Return a connector with the topics that it reads or writes.
+
+    `writes` are the topics that the file names for a source; None means that it names none."""
     full = {**config, "name": name}
     if not is_source:
         pattern = config.get("topics.regex") or None
-        return Connector(name, line, False, full, reads=_listed(config, "topics"), pattern=pattern)
-    known = tuple(writes) if writes is not None else _written(config)
+        return Connector(
+            name, line, False, full, reads=_comma_separated(config, "topics"), pattern=pattern
+        )
+    known = tuple(writes) if writes is not None else _written_topics(config)
     return Connector(name, line, True, full, writes=known or (), chooses_topics=known is None)
 
 
-def _written(config: Mapping[str, str]) -> tuple[str, ...] | None:
-    for alias in _listed(config, "transforms"):
+def _written_topics(config: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the topics that a source's config names, or None if they cannot be known from it."""
+    for alias in _comma_separated(config, "transforms"):
         kind = config.get(f"transforms.{alias}.type", "").rsplit(".", 1)[-1].partition("$")[0]
-        if kind in _ROUTERS:
+        if kind in _TOPIC_CHANGING_TRANSFORMS:
             return None
     topic, prefix = config.get("topic"), config.get("topic.prefix")
     if topic:
@@ -47,18 +58,20 @@ def _written(config: Mapping[str, str]) -> tuple[str, ...] | None:
         return None
     if config.get("query"):
         return (prefix,)
-    tables = [table for key in _TABLES for table in _listed(config, key)]
+    tables = [table for key in _TABLE_KEYS for table in _comma_separated(config, key)]
     if not tables or any(not re.fullmatch(r"[\w.\"`]+", each) for each in tables):
         return None
     return tuple(prefix + each.rsplit(".", 1)[-1].strip('"`') for each in tables)
 
 
-def _listed(config: Mapping[str, str], key: str) -> tuple[str, ...]:
+def _comma_separated(config: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in config.get(key, "").split(",") if part.strip())
 
 
 def check_connector(connector: Connector, node: Node) -> list[Problem]:
-    """What Connect says about the config, without asking any server. `node` knows the lines."""
+    """Validate a connector's config as Connect does, without asking any server.
+
+    `node` is the connector's part of the file, for the lines of problems."""
     from moldau.connect.herder.operations import type_of, validated
 
     lines = node.entries()
@@ -85,24 +98,24 @@ def check_connector(connector: Connector, node: Node) -> list[Problem]:
             unread = next((key for key in config if str(error).startswith(f"{key}: ")), None)
             if unread is None:
                 return [*problems, Problem(line_of("connector.class"), f"{where}: {error}")]
-            # What cannot be read here may be readable where the pipeline runs.
+            # A reference that cannot be read here may be readable where the pipeline runs.
             reason = str(error).removeprefix(f"{unread}: ").partition("; ")[0]
             problems.append(warning(line_of(unread), f"{where}: {unread}: {reason}"))
             del config[unread]
     left_out = set(connector.config) - set(config)
     for each in dict.fromkeys((info.key, info.text) for info in infos.errors):
         if each[0] not in left_out and each[0] != "name":
-            problems.append(Problem(line_of(each[0]), f"{where}: {_plain(each[1])}"))
+            problems.append(Problem(line_of(each[0]), f"{where}: {_on_one_line(each[1])}"))
     problems += [warning(line_of(each.key), f"{where}: {each.text}") for each in infos.warnings]
     return problems
 
 
-def _plain(text: str) -> str:
+def _on_one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
 def unresolved(config: Mapping[str, str]) -> dict[str, str]:
-    """Settings whose references cannot be read here: name -> why."""
+    """Return the settings whose references cannot be read on this machine: name -> reason."""
     from moldau.connect.worker.plugins import resolved
 
     found = {}

@@ -1,7 +1,8 @@
-"""A YAML file as a tree of texts that know their lines.
+"""Parse a YAML file to a tree of texts with their line numbers.
 
-Every scalar is the text that was written (`on` and `0o17` too): the sections' own types read it.
-Invariants: a repeated key is a problem and its first value counts; no error quotes a value.
+Every scalar stays the text in the file, also `on` and `0o17`. The types of the sections parse it.
+
+Invariants: A repeated key is a problem, and its first value counts. No error quotes a value.
 """
 
 from __future__ import annotations
@@ -25,23 +26,25 @@ Value: TypeAlias = "str | list[Node] | dict[str, Node] | None"
 
 @dataclass(slots=True)
 class Node:
-    """A value and the line of its key; lines count from 1."""
+    """A value of the file, and the line of its key. Lines count from 1."""
 
     line: int
     value: Value
 
     def plain(self) -> Any:
-        """Without lines."""
+        """Return the value as plain Python data, without lines."""
         if isinstance(self.value, dict):
             return {name: each.plain() for name, each in self.value.items()}
         if isinstance(self.value, list):
             return [each.plain() for each in self.value]
         return self.value
 
-    def line_at(self, place: Sequence[object]) -> int:
-        """The line of what stands there, or of the nearest that there is above it."""
+    def line_at(self, path: Sequence[object]) -> int:
+        """Return the line of the value at this path of keys and indexes.
+
+        If the path does not exist, return the line of its nearest existing parent."""
         found = self
-        for part in place:
+        for part in path:
             if isinstance(found.value, dict) and part in found.value:
                 found = found.value[str(part)]
             elif isinstance(found.value, list) and isinstance(part, int):
@@ -51,12 +54,14 @@ class Node:
         return found.line
 
     def entries(self) -> dict[str, Node]:
-        """What a mapping has; nothing for anything else."""
+        """Return the entries of a mapping; return an empty dict for any other value."""
         return self.value if isinstance(self.value, dict) else {}
 
 
 def parse(text: str, file: str) -> tuple[Node, list[Problem]]:
-    """The tree, and what is wrong with its keys. ConfigError if it is no YAML mapping."""
+    """Parse the text. Return the tree, and the problems with its keys.
+
+    Raises ConfigError if the text is not a YAML mapping."""
     import yaml
 
     try:
@@ -64,16 +69,19 @@ def parse(text: str, file: str) -> tuple[Node, list[Problem]]:
     except (yaml.YAMLError, ValueError, RecursionError, OverflowError):
         from moldau.config.yaml_text import load_yaml
 
-        load_yaml(text, file)  # says what is wrong without quoting the file
+        load_yaml(text, file)  # raises an error that does not quote the file
         raise ConfigError("not YAML", file=file) from None
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError("a pipeline file is a YAML mapping; see docs/pipelines.md", file=file)
-    growth = _Growth(file)
-    return growth.node(root, 1, 0), growth.problems
+        raise ConfigError(
+            "a pipeline file is a YAML mapping: write it as docs/pipelines.md shows", file=file
+        )
+    builder = _TreeBuilder(file)
+    return builder.node(root, 1, 0), builder.problems
 
 
-class _Growth:
-    """From PyYAML's nodes to ours; counts them, because aliases can multiply."""
+class _TreeBuilder:
+    """Builds our tree from PyYAML's. It limits the number of nodes, because aliases can multiply
+    them."""
 
     def __init__(self, file: str) -> None:
         self.problems: list[Problem] = []
@@ -85,7 +93,12 @@ class _Growth:
 
         self._count += 1
         if self._count > NODES_MAX or depth > DEPTH_MAX:
-            raise ConfigError("too large or nested too deeply", file=self._file, line=line)
+            raise ConfigError(
+                f"the file is too large or nested too deeply: use at most {NODES_MAX:,} values and "
+                f"{DEPTH_MAX} levels",
+                file=self._file,
+                line=line,
+            )
         if isinstance(found, yaml.ScalarNode):
             return Node(line, None if found.tag == _NULL else str(found.value))
         if isinstance(found, yaml.SequenceNode):
@@ -100,10 +113,11 @@ class _Growth:
         for key, value in found.value:
             line = _line(key)
             if not isinstance(key, yaml.ScalarNode):
-                self.problems.append(Problem(line, "a key must be a plain word"))
+                self.problems.append(Problem(line, "a key must be a text"))
             elif key.value in entries:
                 first = entries[key.value].line
-                self.problems.append(Problem(line, f"{key.value} stands here and in line {first}"))
+                text = f"the key {key.value} is in line {first} already: remove one of the two"
+                self.problems.append(Problem(line, text))
             else:
                 entries[str(key.value)] = self.node(value, line, depth + 1)
         return entries

@@ -1,6 +1,6 @@
-"""A pipeline as a picture: an SVG with sources, topics, apps and sinks in columns.
+"""Draw a pipeline as an SVG, with sources, topics, apps and sinks in columns.
 
-A part stands one column right of the last part before it. An app's box lists its operators.
+A part is one column to the right of the rightmost part before it. An app's box has its operators.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class _Box:
 
 
 def pipeline_svg(pipeline: Pipeline) -> str:
-    """The whole pipeline."""
+    """Return the pipeline as an SVG document."""
     boxes = _boxes(pipeline)
     arrows = _arrows(pipeline, boxes)
-    places = _places(boxes, arrows)
-    right = max((x for x, _ in places.values()), default=0) + _WIDTH + _MARGIN
-    bottom = max((y + boxes[key].height for key, (_, y) in places.items()), default=0) + _MARGIN
-    parts = [_drawn_arrow(places, boxes, begin, end) for begin, end in arrows]
-    parts += [_drawn(box, *places[key]) for key, box in boxes.items()]
+    positions = _positions(boxes, arrows)
+    right = max((x for x, _ in positions.values()), default=0) + _WIDTH + _MARGIN
+    bottom = max((y + boxes[key].height for key, (_, y) in positions.items()), default=0) + _MARGIN
+    parts = [_drawn_arrow(positions, boxes, begin, end) for begin, end in arrows]
+    parts += [_drawn(box, *positions[key]) for key, box in boxes.items()]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{right}" height="{bottom}" '
         f'viewBox="0 0 {right} {bottom}"><title>{escape(pipeline.name)}</title>'
@@ -74,7 +74,7 @@ def _app(app: App) -> _Box:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Broken between operators."""
+    """Break a line of operators between them."""
     lines = [""]
     for word in text.split(" > "):
         joined = f"{lines[-1]} > {word}" if lines[-1] else word
@@ -95,8 +95,11 @@ def _arrows(pipeline: Pipeline, boxes: dict[str, _Box]) -> list[tuple[str, str]]
     return [(begin, end) for begin, end in found if begin in boxes and end in boxes]
 
 
-def _places(boxes: dict[str, _Box], arrows: list[tuple[str, str]]) -> dict[str, tuple[int, int]]:
-    """Columns by the longest way from the left; a circle ends after as many rounds as boxes."""
+def _positions(boxes: dict[str, _Box], arrows: list[tuple[str, str]]) -> dict[str, tuple[int, int]]:
+    """Return the position of each box.
+
+    A box's column is the longest path to it from the left. If records run in a circle, the loop
+    ends after as many rounds as there are boxes."""
     columns = dict.fromkeys(boxes, 0)
     for _ in boxes:
         moved = [(end, columns[begin] + 1) for begin, end in arrows
@@ -106,13 +109,13 @@ def _places(boxes: dict[str, _Box], arrows: list[tuple[str, str]]) -> dict[str, 
         for end, column in moved:
             columns[end] = max(columns[end], column)
     used: dict[int, int] = {}
-    places = {}
+    positions = {}
     for key, box in boxes.items():
         column = columns[key]
         y = used.get(column, _MARGIN)
         used[column] = y + box.height + _GAP_Y
-        places[key] = (_MARGIN + column * (_WIDTH + _GAP_X), y)
-    return places
+        positions[key] = (_MARGIN + column * (_WIDTH + _GAP_X), y)
+    return positions
 
 
 def _drawn(box: _Box, x: int, y: int) -> str:
@@ -129,10 +132,10 @@ def _drawn(box: _Box, x: int, y: int) -> str:
 
 
 def _drawn_arrow(
-    places: dict[str, tuple[int, int]], boxes: dict[str, _Box], begin: str, end: str
+    positions: dict[str, tuple[int, int]], boxes: dict[str, _Box], begin: str, end: str
 ) -> str:
-    x, y = places[begin][0] + _WIDTH, places[begin][1] + boxes[begin].height // 2
-    end_x, end_y = places[end][0], places[end][1] + boxes[end].height // 2
+    x, y = positions[begin][0] + _WIDTH, positions[begin][1] + boxes[begin].height // 2
+    end_x, end_y = positions[end][0], positions[end][1] + boxes[end].height // 2
     bend = _GAP_X // 2
     return f'<path d="M{x} {y}C{x + bend} {y} {end_x - bend} {end_y} {end_x} {end_y}"/>'
 

@@ -1,4 +1,4 @@
-"""A checked pipeline as plain data: topics, connectors and apps with what they read and write."""
+"""Describe a checked pipeline as plain data: its topics, connectors and apps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """None means the broker's default."""
+    """A topic of the pipeline. None means the broker's default."""
 
     name: str
     line: int
@@ -17,12 +17,12 @@ class Topic:
     replication: int | None = None
     config: Mapping[str, str] = field(default_factory=dict)
     is_external: bool = False
-    """Not the pipeline's own: it must exist, and is neither changed nor deleted."""
+    """The topic is not the pipeline's own. It must exist, and is neither changed nor deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """A source or a sink."""
+    """A source or sink connector, with the topics that it reads or writes."""
 
     name: str
     line: int
@@ -33,23 +33,23 @@ class Connector:
     """A sink's `topics.regex`."""
     writes: tuple[str, ...] = ()
     chooses_topics: bool = False
-    """The config does not tell which topics a source writes."""
+    """Whether a source may write topics that its config does not name."""
 
     @property
     def short_class(self) -> str:
-        """The class without its package and its last word."""
+        """The name of the class, without its package and without the suffix `Connector`."""
         name = self.config.get("connector.class", "").rsplit(".", 1)[-1]
         return name.removesuffix("Connector") or name
 
     @property
     def group(self) -> str:
-        """Of a sink's consumers."""
+        """The consumer group of a sink."""
         return self.config.get("consumer.override.group.id") or f"connect-{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operator of an app."""
+    """One operator of a Streams app."""
 
     name: str
     kind: str
@@ -59,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class AppPlan:
-    """What `moldau streams explain --json` tells of an app."""
+    """The answer of `moldau streams explain --json` for an app."""
 
     app: str
     reads: tuple[str, ...]
@@ -72,7 +72,7 @@ class AppPlan:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A Streams app; `plan` is None where it could not be imported."""
+    """A Streams app. `plan` is None if the app could not be imported."""
 
     name: str
     line: int
@@ -95,13 +95,13 @@ class App:
 
     @property
     def group(self) -> str:
-        """The app's id is its group."""
+        """The consumer group of the app, which is the app's id."""
         return self.name if self.plan is None else self.plan.app
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The whole file."""
+    """A whole pipeline file."""
 
     name: str
     topics: tuple[Topic, ...] = ()
@@ -117,21 +117,21 @@ class Pipeline:
 
     @property
     def writers(self) -> tuple[Connector | App, ...]:
-        """What writes topics."""
+        """The sources and apps, which write topics."""
         found: list[Connector | App] = [*self.sources, *self.apps]
         return tuple(found)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Of all that reads topics."""
+        """The consumer groups of all apps and sinks."""
         return (*(each.group for each in self.apps), *(each.group for each in self.sinks))
 
     def writers_of(self, topic: str) -> list[str]:
-        """Names of the sources and apps that write it."""
+        """Return the names of the sources and apps that write a topic."""
         return [each.name for each in self.writers if topic in each.writes]
 
     def readers_of(self, topic: str) -> list[str]:
-        """Names of the apps and sinks that read it."""
+        """Return the names of the apps and sinks that read a topic."""
         found = [each.name for each in self.apps if topic in each.reads]
         for sink in self.sinks:
             pattern = None if sink.pattern is None else re.compile(sink.pattern)

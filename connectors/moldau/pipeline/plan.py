@@ -1,7 +1,7 @@
-"""What has to be done so that a cluster runs a pipeline: ordered steps, each with its changes.
+"""Plan the steps after which a cluster runs a pipeline. Each step has its changes.
 
-A fold of two pieces of data, the pipeline and the facts of the cluster; nothing is asked here.
-Order: topics, then sinks, apps and sources, so that every reader is there before its writer.
+A plan is a function of the pipeline and of facts about the cluster. No server is asked here.
+The order is topics, sinks, apps, sources, so that every reader exists before its writer.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Action(Enum):
     KEEP = "keep"
     START = "start"
     REFUSE = "refuse"
-    """It cannot be done: the note says why."""
+    """The step is not possible. Its note says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value; `before` is None for a new one, `after` for one that goes."""
+    """One changed value. `before` is None for a new value, `after` for a removed one."""
 
     what: str
     before: str | None
@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One topic, connector or app."""
+    """The step for one topic, connector or app."""
 
     action: Action
     kind: str
@@ -48,7 +48,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic that exists. `config` has what was set."""
+    """A topic that exists in the cluster. `config` has its own settings, without defaults."""
 
     partitions: int
     replication: int
@@ -57,17 +57,17 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a cluster and its Connect worker have; empty where there are none yet."""
+    """The state of a cluster and its Connect worker. It is empty if there are none yet."""
 
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     connectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
-    """Groups with members."""
+    """The groups that have members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in the order in which they are done."""
+    """The steps of a plan, in the order in which `run` does them."""
 
     pipeline: str
     steps: tuple[PlanStep, ...]
@@ -80,7 +80,7 @@ class Plan:
         return sum(each.action is action for each in self.steps)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan as data for JSON."""
         return {
             "pipeline": self.pipeline,
             "steps": [
@@ -101,7 +101,7 @@ class Plan:
 
 
 def plan(pipeline: Pipeline, facts: Facts) -> Plan:
-    """The steps from these facts to the pipeline."""
+    """Plan the steps from the present state of a cluster to the pipeline."""
     steps = [_topic(each, facts.topics.get(each.name)) for each in pipeline.topics]
     steps += [_connector(each, facts.connectors.get(each.name)) for each in pipeline.sinks]
     for app in pipeline.apps:
@@ -115,7 +115,7 @@ def plan(pipeline: Pipeline, facts: Facts) -> Plan:
 def _topic(topic: Topic, found: TopicFacts | None) -> PlanStep:
     if topic.is_external:
         if found is None:
-            note = "it is external and does not exist"
+            note = "it is external and does not exist: create it, or remove `external: true`"
             return PlanStep(Action.REFUSE, "topic", topic.name, note=note)
         return PlanStep(Action.KEEP, "topic", topic.name, note="external")
     if found is None:
@@ -127,7 +127,7 @@ def _topic(topic: Topic, found: TopicFacts | None) -> PlanStep:
     if topic.partitions is not None and topic.partitions < found.partitions:
         note = (
             f"it has {found.partitions} partitions, and a topic cannot lose any: "
-            f"say partitions: {found.partitions}"
+            f"write partitions: {found.partitions}"
         )
         return PlanStep(Action.REFUSE, "topic", topic.name, note=note)
     changes = []
@@ -141,7 +141,8 @@ def _topic(topic: Topic, found: TopicFacts | None) -> PlanStep:
     note = ""
     if topic.replication is not None and topic.replication != found.replication:
         note = (
-            f"it has {found.replication} replicas, not {topic.replication}: they stay as they are"
+            f"it has {found.replication} replicas, not {topic.replication}: `run` does not change "
+            "that"
         )
     action = Action.UPDATE if changes else Action.KEEP
     return PlanStep(action, "topic", topic.name, tuple(changes), note)
@@ -165,7 +166,7 @@ def _connector(connector: Connector, found: Mapping[str, str] | None) -> PlanSte
 
 
 def _shown(config: Mapping[str, str]) -> dict[str, str]:
-    """Without what the connector calls a password."""
+    """Return the config with its passwords masked. The connector says which keys are passwords."""
     from moldau.connect.worker.secrets import masked
 
     return masked(config)

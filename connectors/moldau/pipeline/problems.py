@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file, each with its line, and the nearest name for a wrong one."""
+"""Describe problems of a pipeline file by their lines, and suggest the right spelling of names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """An error, or a warning about what is likely a mistake."""
+    """A problem of a pipeline file: an error, or a warning about a likely mistake."""
 
     line: int
     text: str
@@ -19,17 +19,17 @@ class Problem:
     def kind(self) -> str:
         return "error" if self.is_error else "warning"
 
-    def told(self, file: str) -> str:
-        """In one line, as compilers write it."""
+    def format(self, file: str) -> str:
+        """Return the problem as one line, in the form that compilers use."""
         return f"{file}:{self.line}: {self.kind}: {self.text}"
 
 
 def warning(line: int, text: str) -> Problem:
-    """A problem that does not keep the pipeline from running."""
+    """Return a problem that does not stop the pipeline from running."""
     return Problem(line, text, is_error=False)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean x?`, or nothing."""
+    """Return `; did you mean x?` with the most similar known name, or an empty text."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {found[0]}?" if found else ""

@@ -1,6 +1,6 @@
-"""A part of the pipeline's process tree: a command that is kept running.
+"""Keep a part of a pipeline running: a command in a process of its own.
 
-A part that ends by itself is told in one line and started again after a pause. Every part is
+A part that ends by itself is reported in one line, and started again after a pause. Every part is
 leashed: however this process ends, its parts end with it.
 """
 
@@ -9,118 +9,123 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from moldau.pipeline.place import PartState, PipelineFailed, Place
+from moldau.pipeline.data_directory import DataDirectory, PartState, PipelineFailed
 from moldau.pipeline.restarts import Restarts
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import NodeProcess, pause_s
 
 STOP_S: Final = 60.0
 START_S: Final = 60.0
-LOOK_S: Final = 0.05
+POLL_S: Final = 0.05
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
+"""Shows one line to the user."""
 
 
 class PartProcess:
-    """One command."""
+    """One part of the pipeline: a command, its process and its restarts."""
 
     def __init__(
-        self, name: str, words: Sequence[str], place: Place, directory: str, runtime: Runtime
+        self, name: str, words: Sequence[str], data: DataDirectory, directory: str, runtime: Runtime
     ) -> None:
-        """`directory` is that of the pipeline file."""
+        """`name` begins with the part's kind. `directory` is that of the pipeline file."""
         self.name = name
         self.state = PartState(name.partition(" ")[0])
         self._words = words
-        self._place = place
+        self._data = data
         self._directory = directory
         self._clock = runtime.clock
         self._process: NodeProcess | None = None
         self._restarts = Restarts()
-        self._due_s: float | None = None
+        self._restart_at_s: float | None = None
 
     @property
-    def log(self) -> str:
-        return self._place.path("logs", f"{self._file}.log")
+    def log_path(self) -> str:
+        return self._data.path("logs", f"{self._file}.log")
 
     @property
     def _file(self) -> str:
         return self.name.replace(" ", "-")
 
     def start(self) -> None:
-        """Starts the process, and waits for nothing."""
-        self._due_s = None
+        """Start the process, and do not wait for it."""
+        self._restart_at_s = None
         self._restarts.on_start(self._clock.monotonic())
         self._process = NodeProcess(
-            self._words, self.log, directory=self._directory, is_leashed=True
+            self._words, self.log_path, directory=self._directory, is_leashed=True
         )
         self.state.pid = self._process.pid
         self.state.state = "RUNNING"
 
-    def await_line(self, beginning: str) -> str:
-        """The rest of the first line of its output that begins so. PipelineFailed if it ends."""
+    def wait_for_line(self, beginning: str) -> str:
+        """Wait for a line of the output that begins with this text. Return the rest of the line.
+
+        Raises PipelineFailed if the process ends, or does not write the line in time."""
         assert self._process is not None
         until = self._clock.monotonic() + START_S
         while self._clock.monotonic() < until:
             line = self._process.line(0.2)
             if line is None:
                 if self._process.exit_code is not None:
-                    raise PipelineFailed(self._ended(self._process.exit_code))
+                    raise PipelineFailed(self._exit_message(self._process.exit_code))
                 continue
-            self._place.keep_output(self._file, line)
+            self._data.append_output(self._file, line)
             if line.strip().startswith(beginning):
                 return line.strip().removeprefix(beginning).strip()
-        raise PipelineFailed(f"{self.name} did not start in {START_S:.0f} s; see {self.log}")
+        raise PipelineFailed(f"{self.name} did not start in {START_S:.0f} s; see {self.log_path}")
 
-    def look(self, tell: Tell) -> bool:
-        """Start it again if it has ended and its pause is over. Whether anything has changed."""
+    def check(self, report: Report) -> bool:
+        """Save the output of the process, and start it again if it ended and its pause is over.
+
+        Returns whether `state` has changed. Raises PipelineFailed if a restart is of no use."""
         process = self._process
         if process is None:
-            if self._due_s is not None and self._clock.monotonic() >= self._due_s:
+            if self._restart_at_s is not None and self._clock.monotonic() >= self._restart_at_s:
                 self.start()
                 self.state.restarts = self._restarts.count
                 return True
             return False
         while (line := process.line(0)) is not None:
-            self._place.keep_output(self._file, line)
+            self._data.append_output(self._file, line)
         code = process.exit_code
         if code is None:
             return False
         process.wait(0)
         self._process = None
-        self.state.error = self._ended(code)
+        self.state.error = self._exit_message(code)
         self.state.pid = None
         pause = self._restarts.on_end(code, self._clock.monotonic())
         if pause is None:
             self.state.state = "FAILED"
             raise PipelineFailed(self.state.error)
         self.state.state = "RESTARTING"
-        self._due_s = self._clock.monotonic() + pause
-        tell(f"{self.state.error}; it starts again in {pause:.1f} s")
+        self._restart_at_s = self._clock.monotonic() + pause
+        report(f"{self.state.error}; it starts again in {pause:.1f} s")
         return True
 
-    def _ended(self, code: int) -> str:
+    def _exit_message(self, code: int) -> str:
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        why = self._place.last_error(self._file)
-        return f"{self.name} has ended ({how})" + (f": {why}" if why else f"; see {self.log}")
+        why = self._data.last_error(self._file)
+        return f"{self.name} has ended ({how})" + (f": {why}" if why else f"; see {self.log_path}")
 
-    def ask_to_stop(self) -> None:
-        """SIGTERM; a pending restart is off."""
-        self._due_s = None
+    def request_stop(self) -> None:
+        """Send SIGTERM to the process, and cancel a pending restart. Do not wait."""
+        self._restart_at_s = None
         if self._process is not None and self._process.exit_code is None:
             self._process.terminate()
 
-    def await_stop(self, tell: Tell) -> None:
-        """Returns when it has ended; killed if that takes too long."""
+    def wait_for_stop(self, report: Report) -> None:
+        """Wait until the process has ended. Kill it if that takes too long."""
         process = self._process
         if process is None:
             return
         until = self._clock.monotonic() + STOP_S
         while process.exit_code is None and self._clock.monotonic() < until:
             while (line := process.line(0)) is not None:
-                self._place.keep_output(self._file, line)
-            pause_s(LOOK_S)
+                self._data.append_output(self._file, line)
+            pause_s(POLL_S)
         if process.exit_code is None:
-            tell(f"{self.name} did not stop in {STOP_S:.0f} s: killed")
+            report(f"{self.name} did not stop in {STOP_S:.0f} s and is killed")
             process.kill()
         process.wait(STOP_S)
         self._process = None

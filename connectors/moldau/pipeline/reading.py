@@ -1,6 +1,6 @@
-"""From the text of a pipeline file to a checked pipeline, with everything that is wrong with it.
+"""Read the text of a pipeline file: build a checked pipeline, and find every problem in it.
 
-No effects: files, apps and the outside come in through `Outside`.
+This module has no effects. Other files, the plans of apps and variables come through `Inputs`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from moldau.pipeline.sections import ConnectorSection, PipelineSection, read_sec
 from moldau.pipeline.wiring import check_wiring
 
 Explain = Callable[[Sequence[str], Mapping[str, int]], list[AppPlan | str]]
-"""Plans of the apps with these names, given topics' partitions; a text says why there is none."""
+"""Returns the plans of these apps. It gets the numbers of partitions of topics, by name.
+
+In place of a plan it may return a text that says why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
-    """What reading needs beside the text."""
+class Inputs:
+    """Everything that reading a pipeline file needs beside its text."""
 
     base: str
-    """The directory of the file: paths count from there."""
+    """The directory of the file. Relative paths in the file count from there."""
     read_text: Callable[[str], str]
     explain: Explain
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -35,22 +37,24 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A pipeline and what is wrong with it, in the order of lines."""
+    """A pipeline and its problems, in the order of lines."""
 
     pipeline: Pipeline
     problems: tuple[Problem, ...]
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         return not any(each.is_error for each in self.problems)
 
 
-def read_pipeline(text: str, file: str, outside: Outside) -> Reading:
-    """ConfigError where the text is no YAML at all; every other mistake is a problem."""
+def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
+    """Read a pipeline file. Every mistake becomes a problem of the result.
+
+    Raises ConfigError only if the text is not a YAML mapping, or is too large."""
     root, problems = parse(text, file)
-    root, found = replace_variables(root, outside.variables, outside.base)
+    root, found = replace_variables(root, inputs.variables, inputs.base)
     problems += found
-    problems += _take_files(root, outside)
+    problems += _load_connector_files(root, inputs)
     sections, found = read_sections(root)
     problems += found
     topics = _topics(sections, root)
@@ -59,7 +63,7 @@ def read_pipeline(text: str, file: str, outside: Outside) -> Reading:
     for each in (*sources, *sinks):
         section = "sources" if each.is_source else "sinks"
         problems += check_connector(each, root.entries()[section].entries()[each.name])
-    apps, found = _apps(sections, root, topics, outside)
+    apps, found = _apps(sections, root, topics, inputs)
     problems += found
     pipeline = Pipeline(
         sections.pipeline,
@@ -75,8 +79,8 @@ def read_pipeline(text: str, file: str, outside: Outside) -> Reading:
     return Reading(pipeline, tuple(sorted(dict.fromkeys(problems))))
 
 
-def _take_files(root: Node, outside: Outside) -> list[Problem]:
-    """A connector may be the path of its config: JSON or properties, as Connect takes it."""
+def _load_connector_files(root: Node, inputs: Inputs) -> list[Problem]:
+    """Replace a connector that is the path of a JSON or properties file by the config in it."""
     from moldau.connect.commands.files import parse_connector
 
     problems = []
@@ -86,9 +90,9 @@ def _take_files(root: Node, outside: Outside) -> list[Problem]:
         for name, entry in list(entries.items()):
             if not isinstance(entry.value, str):
                 continue
-            path = posixpath.join(outside.base, entry.value)
+            path = posixpath.join(inputs.base, entry.value)
             try:
-                _, config = parse_connector(path, outside.read_text(path))
+                _, config = parse_connector(path, inputs.read_text(path))
             except OSError as error:
                 text = f"{section}.{name}: {path}: {error.strerror or error}"
                 problems.append(Problem(entry.line, text))
@@ -134,7 +138,7 @@ def _connectors(
 
 
 def _apps(
-    sections: PipelineSection, root: Node, topics: Sequence[Topic], outside: Outside
+    sections: PipelineSection, root: Node, topics: Sequence[Topic], inputs: Inputs
 ) -> tuple[tuple[App, ...], list[Problem]]:
     apps = [
         App(name, root.line_at(("topologies", name)), each.app, each.workers, each.settings)
@@ -142,16 +146,14 @@ def _apps(
     ]
     if not apps:
         return (), []
-    # A topic without a count has one partition where `run` makes it.
+    # `run` creates a topic without a number of partitions with one.
     counts = {
         each.name: each.partitions or 1
         for each in topics
         if each.partitions is not None or not each.is_external
     }
     problems, planned = [], []
-    for app, plan in zip(
-        apps, outside.explain([each.target for each in apps], counts), strict=True
-    ):
+    for app, plan in zip(apps, inputs.explain([each.target for each in apps], counts), strict=True):
         if isinstance(plan, str):
             line = root.line_at(("topologies", app.name, "app"))
             problems.append(Problem(line, f"topologies.{app.name}: {plan}"))
@@ -162,18 +164,22 @@ def _apps(
 
 
 def _misplaced_references(pipeline: Pipeline, root: Node) -> list[Problem]:
-    """What is shown, or goes on a command line, cannot be a secret."""
+    """Find references where no secret may be: in values that are shown or on a command line."""
     problems = []
     for key, value in pipeline.broker.items():
         if has_reference(value):
             line = root.line_at(("broker", "settings", key))
-            text = "the broker that `run` starts takes no references: it is for trying out"
+            text = "the broker that `run` starts takes no references: write the value itself"
             problems.append(Problem(line, f"broker.settings.{key}: {text}"))
     for topic in pipeline.topics:
         for key, value in topic.config.items():
             if has_reference(value):
                 line = root.line_at(("topics", topic.name, "config", key))
                 problems.append(
-                    Problem(line, f"topics.{topic.name}.config.{key} cannot be a reference")
+                    Problem(
+                        line,
+                        f"topics.{topic.name}.config.{key} cannot be a reference: write the value "
+                        "itself",
+                    )
                 )
     return problems

@@ -1,8 +1,8 @@
-"""`${var:name}`, and references to values that must not stand in the file: `${env:NAME}`.
+"""Replace variables, `${var:name}`, and find references to values outside the file, `${env:NAME}`.
 
 Variables are replaced when the file is read. References stay as they are, in every plan, picture
-and connector config: the process that needs the value resolves them. So a secret is in no output,
-no topic, and no command line. Relative paths of `${file:PATH:KEY}` and `${directory:PATH:FILE}`
+and connector config; the process that needs the value resolves them. So a secret is in no output,
+no topic, and no command line. Relative paths in `${file:PATH:KEY}` and `${directory:PATH:FILE}`
 count from the directory of the pipeline file.
 """
 
@@ -28,7 +28,7 @@ _CLASSES: Final = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """A value that stands elsewhere."""
+    """A reference to a value outside the pipeline file."""
 
     provider: str
     path: str
@@ -36,7 +36,7 @@ class Reference:
 
     @property
     def file(self) -> str:
-        """What has to be readable."""
+        """The file that the reference reads."""
         return posixpath.join(self.path, self.key) if self.provider == "directory" else self.path
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Reference:
 
 
 def references_in(texts: Iterable[str]) -> list[Reference]:
-    """Each once, in order."""
+    """Return the references in these texts, sorted, each once."""
     found = {
         Reference(match.group(1), match.group(2) or "", match.group(3))
         for text in texts
@@ -59,7 +59,7 @@ def has_reference(text: str) -> bool:
 
 
 def provider_settings(references: Iterable[Reference]) -> dict[str, str]:
-    """Settings of a Connect worker that may read these values and no others."""
+    """Return the settings of a Connect worker that may read these values and no others."""
     kinds: dict[str, set[str]] = {}
     for each in references:
         allowed = re.escape(each.key) if each.provider == "env" else each.file
@@ -80,7 +80,9 @@ def provider_settings(references: Iterable[Reference]) -> dict[str, str]:
 def replace_variables(
     root: Node, given: Mapping[str, str], base: str
 ) -> tuple[Node, list[Problem]]:
-    """The tree with every variable replaced and every path absolute. `given` wins over the file."""
+    """Return the tree with all variables replaced and the paths of references made absolute.
+
+    The values in `given` win over those in the file."""
     section = root.entries().get("variables")
     own = {} if section is None else section.entries()
     values = {name: each.value for name, each in own.items() if isinstance(each.value, str)}

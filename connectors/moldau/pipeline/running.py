@@ -1,8 +1,9 @@
-"""`moldau pipeline run`: starts a pipeline, keeps it running, and stops it in order.
+"""Start a pipeline, keep it running, and stop it in order: `moldau pipeline run`.
 
-Start: broker, topics, worker, sinks, apps, sources. Stop: sources, apps, sinks, worker, broker,
-each one committing what it has before the next is asked. What stands in files and topics is enough
-to go on from: the tree, or any part of it, may be killed at any time.
+The order of the start is broker, topics, worker, sinks, apps, sources. The order of the stop is
+sources, apps, sinks, worker, broker. Each one commits its work before the next one is asked to
+stop. Files and topics have everything that is needed to continue. So all processes, or any of
+them, may be killed at any time.
 """
 
 from __future__ import annotations
@@ -24,59 +25,65 @@ from moldau.pipeline.commandlines import (
     worker_words,
 )
 from moldau.pipeline.connectors import unresolved
+from moldau.pipeline.data_directory import DataDirectory, PipelineFailed, RunState
 from moldau.pipeline.pipeline import App, Connector, Pipeline
-from moldau.pipeline.place import PipelineFailed, Place, RunState
 from moldau.pipeline.plan import Plan, plan
-from moldau.pipeline.processes import PartProcess, Tell
+from moldau.pipeline.processes import PartProcess, Report
 from moldau.pipeline.references import provider_settings, references_in
-from moldau.pipeline.status import connector_rows, news
+from moldau.pipeline.status import connector_rows, state_changes
 from moldau.pipeline.worker import ConnectApi
 from moldau.runtime.node_processes import free_ports, pause_s
 from moldau.runtime.places import is_alive, process_id
 from moldau.runtime.real import RealRuntime
 
-LOOK_S: Final = 0.2
-CONNECTORS_S: Final = 2.0
-CONNECT_S: Final = 60.0
+POLL_S: Final = 0.2
+CONNECTOR_CHECK_S: Final = 2.0
+CONNECT_RETRY_S: Final = 60.0
 STOP_S: Final = 15.0
 ORPHAN_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to run: nothing given means a broker and a worker of the pipeline's own."""
+    """The cluster and the Connect worker to run on. By default `run` starts its own of both."""
 
     bootstrap: str | None = None
     connect: str | None = None
     client: Mapping[str, str] = field(default_factory=dict)
-    """Settings of clients, `bootstrap.servers` among them where it is given."""
+    """The settings of clients. They have `bootstrap.servers` if `bootstrap` is given."""
     broker_port: int | None = None
     rest_port: int | None = None
 
 
 class PipelineRun:
-    """One run, from `start` to `stop`."""
+    """One run of a pipeline, from `start` to `stop`."""
 
     def __init__(
-        self, pipeline: Pipeline, place: Place, directory: str, target: Target, tell: Tell
+        self,
+        pipeline: Pipeline,
+        data: DataDirectory,
+        directory: str,
+        target: Target,
+        report: Report,
     ) -> None:
-        """`directory` is that of the file: paths in configs, and modules of apps, are there."""
+        """`directory` is that of the pipeline file. Paths in configs count from there, and the
+        modules of apps are there."""
         self._pipeline = pipeline
-        self._place = place
+        self._data = data
         self._directory = directory
         self._target = target
-        self._tell = tell
+        self._report = report
         self._runtime = RealRuntime("pipeline")
         self._broker: PartProcess | None = None
         self._worker: PartProcess | None = None
         self._apps: list[PartProcess] = []
         self._connect: ConnectApi | None = None
-        self._started: list[Connector] = []
+        self._started_connectors: list[Connector] = []
         self._state = RunState()
 
     def start(self) -> None:
-        """Everything runs when this returns. PipelineFailed says what does not."""
-        last = self._place.load()
+        """Start all parts. They run when this returns. Raises PipelineFailed if one does not."""
+        last = self._data.load()
         self._state = RunState(
             process_id(),
             is_own_broker=self._target.bootstrap is None,
@@ -86,7 +93,7 @@ class PipelineRun:
             groups=last.groups,
         )
         self._check_references()
-        self._await_orphans(last)
+        self._wait_for_orphans(last)
         client = self._start_broker()
         with Cluster(client) as cluster:
             self._prepare_topics(cluster)
@@ -99,25 +106,25 @@ class PipelineRun:
         self._save()
 
     def watch(self) -> None:
-        """Until it is interrupted: restarts what dies, and tells of connectors that fail."""
-        told: dict[str, str] = {}
+        """Restart parts that end, and report connectors that fail, until it is interrupted."""
+        reported: dict[str, str] = {}
         due_s = 0.0
         while True:
             for part in self._parts():
-                if part.look(self._tell):
+                if part.check(self._report):
                     self._save()
             if self._connect is not None and self._runtime.clock.monotonic() >= due_s:
-                due_s = self._runtime.clock.monotonic() + CONNECTORS_S
-                with suppress(MoldauError):  # a worker that does not answer is told otherwise
+                due_s = self._runtime.clock.monotonic() + CONNECTOR_CHECK_S
+                with suppress(MoldauError):  # `check` reports a worker that has ended
                     rows = connector_rows(self._pipeline, self._connect.overview())
-                    for line in news(rows, told):
-                        self._tell(line)
-            pause_s(LOOK_S)
+                    for line in state_changes(rows, reported):
+                        self._report(line)
+            pause_s(POLL_S)
 
     # Starting.
 
     def _check_references(self) -> None:
-        """All that cannot be read, before anything is started."""
+        """Raise PipelineFailed with all references that cannot be read, before parts start."""
         problems = []
         if self._target.connect is None:
             for each in self._pipeline.connectors:
@@ -130,27 +137,29 @@ class PipelineRun:
             raise PipelineFailed("; ".join(problems))
 
     def _start_broker(self) -> dict[str, str]:
-        """The settings of clients."""
+        """Start the broker unless one is given. Return the settings of clients."""
         client = dict(self._target.client)
         if self._target.bootstrap is not None:
             self._state.bootstrap = self._target.bootstrap
             return client
         port = self._target.broker_port or free_ports(1)[0]
-        words = broker_words(self._pipeline, self._place.path("broker"), port)
-        self._broker = self._part("broker", words)
+        words = broker_words(self._pipeline, self._data.path("broker"), port)
+        self._broker = self._new_part("broker", words)
         self._broker.start()
-        self._broker.await_line("bootstrap")
+        self._broker.wait_for_line("bootstrap")
         self._state.bootstrap = f"{LOCAL}:{port}"
-        self._tell(f"broker     {self._state.bootstrap}")
+        self._report(f"broker     {self._state.bootstrap}")
         self._save()
         return {**client, "bootstrap.servers": self._state.bootstrap}
 
-    def _await_orphans(self, last: RunState) -> None:
-        """Parts of a run that was killed end by themselves within seconds, and free their files."""
+    def _wait_for_orphans(self, last: RunState) -> None:
+        """Wait until the parts of a killed `run` have ended.
+
+        They end by themselves within seconds, and then free their files."""
         until = self._runtime.clock.monotonic() + ORPHAN_S
         pids = [each.pid for each in last.parts.values() if each.pid is not None]
         while any(map(is_alive, pids)) and self._runtime.clock.monotonic() < until:
-            pause_s(LOOK_S)
+            pause_s(POLL_S)
 
     def _prepare_topics(self, cluster: Cluster) -> None:
         found = plan(self._pipeline, cluster.facts(self._pipeline, None))
@@ -158,8 +167,8 @@ class PipelineRun:
             reasons = [f"{each.kind} {each.name}: {each.note}" for each in found.refusals]
             raise PipelineFailed("; ".join(reasons))
         for name in cluster.apply_topics(found):
-            self._state.note("topics", name)
-            self._tell(f"topic      {name}")
+            self._state.record("topics", name)
+            self._report(f"topic      {name}")
         self._save()
 
     def _start_worker(self, client: Mapping[str, str]) -> None:
@@ -170,14 +179,14 @@ class PipelineRun:
         else:
             port = self._target.rest_port or free_ports(1)[0]
             settings = worker_settings(
-                self._pipeline, client, is_for_trying=self._target.bootstrap is None
+                self._pipeline, client, is_trial=self._target.bootstrap is None
             )
-            path = self._place.write_settings("worker", settings)
-            self._worker = self._part("worker", worker_words(path, self._state.bootstrap, port))
+            path = self._data.write_settings("worker", settings)
+            self._worker = self._new_part("worker", worker_words(path, self._state.bootstrap, port))
             self._worker.start()
-            self._worker.await_line("rest")
+            self._worker.wait_for_line("rest")
             self._connect = ConnectApi(f"http://{LOCAL}:{port}")
-            self._tell(f"worker     {self._connect.url}")
+            self._report(f"worker     {self._connect.url}")
         self._state.rest = self._connect.url
         self._save()
 
@@ -185,32 +194,34 @@ class PipelineRun:
         actions = {each.name: each.action.value for each in found.steps if each.kind != "topic"}
         for each in connectors:
             assert self._connect is not None
-            self._connect.put(each.name, each.config, CONNECT_S)
-            self._started.append(each)
-            self._state.note("connectors", each.name)
+            self._connect.put(each.name, each.config, CONNECT_RETRY_S)
+            self._started_connectors.append(each)
+            self._state.record("connectors", each.name)
             if not each.is_source:
-                self._state.note("groups", each.group)
+                self._state.record("groups", each.group)
             kind = "source" if each.is_source else "sink"
-            self._tell(f"{kind:<10} {each.name} ({actions.get(each.name, 'create')})")
+            self._report(f"{kind:<10} {each.name} ({actions.get(each.name, 'create')})")
         self._save()
 
     def _start_app(self, app: App, client: Mapping[str, str]) -> None:
         own, _ = resolved(app.settings, provider_settings(references_in(app.settings.values())))
         shared = {key: value for key, value in client.items() if key != "client.id"}
         quick = QUICK_SESSIONS if self._target.bootstrap is None else {}
-        path = self._place.write_settings(f"app-{app.name}", {**shared, **quick, **own})
-        stores = self._place.path("apps", app.name)
-        part = self._part(f"app {app.name}", app_words(app, self._state.bootstrap, stores, path))
+        path = self._data.write_settings(f"app-{app.name}", {**shared, **quick, **own})
+        stores = self._data.path("apps", app.name)
+        part = self._new_part(
+            f"app {app.name}", app_words(app, self._state.bootstrap, stores, path)
+        )
         part.start()
         self._apps.append(part)
-        self._state.note("groups", app.group)
+        self._state.record("groups", app.group)
         if app.plan is not None:
             for topic in app.plan.makes:
-                self._state.note("topics", topic)
-        self._tell(f"app        {app.name} ({app.target})")
+                self._state.record("topics", topic)
+        self._report(f"app        {app.name} ({app.target})")
 
-    def _part(self, name: str, words: list[str]) -> PartProcess:
-        return PartProcess(name, words, self._place, self._directory, self._runtime)
+    def _new_part(self, name: str, words: list[str]) -> PartProcess:
+        return PartProcess(name, words, self._data, self._directory, self._runtime)
 
     def _parts(self) -> list[PartProcess]:
         found = [self._broker, self._worker, *self._apps]
@@ -218,15 +229,17 @@ class PipelineRun:
 
     def _save(self) -> None:
         self._state.parts = {each.name: each.state for each in self._parts()}
-        self._place.save(self._state)
+        self._data.save(self._state)
 
     # Stopping.
 
     def stop(self) -> None:
-        """Sources, apps, sinks, worker, broker. What cannot be stopped in order is told."""
-        self._stop_connectors([each for each in self._started if each.is_source])
+        """Stop sources, apps, sinks, worker and broker, in this order.
+
+        A part that cannot be stopped in order is reported, and the stop goes on."""
+        self._stop_connectors([each for each in self._started_connectors if each.is_source])
         self._stop_parts(self._apps)
-        self._stop_connectors([each for each in self._started if not each.is_source])
+        self._stop_connectors([each for each in self._started_connectors if not each.is_source])
         for part in (self._worker, self._broker):
             if part is not None:
                 self._stop_parts([part])
@@ -239,19 +252,19 @@ class PipelineRun:
         if self._connect is None or not connectors:
             return
         kind = "sources" if connectors[0].is_source else "sinks"
-        self._tell(f"stops the {kind}")
+        self._report(f"stopping the {kind}")
         for each in connectors:
             try:
                 if not self._connect.stop(each.name, STOP_S):
-                    self._tell(f"{each.name} did not stop in {STOP_S:.0f} s")
+                    self._report(f"{each.name} did not stop in {STOP_S:.0f} s")
             except MoldauError as error:
-                self._tell(f"{each.name} cannot be stopped: {error}")
+                self._report(f"{each.name} cannot be stopped: {error}")
                 return
 
     def _stop_parts(self, parts: list[PartProcess]) -> None:
         if parts:
-            self._tell(f"stops {', '.join(each.name for each in parts)}")
+            self._report(f"stopping {', '.join(each.name for each in parts)}")
         for part in parts:
-            part.ask_to_stop()
+            part.request_stop()
         for part in parts:
-            part.await_stop(self._tell)
+            part.wait_for_stop(self._report)

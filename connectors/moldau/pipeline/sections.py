@@ -1,7 +1,7 @@
-"""The sections of a pipeline file, a pydantic model each.
+"""Define the sections of a pipeline file, each as a pydantic model, and read them.
 
-`read_sections` takes whatever is right in the file: a wrong part becomes a problem with its line
-and is left out, so that one pass finds everything.
+`read_sections` keeps every valid part of the file. A wrong part becomes a problem with its line,
+and is left out. So one pass finds all mistakes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _NAME: Final = re.compile(NAME_PATTERN)
 
 
 class Section(BaseModel):
-    """Any part of the file: what it does not name is a mistake."""
+    """A part of the file. A key that its model does not have is a mistake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class TopicSection(Section):
-    """A topic: made if it does not exist, unless it is external."""
+    """A topic. `run` creates it if it does not exist, unless it is external."""
 
     partitions: int | None = Field(None, ge=1, le=100_000)
     replication: int | None = Field(None, ge=1, le=32_767)
@@ -56,7 +56,7 @@ class ProcessSection(Section):
 
 
 class PipelineSection(Section):
-    """The whole file."""
+    """A whole pipeline file."""
 
     pipeline: str = Field(pattern=NAME_PATTERN)
     variables: dict[str, str] = {}
@@ -79,21 +79,24 @@ _TEXTS: Final = ("config", "settings", "variables")
 
 
 def read_sections(root: Node) -> tuple[PipelineSection, list[Problem]]:
-    """What is right in the file, and what is not."""
+    """Return the valid parts of the file, and the problems."""
     problems: list[Problem] = []
-    plain = _prepared(root, problems)
+    plain = _normalized(root, problems)
     while True:
         try:
             return PipelineSection.model_validate(plain), problems
         except ValidationError as error:
             for each in error.errors(include_url=False):
-                place = tuple(part for part in each["loc"] if part != "[key]")
-                problems.append(Problem(root.line_at(place), _told(place, dict(each))))
-                _leave_out(plain, place, each["type"])
+                location = tuple(part for part in each["loc"] if part != "[key]")
+                problems.append(Problem(root.line_at(location), _message(location, dict(each))))
+                _remove_wrong_part(plain, location, each["type"])
 
 
-def _prepared(root: Node, problems: list[Problem]) -> dict[str, Any]:
-    """Plain data: empty sections are empty mappings, lists in configs are comma-separated texts."""
+def _normalized(root: Node, problems: list[Problem]) -> dict[str, Any]:
+    """Return the file as plain data in one form.
+
+    An empty section becomes an empty mapping. A list in a config becomes a comma-separated text. A
+    connector's bare config becomes an entry with the key `config`."""
     plain: dict[str, Any] = root.plain()
     for name in (*_ENTRIES, *_SINGLE, "variables"):
         if name in plain and plain[name] is None:
@@ -104,7 +107,7 @@ def _prepared(root: Node, problems: list[Problem]) -> dict[str, Any]:
             continue
         for name in list(entries):
             if not _NAME.match(name):
-                text = f"{section}: {name} is no name: letters, digits, '.', '_' and '-'"
+                text = f"{section}: {name} is not a name: use letters, digits, '.', '_' and '-'"
                 problems.append(Problem(root.line_at((section, name)), text))
                 del entries[name]
             elif entries[name] is None:
@@ -116,7 +119,7 @@ def _prepared(root: Node, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _is_flat(entry: Any) -> bool:
-    """Whether it is a connector's config itself."""
+    """Whether this is a connector's config itself, and not an entry with the key `config`."""
     return isinstance(entry, dict) and not isinstance(entry.get("config"), dict)
 
 
@@ -134,22 +137,22 @@ def _join_lists(plain: Any) -> None:
             _join_lists(value)
 
 
-def _told(place: tuple[Any, ...], error: Mapping[str, Any]) -> str:
-    where = ".".join(map(str, place))
+def _message(location: tuple[Any, ...], error: Mapping[str, Any]) -> str:
+    where = ".".join(map(str, location))
     match error["type"]:
         case "extra_forbidden":
-            parent = ".".join(map(str, place[:-1]))
-            known = list(_model_at(place[:-1]).model_fields)
-            what = f"{parent} has no key {place[-1]}" if parent else f"no section {place[-1]}"
-            return f"{what}{nearest(str(place[-1]), known)} (known: {', '.join(known)})"
+            parent = ".".join(map(str, location[:-1]))
+            known = list(_model_at(location[:-1]).model_fields)
+            what = f"{parent} has no key {location[-1]}" if parent else f"no section {location[-1]}"
+            return f"{what}{nearest(str(location[-1]), known)} (known: {', '.join(known)})"
         case "missing":
-            if place == ("pipeline",):
+            if location == ("pipeline",):
                 return "the pipeline has no name: add a line such as `pipeline: orders`"
-            return f"{where} is missing"
+            return f"{where} is missing: add it"
         case "string_pattern_mismatch":
-            if place[-1] == "app":
+            if location[-1] == "app":
                 return f"{where} must be MODULE:APP, such as word_count:app"
-            return f"{where} is no name: letters, digits, '.', '_' and '-'"
+            return f"{where} is not a name: use letters, digits, '.', '_' and '-'"
         case "string_type":
             return f"{where} must be a text"
         case "dict_type" | "model_type":
@@ -158,28 +161,28 @@ def _told(place: tuple[Any, ...], error: Mapping[str, Any]) -> str:
     return f"{where}: {message[:1].lower()}{message[1:]}"
 
 
-def _model_at(place: tuple[Any, ...]) -> type[Section]:
-    if not place:
+def _model_at(location: tuple[Any, ...]) -> type[Section]:
+    if not location:
         return PipelineSection
-    return _SINGLE.get(str(place[0])) or _ENTRIES.get(str(place[0]), PipelineSection)
+    return _SINGLE.get(str(location[0])) or _ENTRIES.get(str(location[0]), PipelineSection)
 
 
-def _leave_out(plain: dict[str, Any], place: tuple[Any, ...], kind: str) -> None:
-    """Without the wrong part; an entry that misses something is left out as a whole."""
-    if kind == "missing" and place == ("pipeline",):
+def _remove_wrong_part(plain: dict[str, Any], location: tuple[Any, ...], kind: str) -> None:
+    """Remove the wrong part. Remove the whole entry if a key of it is missing."""
+    if kind == "missing" and location == ("pipeline",):
         plain["pipeline"] = "pipeline"
         return
-    if place == ("pipeline",):
+    if location == ("pipeline",):
         plain["pipeline"] = "pipeline"
         return
-    if kind == "missing" or place[-1] == "app":
-        place = place[:-1]
+    if kind == "missing" or location[-1] == "app":
+        location = location[:-1]
     at: Any = plain
-    for part in place[:-1]:
+    for part in location[:-1]:
         if not isinstance(at, dict) or part not in at:
             return
         at = at[part]
     if isinstance(at, dict):
-        at.pop(place[-1], None)
+        at.pop(location[-1], None)
     elif isinstance(at, list):
         at.clear()

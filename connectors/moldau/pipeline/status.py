@@ -1,4 +1,4 @@
-"""Every part's state as a table: what is seen in two looks becomes rows. No IO."""
+"""Make the table of `moldau pipeline status` from two snapshots of a pipeline. No IO."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.pipeline.data_directory import PartState
 from moldau.pipeline.pipeline import App, Connector, Pipeline
-from moldau.pipeline.place import PartState
 
 if TYPE_CHECKING:
     from moldau.pipeline.cluster import Progress
 
 HEADER: Final = ("PART", "KIND", "STATE", "LAG", "RATE/S", "RESTARTS", "ERROR")
-GOOD: Final = frozenset({"RUNNING"})
-_BAD: Final = frozenset({"FAILED", "DEGRADED"})
+HEALTHY: Final = frozenset({"RUNNING"})
+_UNHEALTHY: Final = frozenset({"FAILED", "DEGRADED"})
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What was seen at one time."""
+class Snapshot:
+    """The state of a pipeline at one time, as far as it could be read."""
 
     at_s: float
     parts: Mapping[str, PartState] = field(default_factory=dict)
     connectors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     groups: Mapping[str, Progress] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Kind of what could not be asked (`cluster`, `worker`) -> why."""
+    """Why the `cluster` or the `worker` did not answer, by these names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One part."""
+    """The row of one part in the table."""
 
     part: str
     kind: str
@@ -56,8 +56,10 @@ class Row:
         return asdict(self)
 
 
-def status_rows(pipeline: Pipeline, now: Look, before: Look) -> list[Row]:
-    """In the order of the records' way: broker, worker, sources, apps, sinks."""
+def status_rows(pipeline: Pipeline, now: Snapshot, before: Snapshot) -> list[Row]:
+    """Return a row for each part: broker, worker, sources, apps, sinks.
+
+    Rates are those between the two snapshots."""
     rows = []
     for name, kind, problem in (("broker", "broker", "cluster"), ("worker", "worker", "worker")):
         part = now.parts.get(name)
@@ -73,7 +75,7 @@ def status_rows(pipeline: Pipeline, now: Look, before: Look) -> list[Row]:
     return rows
 
 
-def _connector(connector: Connector, now: Look, before: Look) -> Row:
+def _connector(connector: Connector, now: Snapshot, before: Snapshot) -> Row:
     kind = "source" if connector.is_source else "sink"
     found = now.connectors.get(connector.name)
     if found is None:
@@ -90,7 +92,7 @@ def _connector(connector: Connector, now: Look, before: Look) -> Row:
     return Row(
         connector.name,
         kind,
-        _worst(states),
+        _overall_state(states),
         lag=None if progress is None or connector.is_source else progress.lag,
         rate=rate,
         restarts=found.get("restarts", 0) + sum(task.get("restarts", 0) for task in tasks),
@@ -99,29 +101,30 @@ def _connector(connector: Connector, now: Look, before: Look) -> Row:
 
 
 def connector_rows(pipeline: Pipeline, overview: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """Of connectors alone, as a worker tells them."""
-    seen = Look(0.0, connectors=overview)
+    """Return the rows of connectors alone, from the answer of a Connect worker."""
+    seen = Snapshot(0.0, connectors=overview)
     return [_connector(each, seen, seen) for each in pipeline.connectors]
 
 
-def news(rows: Sequence[Row], told: dict[str, str]) -> list[str]:
-    """A line for each part that has failed, and for each that runs again. `told` keeps what was
-    told last of each part."""
+def state_changes(rows: Sequence[Row], reported: dict[str, str]) -> list[str]:
+    """Return a line for each part that has failed, and for each that runs again.
+
+    `reported` keeps the last reported state of each part from one call to the next."""
     lines = []
     for row in rows:
-        last = told.get(row.part, "RUNNING")
-        if row.state in _BAD and last != row.state:
+        last = reported.get(row.part, "RUNNING")
+        if row.state in _UNHEALTHY and last != row.state:
             lines.append(f"{row.kind} {row.part} is {row.state}: {row.error or 'no reason given'}")
-        elif row.state in GOOD and last in _BAD:
+        elif row.state in HEALTHY and last in _UNHEALTHY:
             lines.append(f"{row.kind} {row.part} is {row.state} again")
         else:
             continue
-        told[row.part] = row.state
+        reported[row.part] = row.state
     return lines
 
 
-def _worst(states: Sequence[str]) -> str:
-    """One failed task of several: DEGRADED."""
+def _overall_state(states: Sequence[str]) -> str:
+    """Return the state of a connector and its tasks: DEGRADED if only some tasks do not run."""
     connector, tasks = states[0], states[1:]
     if connector != "RUNNING" or not tasks:
         return connector
@@ -131,7 +134,7 @@ def _worst(states: Sequence[str]) -> str:
     return wrong[0] if len(wrong) == len(tasks) else "DEGRADED"
 
 
-def _app(app: App, now: Look, before: Look) -> Row:
+def _app(app: App, now: Snapshot, before: Snapshot) -> Row:
     part = now.parts.get(f"app {app.name}")
     progress = now.groups.get(app.group)
     state = "MISSING"
@@ -152,8 +155,8 @@ def _app(app: App, now: Look, before: Look) -> Row:
     )
 
 
-def _rate(group: str, now: Look, before: Look) -> float | None:
-    """Committed records a second between two looks."""
+def _rate(group: str, now: Snapshot, before: Snapshot) -> float | None:
+    """Return how many records a second the group committed between two snapshots."""
     last, first = now.groups.get(group), before.groups.get(group)
     seconds = now.at_s - before.at_s
     if last is None or first is None or seconds <= 0:

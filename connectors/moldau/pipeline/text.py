@@ -1,4 +1,4 @@
-"""A plan and a pipeline as text for people."""
+"""Write a plan, and draw a pipeline, as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNS = {
 
 
 def plan_text(plan: Plan) -> str:
-    """A line for each step, its changes below it, and a summary."""
+    """Write a plan: a line for each step, its changes below it, and a summary."""
     lines = [f"pipeline {plan.pipeline}", ""]
     for step in plan.steps:
         note = f"  ({step.note})" if step.note else ""
@@ -43,21 +43,23 @@ def _change(change: Change) -> str:
 
 
 def pipeline_text(pipeline: Pipeline) -> str:
-    """The way of the records, from the sources on; what was drawn above is named again only."""
+    """Draw the path of the records, beginning at the sources.
+
+    A part that is drawn above already is only named."""
     tree = _Tree(pipeline)
     lines = [f"pipeline {pipeline.name}", *tree.lines()]
     return "\n".join(lines) + "\n"
 
 
 class _Tree:
-    """Walks from sources and external topics along the topics."""
+    """Walks along the topics, from sources and from topics that nothing writes."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._apps = {each.name: each for each in pipeline.apps}
         self._sinks = {each.name: each for each in pipeline.sinks}
         self._topics = {each.name: each for each in pipeline.topics}
-        self._told: set[str] = set()
+        self._drawn: set[str] = set()
 
     def lines(self) -> Iterator[str]:
         for source in self._pipeline.sources:
@@ -67,18 +69,18 @@ class _Tree:
             if source.chooses_topics:
                 yield "  -> topics that its config does not name"
         for name in self._topics:
-            if f"topic {name}" not in self._told and not self._pipeline.writers_of(name):
+            if f"topic {name}" not in self._drawn and not self._pipeline.writers_of(name):
                 yield from self._topic(name, 0)
         for app in self._pipeline.apps:
-            if f"app {app.name}" not in self._told:
+            if f"app {app.name}" not in self._drawn:
                 yield from self._app(app, 0)
 
     def _topic(self, name: str, depth: int) -> Iterator[str]:
         indent = _indent(depth)
-        if f"topic {name}" in self._told:
+        if f"topic {name}" in self._drawn:
             yield f"{indent}{name}  (above)"
             return
-        self._told.add(f"topic {name}")
+        self._drawn.add(f"topic {name}")
         topic = self._topics.get(name)
         count = "" if topic is None else f", {topic.partitions or 1} partitions"
         external = ", external" if topic is not None and topic.is_external else ""
@@ -91,10 +93,10 @@ class _Tree:
 
     def _app(self, app: App, depth: int) -> Iterator[str]:
         indent = _indent(depth)
-        if f"app {app.name}" in self._told:
+        if f"app {app.name}" in self._drawn:
             yield f"{indent}{app.name}  (above)"
             return
-        self._told.add(f"app {app.name}")
+        self._drawn.add(f"app {app.name}")
         yield f"{indent}{app.name}  app {app.target}"
         for line in operators(app):
             yield f"{'  ' * depth}   | {line}"
@@ -111,7 +113,7 @@ def _indent(depth: int) -> str:
 
 
 def operators(app: App) -> list[str]:
-    """A line for each sub-topology: its operators in order."""
+    """Return a line for each sub-topology, with its operators in order."""
     if app.plan is None:
         return ["cannot be imported"]
     return [" > ".join(step.kind for step in program) for program in app.plan.programs]

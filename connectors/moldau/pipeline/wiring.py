@@ -1,7 +1,8 @@
-"""How topics join sources, apps and sinks, and what is wrong with that.
+"""Check how topics connect sources, apps and sinks.
 
-Every topic that the pipeline uses is listed under `topics`; something writes each topic that is
-read, unless it is external; records never run in a circle; inputs of a join have partitions alike.
+The rules: Each topic that the pipeline uses is listed under `topics`. Each topic that is read has a
+writer, or is external. Records never run in a circle. The inputs of a join have equal numbers of
+partitions. Each part, and each app id, has a name of its own.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from moldau.pipeline.problems import Problem, nearest, warning
 
 
 def check_wiring(pipeline: Pipeline) -> list[Problem]:
-    """All of it."""
+    """Return the problems that break any of the rules."""
     return [
-        *_names(pipeline),
+        *_duplicate_names(pipeline),
         *_undeclared(pipeline),
         *_unwritten(pipeline),
         *_unused(pipeline),
         *_circles(pipeline),
-        *_partitions(pipeline),
+        *_join_problems(pipeline),
     ]
 
 
@@ -33,8 +34,8 @@ def _parts(pipeline: Pipeline) -> list[tuple[str, Connector | App]]:
     return found
 
 
-def _names(pipeline: Pipeline) -> Iterator[Problem]:
-    """One name, one part; one app id, one app: both name groups and stored offsets."""
+def _duplicate_names(pipeline: Pipeline) -> Iterator[Problem]:
+    """Find parts with the same name, and apps with the same id: both name groups and offsets."""
     seen: dict[str, str] = {}
     for where, part in _parts(pipeline):
         if part.name in seen:
@@ -49,6 +50,7 @@ def _names(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _undeclared(pipeline: Pipeline) -> Iterator[Problem]:
+    """Find topics that are used and not listed under `topics`."""
     known = [each.name for each in pipeline.topics]
     for where, part in _parts(pipeline):
         for verb, topics in (("reads", part.reads), ("writes", part.writes)):
@@ -60,17 +62,17 @@ def _undeclared(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _unwritten(pipeline: Pipeline) -> Iterator[Problem]:
-    """A topic that is read though nothing writes it."""
-    wild = [where for where, part in _parts(pipeline) if part.chooses_topics]
+    """Find topics that are read though nothing writes them."""
+    unknown_writers = [where for where, part in _parts(pipeline) if part.chooses_topics]
     external = {each.name for each in pipeline.topics if each.is_external}
     known = {each.name for each in pipeline.topics}
     for where, part in _parts(pipeline):
         for topic in part.reads:
             if topic not in known or topic in external or pipeline.writers_of(topic):
                 continue
-            if wild:
-                text = f"{where} reads {topic}; whether {wild[0]} writes it is not known here"
-                yield warning(part.line, f"{text}: say so with `writes` beside its `config`")
+            if unknown_writers:
+                text = f"{where} reads {topic}; whether {unknown_writers[0]} writes it is not known"
+                yield warning(part.line, f"{text}: name its topics in `writes` beside its `config`")
             else:
                 text = f"{where} reads {topic}, which nothing writes: add a source, or "
                 yield Problem(part.line, f"{text}`external: true` to the topic")
@@ -82,12 +84,13 @@ def _unmatched(where: str, sink: Connector, pipeline: Pipeline) -> Iterator[Prob
     try:
         pattern = re.compile(sink.pattern or "")
     except re.error:
-        return  # Connect's own validation tells
+        return  # Connect's own validation reports it
     if not any(pattern.fullmatch(each.name) for each in pipeline.topics):
         yield warning(sink.line, f"{where}: topics.regex matches no topic of this pipeline")
 
 
 def _unused(pipeline: Pipeline) -> Iterator[Problem]:
+    """Find topics that nothing reads or writes, unless some writer's topics are unknown."""
     if any(part.chooses_topics for part in pipeline.writers):
         return
     for topic in pipeline.topics:
@@ -96,7 +99,7 @@ def _unused(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _circles(pipeline: Pipeline) -> Iterator[Problem]:
-    """Apps that feed themselves over topics, each circle once."""
+    """Find apps that read their own results over topics. Report each circle once."""
     after = {
         app.name: [each.name for each in pipeline.apps if set(app.writes) & set(each.reads)]
         for app in pipeline.apps
@@ -120,7 +123,8 @@ def _circles(pipeline: Pipeline) -> Iterator[Problem]:
             yield Problem(lines[circle[0]], f"records run in a circle: {text}")
 
 
-def _partitions(pipeline: Pipeline) -> Iterator[Problem]:
+def _join_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """Report the problem in an app's plan: joined topics with different numbers of partitions."""
     for app in pipeline.apps:
         if app.plan is not None and app.plan.problem is not None:
             yield Problem(app.line, f"topologies.{app.name}: {app.plan.problem}")

@@ -1,10 +1,10 @@
-"""The PySpark data source `moldau`, and what a Spark session on this machine needs.
+"""Read and write Kafka topics in PySpark: the data source `moldau`, and Spark sessions for it.
 
     spark.readStream.format("moldau").option("kafka.bootstrap.servers", "localhost:9092")
          .option("subscribe", "orders").load()
 
-Installing the distribution registers the format (`pyspark_moldau`); no jar is needed. Options, row
-schema and meaning are those of Spark's own `kafka` source, so a job changes one word.
+Installing the distribution registers the format (see `pyspark_moldau`). No jar is needed. Options,
+row schema and meaning are those of Spark's own `kafka` source, so a job changes one word.
 
 Importing this package imports neither pyspark nor pyarrow.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moldau.spark.java import Java, find_java
     from moldau.spark.session import new_session, prepare_environment
 
-_HOMES = {
+_MODULES = {
     "Java": "moldau.spark.java",
     "find_java": "moldau.spark.java",
     "new_session": "moldau.spark.session",
@@ -30,7 +30,7 @@ __all__ = ["Java", "find_java", "new_session", "prepare_environment"]
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(module), name)

@@ -1,7 +1,7 @@
-"""Avro values through fastavro: the Spark type of a schema, and a reader of values.
+"""Read Avro values with fastavro, and translate an Avro schema to a Spark type.
 
-A schema's top is a record. Types that Spark has no name for (unions of several types) are refused
-when the query is made, not when it meets the first value.
+The outermost type of a schema must be a record. Spark has no type for a union of several types:
+such a schema is rejected when the query is made, not when the query meets the first value.
 """
 
 from __future__ import annotations
@@ -37,38 +37,41 @@ _FRAME_BYTES: Final = 5
 _MAGIC: Final = 0
 
 
-class _Unfit(ValueError):
-    """A schema that is good Avro, and no rows."""
+class _UnsupportedSchema(ValueError):
+    """The schema is valid Avro, but Spark has no row type for it."""
 
 
 def avro_to_ddl(text: str, option: str = "value.schema") -> str:
-    """The type of a record as DDL. ConfigError names the option that the schema is from."""
+    """Translate an Avro record schema to a Spark type, as DDL.
+
+    Raises ConfigError, which names `option`, if the schema is not valid or not a record."""
     try:
         schema = json.loads(text)
         if not isinstance(schema, dict) or schema.get("type") != "record":
-            raise _Unfit("its top must be a record")
+            raise _UnsupportedSchema("the outermost type must be a record")
         return _ddl(schema)
     except ValueError as error:
-        why = str(error) if isinstance(error, _Unfit) else "it is no JSON"
+        why = str(error) if isinstance(error, _UnsupportedSchema) else "it is not JSON"
         raise ConfigError(
-            f"no Avro schema for rows: {why}", option=option, value=text[:200]
+            f"the Avro schema cannot be used for rows: {why}", option=option, value=text[:200]
         ) from None
 
 
 def avro_reader(text: str, *, is_framed: bool = False) -> Callable[[bytes], dict[str, Any]]:
-    """Reads one value, all of it. `is_framed`: after the five bytes that a Schema Registry puts
-    before it."""
+    """Return a function that reads one whole value.
+
+    With `is_framed`, a value begins with the five bytes of a Schema Registry."""
     fastavro = _fastavro()
     schema = fastavro.parse_schema(json.loads(text))
     start = _FRAME_BYTES if is_framed else 0
 
     def read(value: bytes) -> dict[str, Any]:
         if is_framed and (len(value) < start or value[0] != _MAGIC):
-            raise ValueError("a registry's five bytes do not stand before it")
+            raise ValueError("it does not begin with the five bytes of a Schema Registry")
         data = io.BytesIO(value[start:])
         found: dict[str, Any] = fastavro.schemaless_reader(data, schema)
         if data.read(1):
-            raise ValueError("bytes are left over: it was written with another schema")
+            raise ValueError("it has bytes after its end: it was written with another schema")
         return found
 
     return read
@@ -78,7 +81,7 @@ def _ddl(schema: Any) -> str:
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
-            raise _Unfit("a union may have one type beside null")
+            raise _UnsupportedSchema("a union may have only one type beside null")
         return _ddl(kinds[0])
     if isinstance(schema, str):
         schema = {"type": schema}
@@ -97,7 +100,7 @@ def _ddl(schema: Any) -> str:
     if isinstance(kind, dict | list):
         return _ddl(kind)
     if kind not in _PRIMITIVES:
-        raise _Unfit(f"the type {kind} is not known here")
+        raise _UnsupportedSchema(f"the type {kind} is not supported")
     return _PRIMITIVES[kind]
 
 

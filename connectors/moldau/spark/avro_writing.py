@@ -1,7 +1,8 @@
-"""Rows as Avro values: the schema of Spark's columns, and what Spark's workers write values with.
+"""Write rows as Avro values: derive the Avro schema of Spark's columns, and encode each row.
 
-Invariants: the same columns have the same schema, so a registry that knows it makes no new version;
-a row that does not fit is an error that names its column, never another value.
+Invariants: equal columns always give the same schema, so a registry that has the schema makes no
+new version of it. A row that does not fit its schema is an error that names the column. It is
+never written as another value.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ _NO_NAME: Final = re.compile("[^A-Za-z0-9_]")
 
 
 def schema_of(columns: Mapping[str, Any], name: str) -> str:
-    """The Avro schema of rows, for columns as `StructType.jsonValue()` tells them. `name` may be
-    any text, such as a topic's. ConfigError for a column that Avro has no name or type for."""
+    """Return the Avro schema of rows with these columns, as JSON.
+
+    `columns` is what `StructType.jsonValue()` returns. `name` may be any text, such as a topic's
+    name. Raises ConfigError for a column whose name or type Avro does not have."""
     return json.dumps(_record(columns, re.sub(r"\A(?=\d)", "_", _NO_NAME.sub("_", name)), ""))
 
 
@@ -57,7 +60,7 @@ def _record(columns: Mapping[str, Any], name: str, path: str) -> dict[str, Any]:
         column, at = each["name"], f"{path}{each['name']}"
         if not _NAME.fullmatch(column):
             raise ConfigError(
-                "Avro has no such name: give the column another one in transforms.sql", column=at
+                "Avro does not allow this column name: rename it in transforms.sql", column=at
             )
         kind = _type(each["type"], f"{name}_{column}", at)
         if each["nullable"]:
@@ -68,7 +71,7 @@ def _record(columns: Mapping[str, Any], name: str, path: str) -> dict[str, Any]:
 
 
 def _type(kind: Any, name: str, at: str) -> Any:
-    """`name` is for records below, `at` for errors."""
+    """Translate one Spark type. `name` is for nested records; `at` is the column in errors."""
     if isinstance(kind, str):
         return _simple(kind, at)
     if kind["type"] == "struct":
@@ -96,12 +99,14 @@ def _simple(kind: str, at: str) -> Any:
 
 def _no_type(kind: str, at: str) -> ConfigError:
     return ConfigError(
-        "Avro has no such type: cast the column in transforms.sql", column=at, type=kind
+        "Avro has no type for this column: cast the column in transforms.sql", column=at, type=kind
     )
 
 
 def check_record(text: str) -> dict[str, bool]:
-    """The fields of this schema, and whether each may be missing. ConfigError if it is not that of
+    """Return the fields of a record schema, and for each whether it has a default.
+
+    A field with a default may be missing in a row. Raises ConfigError if the schema is not that of
     a record."""
     parsed = parse_alone(avro_schema(text), {})
     if not isinstance(parsed, dict) or parsed["type"] != "record":
@@ -111,8 +116,10 @@ def check_record(text: str) -> dict[str, bool]:
 
 @dataclass(frozen=True)
 class ValueWriter:
-    """For `mapInArrow`: the column `value`, a struct, becomes bytes; other columns stay. With a
-    `schema_id`, values begin with the five bytes of a Schema Registry."""
+    """Encode the struct column `value` as Avro bytes, and leave the other columns as they are.
+
+    It is an argument of `DataFrame.mapInArrow`. With a `schema_id`, values begin with the five
+    bytes of a Schema Registry."""
 
     schema: str
     schema_id: int | None = None
@@ -130,7 +137,9 @@ class ValueWriter:
 
 
 def value_writer(text: str, schema_id: int | None) -> Callable[[Mapping[str, Any]], bytes]:
-    """Makes the value of one row; SerializationFailed names the column that does not fit."""
+    """Return a function that encodes one row.
+
+    The function raises SerializationFailed, which names the column, if the row does not fit."""
     named: dict[str, Any] = {}
     parsed = parse_alone(avro_schema(text), named)
     fit, prefix = Values(named).fit(parsed), b"" if schema_id is None else frame(schema_id)

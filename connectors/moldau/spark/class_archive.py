@@ -1,10 +1,11 @@
-"""An archive of Spark's classes on disk, with which its Java starts in half the time.
+"""Start Spark in half the time with an archive of its Java classes (class data sharing).
 
-`moldau spark warm` makes it: Java writes what a short job has loaded (class data sharing). Sessions
-that this package starts name it to Java, which maps it in place of reading and checking the jars.
+`moldau spark warm` makes the archive: it runs a short job, and Java writes the classes that the job
+has loaded to disk. Sessions that this package starts pass the archive to Java. Java then maps it
+into memory and does not read and check the jars.
 
-Invariants: an archive appears whole, under a name that says its size; one of other jars or of
-another Java is passed over by Java itself, without a word.
+Invariants: an archive becomes visible only when it is complete, under a name that has its size.
+Java itself ignores, silently, an archive of other jars or of another Java.
 """
 
 from __future__ import annotations
@@ -21,22 +22,27 @@ from moldau.runtime.real_files import RealFiles
 from moldau.spark.java import Java
 
 OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-"""The variable whose options Spark's scripts give to the driver's Java, beside all others."""
-_SILENT: Final = "-Xlog:cds=off,cds+dynamic=off"
-_USE: Final = "-XX:SharedArchiveFile="
+"""The environment variable with more Java options for the driver; Spark's scripts read it."""
+_NO_LOG: Final = "-Xlog:cds=off,cds+dynamic=off"
+_USE_ARCHIVE: Final = "-XX:SharedArchiveFile="
 
 
 def with_archive(java: Java, variables: Mapping[str, str]) -> dict[str, str]:
-    """`OPTIONS` with the archive of this Java and this Spark, if there is one; else nothing."""
+    """Return the environment variables that make Java use the archive.
+
+    The result is empty if there is no archive of this Java and this Spark, or if the user's own
+    options name an archive."""
     given = variables.get(OPTIONS, "")
     found = find_archive(java, variables)
-    if found is None or _USE in given:
+    if found is None or _USE_ARCHIVE in given:
         return {}
-    return {OPTIONS: f'{given} {_USE}"{found}" {_SILENT}'.strip()}
+    return {OPTIONS: f'{given} {_USE_ARCHIVE}"{found}" {_NO_LOG}'.strip()}
 
 
 def find_archive(java: Java, variables: Mapping[str, str]) -> str | None:
-    """The archive of this Java and this Spark; not one that was cut."""
+    """Return the path of the archive of this Java and this Spark, or None.
+
+    A file that has not the size in its name is incomplete and is not returned."""
     files = RealFiles()
     for path in _archives(java, variables):
         size = path.rpartition("-")[2].removesuffix(".jsa")
@@ -46,8 +52,9 @@ def find_archive(java: Java, variables: Mapping[str, str]) -> str | None:
 
 
 def make_archive(java: Java, variables: Mapping[str, str]) -> tuple[str, int]:
-    """Runs a short job and writes what it has loaded, in place of an older archive. Gives the path
-    and its size in bytes. ConfigError if this Java writes none."""
+    """Run a short job and archive the classes that it loads. Replace an older archive.
+
+    Returns the path and the size in bytes. Raises ConfigError if this Java writes no archive."""
     from moldau.spark.warming import run_job
 
     files = RealFiles()
@@ -57,11 +64,11 @@ def make_archive(java: Java, variables: Mapping[str, str]) -> tuple[str, int]:
     files.make_dirs(folder)
     draft = f"{folder}/draft-{process_id()}.jsa"
     try:
-        run_job(f'-XX:ArchiveClassesAtExit="{draft}" {_SILENT}')
+        run_job(f'-XX:ArchiveClassesAtExit="{draft}" {_NO_LOG}')
         if not files.exists(draft):
             raise ConfigError(
                 "this Java has written no archive of classes: use a JDK with class data sharing, "
-                "such as Debian's openjdk-17-jre-headless. Spark works without one",
+                "such as Debian's openjdk-17-jre-headless. Spark also works without an archive",
                 java=java.home,
                 source=java.source,
             )
@@ -92,7 +99,7 @@ def _prefix(java: Java) -> str:
 
 
 def _folder(variables: Mapping[str, str]) -> str:
-    """In the environment that Spark is installed in, or else in the user's cache."""
+    """Return the folder of archives: in the virtual environment, or else in the user's cache."""
     if sys.prefix != sys.base_prefix:
         return f"{sys.prefix}/share/moldau"
     cache = variables.get("XDG_CACHE_HOME") or f"{variables.get('HOME', '')}/.cache"

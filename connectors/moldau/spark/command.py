@@ -1,7 +1,7 @@
-"""`moldau spark run|submit|warm`: a job of the user's, with the data source and a Java that fits.
+"""Run the user's PySpark job with the data source and a suitable Java: `moldau spark`.
 
-`run` and `submit` become the job: signals, output and exit code are the job's own. Importing this
-is cheap.
+The actions are `run`, `submit` and `warm`. `run` and `submit` replace this process by the job, so
+signals, output and exit code are the job's own. Importing this module is cheap.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from moldau.cli.command import Context, UsageError
 _MASTER: Final = "local[*]"
 _SUBMIT_ARGS: Final = "PYSPARK_SUBMIT_ARGS"
 _SHELL: Final = "pyspark-shell"
-"""The last word of PYSPARK_SUBMIT_ARGS, as PySpark wants it."""
+"""PySpark requires this as the last word of PYSPARK_SUBMIT_ARGS."""
 _NO_PREFIX: Final = "\0"
 
 
 class SparkCommand:
-    """Nothing is imported before an action is named."""
+    """The command `moldau spark`. An action imports what it needs only when it runs."""
 
     summary = "Run a PySpark job that reads and writes topics: run, submit, warm."
 
@@ -30,14 +30,16 @@ class SparkCommand:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
         text = "run a script, in which SparkSession.builder.getOrCreate() has the data source"
         run = actions.add_parser("run", help=text, description=f"R{text[1:]}.")
-        run.add_argument("--master", metavar="URL", help=f"of Spark; default: {_MASTER}")
+        run.add_argument("--master", metavar="URL", help=f"Spark's master; default: {_MASTER}")
         run.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:15002")
-        run.add_argument("--name", help="of the application; default: the script's name")
+        run.add_argument("--name", help="the application's name; default: the script's name")
         run.add_argument(
             "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting"
         )
         run.add_argument("job", metavar="JOB.py", help="the script")
-        run.add_argument("arguments", nargs=REMAINDER, metavar="ARGS", help="for the script")
+        run.add_argument(
+            "arguments", nargs=REMAINDER, metavar="ARGS", help="the script's arguments"
+        )
         run.set_defaults(act=_run)
         text = "call the spark-submit of SPARK_HOME or of PySpark, with its own options"
         submit = actions.add_parser(
@@ -60,14 +62,14 @@ def _run(arguments: Namespace, context: Context) -> int:
     from moldau.spark.session import DEFAULTS, need_connect
 
     if not RealFiles().exists(arguments.job):
-        raise UsageError(f"there is no script {arguments.job}")
+        raise UsageError(f"the script {arguments.job} does not exist")
     settings = _settings(arguments.conf)
     variables = _with_python(context.environment)
     if arguments.remote is not None:
         if arguments.master is not None or arguments.name is not None or settings:
             raise UsageError(
-                "--remote: the server decides about --master, --name and --conf: leave them out, "
-                "or set them in the script"
+                "--remote cannot be used with --master, --name and --conf, because the server "
+                "decides about them: leave them out, or set them in the script"
             )
         need_connect()
         check_reachable(arguments.remote)
@@ -80,7 +82,9 @@ def _run(arguments: Namespace, context: Context) -> int:
         variables[_SUBMIT_ARGS] = submit_args(
             variables.get(_SUBMIT_ARGS, ""), options, {**DEFAULTS, **settings}
         )
-    return _become([sys.executable, arguments.job, *arguments.arguments], variables, context)
+    return _replace_process(
+        [sys.executable, arguments.job, *arguments.arguments], variables, context
+    )
 
 
 def _submit(arguments: Namespace, context: Context) -> int:
@@ -91,7 +95,7 @@ def _submit(arguments: Namespace, context: Context) -> int:
     variables = _with_python(context.environment) | _with_java(context.environment)
     submit = find_submit(context.environment.get("SPARK_HOME"))
     variables["SPARK_HOME"] = home_of(submit)
-    return _become([submit, *arguments.arguments], variables, context)
+    return _replace_process([submit, *arguments.arguments], variables, context)
 
 
 def _warm(arguments: Namespace, context: Context) -> int:
@@ -101,12 +105,14 @@ def _warm(arguments: Namespace, context: Context) -> int:
 
     need_spark()
     path, size = make_archive(find_java(context.environment), context.environment)
-    context.out.write(f"Spark starts with an archive of its classes: {path} ({size >> 20} MiB)\n")
+    context.out.write(f"Spark will use this archive of its classes: {path} ({size >> 20} MiB)\n")
     return 0
 
 
 def submit_args(given: str, options: Mapping[str, str], settings: Mapping[str, str]) -> str:
-    """PYSPARK_SUBMIT_ARGS: `given` by the user, then these, which count more."""
+    """Return PYSPARK_SUBMIT_ARGS: the user's words in `given`, then these options and settings.
+
+    The later ones win."""
     words = [each for each in shlex.split(given) if each != _SHELL]
     for name, text in options.items():
         words += [f"--{name}", text]
@@ -126,7 +132,7 @@ def _settings(given: Sequence[str]) -> dict[str, str]:
 
 
 def _with_python(environment: Mapping[str, str]) -> dict[str, str]:
-    """Spark's workers run this Python, unless the user says otherwise."""
+    """Make Spark's workers run this Python, unless the environment names another one."""
     from moldau.spark.session import need_spark
 
     need_spark()
@@ -142,7 +148,9 @@ def _with_java(environment: Mapping[str, str]) -> dict[str, str]:
     return {"JAVA_HOME": java.home, **with_archive(java, environment)}
 
 
-def _become(words: Sequence[str], variables: Mapping[str, str], context: Context) -> NoReturn:
+def _replace_process(
+    words: Sequence[str], variables: Mapping[str, str], context: Context
+) -> NoReturn:
     from moldau.runtime.places import become
 
     context.out.flush()

@@ -1,11 +1,11 @@
-"""The process that Spark forks its Python workers from: `spark.python.daemon.module`.
+"""Start Spark's Python workers faster: import modules once, in the process that forks the workers.
 
-It imports what each worker of the data source needs before the first fork, so that a worker, and
-the process that plans a read, need not import it for half a second each. `new_session` sets it; a
-session without it works as well.
+Spark runs this module if the setting `spark.python.daemon.module` names it. `new_session` sets it;
+a session without it works as well. The modules are those that each worker of the data source
+needs. Otherwise each worker, and the process that plans a read, spends half a second on them.
 
-Invariant: nothing is imported here that starts threads, for a fork loses them. numpy and pyarrow
-do, so `moldau.spark.source` is imported by the workers.
+Invariant: no module here starts threads when it is imported, because a fork loses threads. numpy
+and pyarrow start threads, so the workers themselves import `moldau.spark.source`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRELOADED: Final = (
 
 
 def main() -> None:
-    """Serves until Spark closes standard input."""
+    """Import the modules, then fork workers for Spark until Spark closes standard input."""
     for name in PRELOADED:
         import_module(name)
     import_module("pyspark.daemon").manager()

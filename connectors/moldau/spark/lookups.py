@@ -1,7 +1,7 @@
-"""What the driver asks the cluster: which partitions there are, where they begin and end.
+"""Look up partitions and offsets in the Kafka cluster, for the driver.
 
-Invariants: a client is opened with the first question and never pickled; every question is a fresh
-look, nothing is remembered between two batches.
+Invariants: the client is opened with the first request and is never pickled. Each call asks the
+cluster; no answer is kept from one batch to the next.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from moldau.spark.options import Bound, ReadOptions
 T = TypeVar("T")
 
 LOG: Final = logging.getLogger("moldau.spark")
-_OF_CONSUMERS: Final = frozenset({"group.id", "isolation.level"})
+_CONSUMER_SETTINGS: Final = frozenset({"group.id", "isolation.level"})
 
 
 class Lookups:
-    """Answers for one read. Pickles as its options."""
+    """Looks up partitions and offsets for one read. It pickles as its options."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -36,151 +36,166 @@ class Lookups:
         return {"_options": self._options, "_admin": None}
 
     def close(self) -> None:
-        """Closes the connections; another question opens them again."""
+        """Close the connections. The next request opens them again."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
 
-    def _asked(self) -> Admin:
+    def _open_admin(self) -> Admin:
         if self._admin is None:
             settings = self._options.settings
-            known = {name: each for name, each in settings.items() if name not in _OF_CONSUMERS}
+            known = {
+                name: each for name, each in settings.items() if name not in _CONSUMER_SETTINGS
+            }
             admin = Admin(known)
             admin.start()
             self._admin = admin
         return self._admin
 
-    def _ask(self, question: Callable[[Admin], T]) -> T:
-        """The answer. A failed question is asked again, by a new client, as often as the options
-        say; within one question the client itself tries again for as long as its settings say."""
+    def _request(self, question: Callable[[Admin], T]) -> T:
+        """Send a request, and repeat it with a new client when it fails.
+
+        The option `fetchOffset.numRetries` limits the number of tries. Within each try the client
+        itself retries for as long as its settings allow."""
         for _ in range(1, self._options.offset_tries):
             try:
-                return question(self._asked())
+                return question(self._open_admin())
             except KafkaError as error:
-                LOG.warning("offsets are asked for again: %s", error)
+                LOG.warning("cannot look up offsets, trying again: %s", error)
                 self.close()
                 Mailbox[None]().take(self._options.offset_interval_ms / 1000)
-        return question(self._asked())
+        return question(self._open_admin())
 
     def partitions(self) -> list[TopicPartition]:
-        """Those that the subscription names at present, sorted."""
+        """Return the partitions that the subscription names at present, sorted."""
         chosen = self._options.subscription
         if chosen.partitions:
             return list(chosen.partitions)
         if chosen.pattern is None:
-            return sorted(self._ask(lambda admin: admin.partitions(*chosen.topics)))
-        pattern = _compiled(chosen.pattern)
+            return sorted(self._request(lambda admin: admin.partitions(*chosen.topics)))
+        pattern = _compile_pattern(chosen.pattern)
         return sorted(
             TopicPartition(topic.name, each.index)
-            for topic in self._ask(lambda admin: admin.list_topics())
+            for topic in self._request(lambda admin: admin.list_topics())
             if pattern.fullmatch(topic.name)
             for each in topic.partitions
         )
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs begin."""
-        return self._edges(partitions, EARLIEST)
+        """Return the offset where each log begins."""
+        return self._offsets_at_edge(partitions, EARLIEST)
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs end: with read_committed, before the first open transaction."""
-        return self._edges(partitions, LATEST)
+        """Return the offset where each log ends.
 
-    def ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
-        """The ids of the topics that there are. None of a broker older than Kafka 2.8."""
-        return _ids_of(self._existing(partitions))
+        With `read_committed` that is the offset of the first open transaction, if there is one."""
+        return self._offsets_at_edge(partitions, LATEST)
 
-    def existing(
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+        """Return the ids of those topics that exist, by name.
+
+        A broker older than Kafka 2.8 has no topic ids, and the result is empty."""
+        return _ids_by_topic(self._existing_topics(partitions))
+
+    def earliest_of_existing(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, int], dict[str, str]]:
-        """As `earliest` and `ids`, without those of topics or partitions that are gone."""
+        """Return what `earliest` and `topic_ids` return, for those partitions that still exist."""
         wanted = list(partitions)
-        topics = self._existing(wanted)
+        topics = self._existing_topics(wanted)
         known = {
             TopicPartition(topic.name, each.index) for topic in topics for each in topic.partitions
         }
-        return self.earliest(where for where in wanted if where in known), _ids_of(topics)
+        return self.earliest(where for where in wanted if where in known), _ids_by_topic(topics)
 
-    def _existing(self, partitions: Iterable[TopicPartition]) -> list[Topic]:
+    def _existing_topics(self, partitions: Iterable[TopicPartition]) -> list[Topic]:
         topics = {where.topic for where in partitions}
-        described = self._ask(lambda admin: admin.describe_topics(topics))
+        described = self._request(lambda admin: admin.describe_topics(topics))
         return [each for each in described.values() if not isinstance(each, MoldauError)]
 
     def resolve(
         self, bound: Bound, partitions: Iterable[TopicPartition], *, is_end: bool = False
     ) -> dict[TopicPartition, int]:
-        """The bound as an offset of each partition."""
+        """Translate a bound of the read to an offset for each partition."""
         wanted = list(partitions)
         if bound.is_by_time:
-            return self._by_time(bound, wanted, is_end=is_end)
+            return self._resolve_times(bound, wanted, is_end=is_end)
         if bound.offsets is not None:
-            _check_all_named(bound, bound.offsets, wanted)
+            _check_names_all(bound, bound.offsets, wanted)
         given = bound.offsets or {}
         asked = {where: given.get(where, bound.edge) for where in wanted}
-        found = self._found({where: each for where, each in asked.items() if each < 0})
+        found = self._list_offsets({where: each for where, each in asked.items() if each < 0})
         return {where: each if each >= 0 else found[where].offset for where, each in asked.items()}
 
-    def _by_time(
+    def _resolve_times(
         self, bound: Bound, wanted: list[TopicPartition], *, is_end: bool
     ) -> dict[TopicPartition, int]:
         if bound.times_ms is not None:
-            _check_all_named(bound, bound.times_ms, wanted)
+            _check_names_all(bound, bound.times_ms, wanted)
             asked = {where: bound.times_ms[where] for where in wanted}
         else:
             assert bound.time_ms is not None
             asked = dict.fromkeys(wanted, bound.time_ms)
-        found = self._found(asked)
+        found = self._list_offsets(asked)
         late = [where for where in wanted if found[where].offset < 0]
         if late and not is_end and self._options.fails_without_match:
             raise ConfigError(
-                "no record is as new: choose an earlier time, or set "
-                "startingOffsetsByTimestampStrategy=latest",
+                "some partitions have no record at or after the starting time: choose an earlier "
+                "time, or set startingOffsetsByTimestampStrategy=latest",
                 option=bound.text,
                 partitions=", ".join(map(str, late)),
             )
         ends = self.latest(late)
         return {where: ends.get(where, found[where].offset) for where in wanted}
 
-    def at_times(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first offset that is not older than each time (ms); -1 where there is none."""
-        return {where: each.offset for where, each in self._found(wanted).items()}
+    def offsets_for_times(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return for each partition the first offset at or after its time in milliseconds.
+
+        The offset is -1 if the partition has no such record."""
+        return {where: each.offset for where, each in self._list_offsets(wanted).items()}
 
     def commit(self, group: str, offsets: dict[TopicPartition, int]) -> None:
-        """Stores a group's offsets, for tools that show lag."""
-        self._asked().alter_group_offsets(group, offsets)
+        """Store the offsets for a group, so that tools can show the lag."""
+        self._open_admin().alter_group_offsets(group, offsets)
 
-    def _edges(self, partitions: Iterable[TopicPartition], edge: int) -> dict[TopicPartition, int]:
-        found = self._found(dict.fromkeys(partitions, edge))
+    def _offsets_at_edge(
+        self, partitions: Iterable[TopicPartition], edge: int
+    ) -> dict[TopicPartition, int]:
+        found = self._list_offsets(dict.fromkeys(partitions, edge))
         return {where: each.offset for where, each in found.items()}
 
-    def _found(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+    def _list_offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
         if not wanted:
             return {}
         is_committed = self._options.is_read_committed
-        return self._ask(lambda admin: admin.list_offsets(wanted, is_committed=is_committed))
+        return self._request(lambda admin: admin.list_offsets(wanted, is_committed=is_committed))
 
 
-def _ids_of(topics: Iterable[Topic]) -> dict[str, str]:
+def _ids_by_topic(topics: Iterable[Topic]) -> dict[str, str]:
     return {each.name: format_uuid(each.topic_id) for each in topics if each.topic_id != ZERO_UUID}
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
         raise ConfigError(
-            f"it is no regular expression: {error}", option="subscribePattern", value=pattern
+            f"use a regular expression: {error}", option="subscribePattern", value=pattern
         ) from None
 
 
-def _check_all_named(
+def _check_names_all(
     bound: Bound, named: Iterable[TopicPartition], wanted: Iterable[TopicPartition]
 ) -> None:
-    """As Spark's own source: offsets that are given are given for all partitions."""
+    """Raise ConfigError unless a bound names exactly the partitions of the read.
+
+    Spark's own source has the same rule."""
     named, wanted = set(named), set(wanted)
     missing, unknown = sorted(wanted - named), sorted(named - wanted)
     if missing or unknown:
         raise ConfigError(
-            "name exactly the partitions that are read: -2 is the earliest, -1 the latest offset",
+            "name exactly the partitions that the query reads: -2 is the earliest offset, -1 the "
+            "latest",
             option=bound.text,
             missing=", ".join(map(str, missing)) or "none",
             unknown=", ".join(map(str, unknown)) or "none",

@@ -1,7 +1,7 @@
-"""The options of the data source: names and rules of Spark's own Kafka source. No IO.
+"""Parse the options of the data source. Names and rules are those of Spark's Kafka source. No IO.
 
-Invariants: option names ignore case, as everywhere in Spark; each problem is one line that names
-the option, what was given and what is allowed; a parsed object is frozen and pickles.
+Invariants: option names ignore case, as everywhere in Spark. Each error is one line with the
+option, the given value and what is allowed. A parsed object is frozen and can be pickled.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from moldau.spark.durations import duration_ms
 FORMATS: Final = ("binary", "string", "json", "avro", "protobuf")
 KEY_FORMATS: Final = ("binary", "string", "json", "avro")
 MODES: Final = ("permissive", "failfast", "skip", "rejects")
-"""What becomes of a record whose key or value cannot be read: null, the end of the query, no row;
-or only such records are rows."""
+"""What to do with a record whose key or value cannot be read.
+
+`permissive` reads it as null. `failfast` ends the query. `skip` leaves the record out. `rejects`
+gives only such records."""
 REGISTERED: Final = ("avro", "json", "protobuf")
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 _EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
 _DEFAULT_MAX_DELAY_MS: Final = 15 * 60_000
 _POLL_TIMEOUT_MS: Final = 120_000
 _OFFSET_INTERVAL_MS: Final = 10
-_OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _REFUSED: Final = MappingProxyType(
     {
         "auto.offset.reset": "use the option startingOffsets",
@@ -43,7 +45,7 @@ Options = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which partitions to read: exactly one of the three ways."""
+    """The partitions to read: by topic, by pattern, or by partition. Exactly one field is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -57,24 +59,26 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Bound:
-    """One end of what is read: by offset, by time, or an edge of the log for what is not named."""
+    """The start or end of a read: by offset, by time, or at an edge of the log.
+
+    `edge` is EARLIEST or LATEST. It counts for partitions that the other fields do not name."""
 
     edge: int
     offsets: Mapping[TopicPartition, int] | None = None
     times_ms: Mapping[TopicPartition, int] | None = None
     time_ms: int | None = None
     text: str = ""
-    """The option as it was given, for errors."""
+    """The option as the user wrote it, for errors."""
 
     @property
     def is_by_time(self) -> bool:
-        """Whether the cluster has to look offsets up by timestamp."""
+        """Whether the cluster must look up the offsets by timestamp."""
         return self.time_ms is not None or self.times_ms is not None
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Everything that a read is told."""
+    """The parsed options of a read."""
 
     settings: Mapping[str, str]
     subscription: Subscription
@@ -104,12 +108,12 @@ class ReadOptions:
 
     @property
     def is_read_committed(self) -> bool:
-        """Whether records of open and aborted transactions stay hidden."""
+        """Whether the read leaves out records of open and aborted transactions."""
         return self.settings.get("isolation.level", "").lower() == "read_committed"
 
 
 def client_settings(options: Options) -> dict[str, str]:
-    """The options `kafka.*` without the prefix: a client's own settings."""
+    """Return the settings of the Kafka client: the options `kafka.*` without their prefix."""
     prefix = "kafka."
     found = {
         name[len(prefix) :].lower(): value
@@ -122,8 +126,10 @@ def client_settings(options: Options) -> dict[str, str]:
 
 
 def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> ReadOptions:
-    """ConfigError names the first option that cannot be used. With `is_known` false, whether it is
-    for a stream is not certain yet, and an end is let through."""
+    """Parse the options of a read. Raises ConfigError, which names the first wrong option.
+
+    `is_known` is false when Spark has not said yet whether the read is a stream. Then options for
+    the end of the read are accepted."""
     given = {name.lower(): value for name, value in options.items()}
     settings = client_settings(options)
     for name, instead in _REFUSED.items():
@@ -133,13 +139,19 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
     if is_stream and is_known:
         for name in ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"):
             if name in given:
-                refuse(name, given[name], "a stream has no end: use a batch read, or leave it out")
+                refuse(
+                    name,
+                    given[name],
+                    "a stream has no end: leave this option out, or use a batch read",
+                )
     interval_ms = _number(given, "fetchoffset.retryintervalms", least=0)
     found = ReadOptions(
         settings=settings,
         subscription=subscription,
-        starting=_bound(given, "starting", LATEST if is_stream else EARLIEST, is_stream=is_stream),
-        ending=_bound(given, "ending", LATEST, is_stream=is_stream),
+        starting=_parse_bound(
+            given, "starting", LATEST if is_stream else EARLIEST, is_stream=is_stream
+        ),
+        ending=_parse_bound(given, "ending", LATEST, is_stream=is_stream),
         fails_without_match=_choice(
             given, "startingoffsetsbytimestampstrategy", ("error", "latest"), "error"
         )
@@ -170,22 +182,23 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
     return found
 
 
-def unused(options: Options, *, is_stream: bool) -> list[str]:
-    """A line for each option that has no meaning in this read. Spark's own source warns of them
-    too, so a job that has them is not refused."""
+def unused_options(options: Options, *, is_stream: bool) -> list[str]:
+    """Return a warning for each option that has no effect in this read.
+
+    Such an option is no error, because Spark's own source only warns as well."""
     given = {name.lower(): value for name, value in options.items()}
     found = []
     if not is_stream:
-        of_streams = [name for name in _OF_STREAMS if name.lower() in given]
-        found += [f"the option {name} is for streams: this batch does not use it"
-                  for name in of_streams]  # fmt: skip
+        stream_options = [name for name in _STREAM_OPTIONS if name.lower() in given]
+        found += [f"the option {name} is for streams: this batch read ignores it"
+                  for name in stream_options]  # fmt: skip
     if "groupidprefix" in given and "kafka.group.id" in given:
-        found.append("the option groupIdPrefix is not used: kafka.group.id names the whole group")
+        found.append("the option groupIdPrefix is ignored: kafka.group.id names the whole group")
     return found
 
 
 def _check_order(found: ReadOptions) -> None:
-    """What is least is no more than what is most, and no start is behind its end."""
+    """Check that minimum <= maximum for the size of a batch, and that no start is after its end."""
     least, most = found.min_offsets, found.max_offsets
     if least is not None and most is not None and least > most:
         refuse("minOffsetsPerTrigger", str(least), f"use no more than maxOffsetsPerTrigger={most}")
@@ -196,7 +209,7 @@ def _check_order(found: ReadOptions) -> None:
             is_late = is_late or number > (ends or {}).get(where, number) >= 0
     if is_late:
         raise ConfigError(
-            "a read cannot start behind its end: correct one of the two options",
+            "a read cannot start after its end: correct one of the two options",
             start=start.text,
             end=end.text,
         )
@@ -205,9 +218,9 @@ def _check_order(found: ReadOptions) -> None:
 def _subscription(given: Options) -> Subscription:
     chosen = [name for name in SUBSCRIPTIONS if name.lower() in given]
     if len(chosen) != 1:
-        told = ", ".join(chosen) or "none of them"
         raise ConfigError(
-            "give exactly one of the options assign, subscribe, subscribePattern", given=told
+            "give exactly one of the options assign, subscribe, subscribePattern",
+            given=", ".join(chosen) or "none of them",
         )
     name = chosen[0]
     text = given[name.lower()].strip()
@@ -220,14 +233,14 @@ def _subscription(given: Options) -> Subscription:
     found = [
         TopicPartition(topic, number)
         for topic, numbers in _json_object("assign", text).items()
-        for number in _assigned(numbers, text)
+        for number in _partition_numbers(numbers, text)
     ]
     if not found:
         refuse("assign", text, 'name partitions, for example {"orders":[0,1]}')
     return Subscription(partitions=tuple(sorted(set(found))))
 
 
-def _assigned(numbers: object, text: str) -> Collection[int]:
+def _partition_numbers(numbers: object, text: str) -> Collection[int]:
     is_good = isinstance(numbers, list) and all(
         isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in numbers
     )
@@ -237,8 +250,11 @@ def _assigned(numbers: object, text: str) -> Collection[int]:
     return numbers
 
 
-def _bound(given: Options, which: str, edge: int, *, is_stream: bool) -> Bound:
-    """Time before times before offsets, as Spark's own source ranks them."""
+def _parse_bound(given: Options, which: str, edge: int, *, is_stream: bool) -> Bound:
+    """Parse the start or end of a read.
+
+    As in Spark's own source, one time for all partitions wins over a time for each partition, and
+    both win over offsets."""
     time = given.get(f"{which}timestamp")
     if time is not None:
         if not time.strip().isdigit():
@@ -263,12 +279,13 @@ def _bound(given: Options, which: str, edge: int, *, is_stream: bool) -> Bound:
     offsets = _by_partition(name, text, least=EARLIEST)
     wrong_edge = EARLIEST if which == "ending" else LATEST
     if not (which == "starting" and is_stream) and wrong_edge in offsets.values():
-        refuse(name, text, f"{wrong_edge} is no place where a batch can be {which}")
+        word = "start" if which == "starting" else "end"
+        refuse(name, text, f"a batch cannot {word} at {wrong_edge}: give another offset")
     return Bound(edge, offsets=offsets, text=f"{name}={text}")
 
 
 def _by_partition(name: str, text: str, *, least: int) -> dict[TopicPartition, int]:
-    """{"topic":{"0":23}} as partitions and numbers."""
+    """Parse JSON such as {"topic":{"0":23}} to a number for each partition."""
     example = '{"orders":{"0":23,"1":-2}}'
     found: dict[TopicPartition, int] = {}
     for topic, numbers in _json_object(name, text).items():
@@ -288,12 +305,12 @@ def _json_object(name: str, text: str) -> dict[str, object]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        refuse(name, text, "it is neither a keyword nor a JSON object")
+        refuse(name, text, "it must be a keyword or a JSON object")
     return found
 
 
 def _group(given: Options, settings: Options, subscription: Subscription) -> str | None:
-    """The group that offsets are committed for; None where none was asked for."""
+    """Return the group to commit offsets for, or None if the options name none."""
     own = settings.get("group.id")
     if own is not None:
         return own
@@ -302,16 +319,24 @@ def _group(given: Options, settings: Options, subscription: Subscription) -> str
 
 
 def _registry(given: Options, subscription: Subscription) -> str | None:
-    """Where the schemas of the values are."""
+    """Return the address of the Schema Registry, or None if the options name none."""
     url, kind = given.get("value.registry", "").strip(), given.get("value.format", "binary").lower()
     if kind == "protobuf" and not url:
-        refuse("value.registry", "", "value.format=protobuf needs it: http://localhost:8081")
+        refuse(
+            "value.registry",
+            "",
+            "value.format=protobuf needs it, for example http://localhost:8081",
+        )
     if not url:
         return None
     if kind not in REGISTERED:
-        refuse("value.registry", url, f"it is for value.format={', '.join(REGISTERED)}")
+        refuse("value.registry", url, f"it is only for value.format={', '.join(REGISTERED)}")
     if not subscription.topics:
-        refuse("value.registry", url, "name the topics by subscribe: the first has the schema")
+        refuse(
+            "value.registry",
+            url,
+            "name the topics with the option subscribe: the first topic gives the schema",
+        )
     return url
 
 
@@ -346,5 +371,5 @@ def _choice(given: Options, name: str, allowed: Collection[str], default: str) -
 
 
 def refuse(option: str, value: str, instead: str) -> NoReturn:
-    """One line: which option, what was given, what to do."""
+    """Raise ConfigError with the option, the given value, and what to do instead."""
     raise ConfigError(instead, option=option, value=value)

@@ -1,4 +1,4 @@
-"""Protobuf messages as rows: the Spark type of a file's first message, and messages as dicts."""
+"""Read Protobuf messages as rows: translate message types to Spark types, and messages to dicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from moldau.client.serdes.extras import need
 from moldau.errors import ConfigError
 
-_STAMP: Final = "google.protobuf.Timestamp"
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPES: Final = {
     "DOUBLE": "DOUBLE",
@@ -32,31 +32,32 @@ _TYPES: Final = {
 
 
 def file_to_ddl(data: bytes) -> str:
-    """The type of the first message of a serialized file."""
+    """Return the Spark type of the first message in a serialized Protobuf file, as DDL."""
     need("google.protobuf", "protobuf")
     pools = import_module("google.protobuf.descriptor_pool")
     files = import_module("google.protobuf.descriptor_pb2")
     file, pool = files.FileDescriptorProto.FromString(data), pools.DescriptorPool()
     for name in file.dependency:
-        _add_shipped(pools, pool, name)
+        _add_well_known_file(pools, pool, name)
     file.name = file.name or "default"
     pool.AddSerializedFile(file.SerializeToString())
     found = pool.FindFileByName(file.name)
     first = next(iter(found.message_types_by_name.values()), None)
     if first is None:
-        raise ConfigError("the registered Protobuf file has no message")
+        raise ConfigError("the registered Protobuf file has no message: register one that has")
     return _message_ddl(first, ())
 
 
-def _add_shipped(pools: Any, pool: Any, name: str) -> None:
+def _add_well_known_file(pools: Any, pool: Any, name: str) -> None:
+    """Add a file that the protobuf package ships. Raises ConfigError for any other import."""
     short = name.removeprefix("google/protobuf/").removesuffix(".proto")
     try:
         import_module(f"google.protobuf.{short}_pb2")
         file = pools.Default().FindFileByName(name)
     except (ImportError, KeyError):
         raise ConfigError(
-            "the Protobuf file imports another one: only protobuf's own can be had here; give the "
-            "columns by value.schema of another format, or read value.format=binary",
+            "the Protobuf file imports a file that is not one of protobuf's own: give the columns "
+            "by value.schema of another format, or read value.format=binary",
             imported=name,
         ) from None
     pool.AddSerializedFile(file.serialized_pb)
@@ -64,7 +65,11 @@ def _add_shipped(pools: Any, pool: Any, name: str) -> None:
 
 def _message_ddl(message: Any, above: tuple[str, ...]) -> str:
     if message.full_name in above:
-        raise ConfigError("the message contains itself, which no row can", field=message.full_name)
+        raise ConfigError(
+            "the Protobuf message contains itself, and Spark has no type for that: read "
+            "value.format=binary",
+            field=message.full_name,
+        )
     inside = (*above, message.full_name)
     fields = (f"`{each.name}`: {_field_ddl(each, inside)}" for each in message.fields)
     return f"STRUCT<{', '.join(fields)}>"
@@ -80,8 +85,9 @@ def _field_ddl(field: Any, above: tuple[str, ...]) -> str:
 
 
 def _one_ddl(field: Any, above: tuple[str, ...]) -> str:
+    """Return the type of one element of the field, which may be repeated."""
     if field.message_type is not None:
-        if field.message_type.full_name == _STAMP:
+        if field.message_type.full_name == _TIMESTAMP:
             return "TIMESTAMP"
         return _message_ddl(field.message_type, above)
     name = next(
@@ -97,7 +103,8 @@ def _is_map(field: Any) -> bool:
 
 
 def message_to_dict(message: Any) -> dict[str, Any]:
-    """The fields by their names; a message that is not there, or an optional field, is null."""
+    """Return the fields of a message by name. A message field or optional field that is not set is
+    None."""
     return {each.name: _value(message, each) for each in message.DESCRIPTOR.fields}
 
 
@@ -115,8 +122,8 @@ def _value(message: Any, field: Any) -> Any:
 
 def _one(value: Any, field: Any) -> Any:
     if field.message_type is not None:
-        if field.message_type.full_name == _STAMP:
-            # Not `fromtimestamp`, which raises OSError for some of the seconds that are no time.
+        if field.message_type.full_name == _TIMESTAMP:
+            # Not `fromtimestamp`: it raises OSError for some seconds that are no valid time.
             return (_EPOCH + timedelta(seconds=value.seconds)).replace(
                 microsecond=value.nanos // 1000
             )

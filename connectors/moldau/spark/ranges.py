@@ -1,10 +1,12 @@
-"""What one batch reads: offsets in a checkpoint, limits, and ranges for tasks. No IO.
+"""Plan what one batch reads: offsets of the checkpoint, limits, and ranges for tasks. No IO.
 
-Offsets are `{partition: next offset}` here. In Spark's checkpoint they are
-`{"topic": {"0": 23}, "$ids": {"topic": "its id"}}`, without ids if the broker or the version that
-wrote it has none; a name of a topic has no `$`.
-Invariants: a batch never ends before it starts; the same start and end always give the same ranges;
-a limit is shared by lag, and every partition with lag gets at least one record if there is room.
+In this module offsets are `{partition: next offset}`. In Spark's checkpoint they are
+`{"topic": {"0": 23}, "$ids": {"topic": "its id"}}`. `$ids` is missing if the broker has no topic
+ids, or if an older version wrote the checkpoint. `$ids` cannot be a topic: no topic's name has `$`.
+
+Invariants: A batch never ends before it starts. The same start and end always give the same ranges.
+Partitions share a limit in proportion to their lag, and each partition with lag gets at least one
+record if there is room.
 """
 
 from __future__ import annotations
@@ -19,31 +21,32 @@ from moldau.client import TopicPartition
 Offsets = Mapping[TopicPartition, int]
 Checkpoint = dict[str, dict[str, Any]]
 Ids = Mapping[str, str]
-"""By topic. A topic without one is taken for the same topic."""
+"""Topic ids by name. A topic without an id counts as the same topic as before."""
 
 IDS: Final = "$ids"
-"""Beside the topics in a checkpoint."""
-REMADE: Final = "the topic was deleted and made again"
+"""The key of the topic ids in a checkpoint, beside the topics' names."""
+TOPIC_RECREATED: Final = "the topic was deleted and made again"
+PARTITION_DELETED: Final = "the partition no longer exists"
 
 
 class Range(NamedTuple):
-    """Offsets of one partition, the end excluded."""
+    """A range of offsets of one partition. The end is excluded."""
 
     where: TopicPartition
     start: int
     end: int
     topic_id: str = ""
-    """Of the topic that the offsets are of; empty if the brokers name none."""
+    """The id of the topic that these offsets belong to, or empty if the brokers have no ids."""
 
     @property
     def length(self) -> int:
-        """How many offsets; compaction and transactions may leave fewer records."""
+        """The number of offsets. Compaction and transactions may leave fewer records."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Records that should be read and are gone."""
+    """Records of a partition that were lost before the query read them."""
 
     where: TopicPartition
     reason: str
@@ -51,36 +54,39 @@ class Loss:
 
 @dataclass(frozen=True)
 class BatchIds:
-    """The ids of the topics where a batch begins, where it ends, and in the cluster at present."""
+    """The topic ids at the start of a batch, at its end, and in the cluster at present."""
 
     start: Ids = field(default_factory=dict)
     end: Ids = field(default_factory=dict)
     present: Ids = field(default_factory=dict)
 
-    def is_made_again(self, topic: str) -> bool:
-        """Whether the batch ends in another topic than it begins in."""
-        return _differs(self.start, self.end, topic)
+    def is_recreated(self, topic: str) -> bool:
+        """Whether the topic was deleted and made again between the start and the end of the
+        batch."""
+        return _has_other_id(self.start, self.end, topic)
 
     def is_replaced(self, topic: str) -> bool:
-        """Whether the topic that the batch ends in is gone, and another one has its name."""
-        return _differs(self.end, self.present, topic)
+        """Whether the topic was deleted and made again after the end of the batch was chosen."""
+        return _has_other_id(self.end, self.present, topic)
 
-    def read(self, topic: str) -> str:
-        """The id of the topic that the batch reads; empty where none is known."""
+    def topic_id(self, topic: str) -> str:
+        """Return the id of the topic that the batch reads, or an empty text if it is unknown."""
         return self.end.get(topic) or self.present.get(topic, "")
 
 
-def _differs(left: Ids, right: Ids, topic: str) -> bool:
+def _has_other_id(left: Ids, right: Ids, topic: str) -> bool:
     return topic in left and topic in right and left[topic] != right[topic]
 
 
-def made_again(before: Ids, now: Ids) -> set[str]:
-    """The topics that were deleted and made again between the two."""
-    return {topic for topic in before if _differs(before, now, topic)}
+def recreated_topics(before: Ids, now: Ids) -> set[str]:
+    """Return the topics that were deleted and made again between two looks at the cluster."""
+    return {topic for topic in before if _has_other_id(before, now, topic)}
 
 
 def to_checkpoint(offsets: Offsets, ids: Ids | None = None) -> Checkpoint:
-    """As Spark writes it into its offset log; sorted, so that equal offsets are equal text."""
+    """Return offsets in the form that Spark writes to its offset log.
+
+    They are sorted, so that equal offsets give equal text."""
     found: Checkpoint = {}
     for where in sorted(offsets):
         found.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
@@ -90,7 +96,7 @@ def to_checkpoint(offsets: Offsets, ids: Ids | None = None) -> Checkpoint:
 
 
 def from_checkpoint(given: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """As it was written by `to_checkpoint`, or by Spark's own Kafka source."""
+    """Return the offsets in a checkpoint of `to_checkpoint` or of Spark's own Kafka source."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, numbers in given.items()
@@ -99,14 +105,16 @@ def from_checkpoint(given: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartiti
     }
 
 
-def ids_in(given: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The ids that `to_checkpoint` wrote."""
+def ids_from_checkpoint(given: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the topic ids in a checkpoint, or an empty dict if it has none."""
     return dict(given.get(IDS, {}))
 
 
-def limited(start: Offsets, latest: Offsets, limit: int | None) -> dict[TopicPartition, int]:
-    """Where a batch of at most `limit` offsets ends, in proportion to what each partition has.
-    Partitions that have gone stay where they were, so that their loss is noticed."""
+def limited_end(start: Offsets, latest: Offsets, limit: int | None) -> dict[TopicPartition, int]:
+    """Return the end of a batch of at most `limit` offsets.
+
+    Each partition gets a share in proportion to its lag. A partition that no longer exists keeps
+    its start as its end, so that a later check reports the loss."""
     found = dict(start)
     sizes = {where: end - start.get(where, end) for where, end in latest.items()}
     total = sum(size for size in sizes.values() if size > 0)
@@ -121,15 +129,18 @@ def limited(start: Offsets, latest: Offsets, limit: int | None) -> dict[TopicPar
     return found
 
 
-def available(start: Offsets, latest: Offsets) -> int:
-    """How many offsets are there to read."""
+def available_count(start: Offsets, latest: Offsets) -> int:
+    """Return how many offsets there are to read."""
     return sum(max(0, end - start.get(where, end)) for where, end in latest.items())
 
 
-def losses(
+def ranges_and_losses(
     start: Offsets, end: Offsets, earliest: Offsets, ids: BatchIds | None = None
 ) -> tuple[list[Range], list[Loss]]:
-    """The ranges that can be read, and what is missing before or in them."""
+    """Return the ranges that can be read, and the losses before or in them.
+
+    A partition whose topic was made again during the batch is read from its beginning. Nothing is
+    read of a topic that replaced the batch's topic later."""
     ids = ids or BatchIds()
     ranges: list[Range] = []
     lost: list[Loss] = []
@@ -137,13 +148,13 @@ def losses(
         begin, stop = start[where], end[where]
         first = earliest.get(where)
         if first is None:
-            lost.append(Loss(where, "the partition is gone"))
+            lost.append(Loss(where, PARTITION_DELETED))
             continue
         if ids.is_replaced(where.topic):
-            lost.append(Loss(where, REMADE))
+            lost.append(Loss(where, TOPIC_RECREATED))
             continue
-        if ids.is_made_again(where.topic):
-            lost.append(Loss(where, REMADE))
+        if ids.is_recreated(where.topic):
+            lost.append(Loss(where, TOPIC_RECREATED))
             begin = first
         elif stop < begin:
             lost.append(
@@ -154,29 +165,31 @@ def losses(
             lost.append(Loss(where, f"offsets {begin} to {min(first, stop)} were deleted"))
         begin = max(begin, first)
         if begin < stop:
-            ranges.append(Range(where, begin, stop, ids.read(where.topic)))
+            ranges.append(Range(where, begin, stop, ids.topic_id(where.topic)))
     return ranges, lost
 
 
-def split(
+def split_ranges(
     ranges: Iterable[Range], min_partitions: int | None, max_records: int | None = None
 ) -> list[Range]:
-    """Ranges for tasks: about `min_partitions` of them if there are fewer, larger ranges cut into
-    more pieces; none longer than `max_records`."""
+    """Split ranges into the ranges of tasks.
+
+    No result is longer than `max_records`. If there are fewer than `min_partitions` ranges, split
+    them into about that number; a longer range gives more pieces."""
     found = list(ranges)
     if max_records is not None:
-        found = [piece for each in found for piece in _pieces(each, -(-each.length // max_records))]
+        found = [piece for each in found for piece in _cut(each, -(-each.length // max_records))]
     if min_partitions is None or len(found) >= min_partitions:
         return found
     total = sum(each.length for each in found)
     return [
         piece
         for each in found
-        for piece in _pieces(each, max(1, round(each.length * min_partitions / total)))
+        for piece in _cut(each, max(1, round(each.length * min_partitions / total)))
     ]
 
 
-def _pieces(whole: Range, count: int) -> Iterable[Range]:
+def _cut(whole: Range, count: int) -> Iterable[Range]:
     count = max(1, min(count, whole.length))
     cuts = [whole.start + whole.length * index // count for index in range(count + 1)]
     for begin, end in pairwise(cuts):

@@ -1,8 +1,8 @@
-"""Readers of the data source: batch and stream. Driver side plans, executor side fetches.
+"""Read topics in Spark, as a batch or as a stream. The driver plans ranges; executors fetch them.
 
-Invariants: a reader pickles as its options (connections are opened where they are needed); a stream
-batch is the same records whenever it is replayed; `latestOffset` gives its start back when there is
-nothing new.
+Invariants: A reader pickles without connections; each process opens its own when it needs them. A
+batch of a stream has the same records whenever Spark replays it. `latestOffset` returns its start
+if there is nothing new.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ from moldau.runtime.real import RealClock
 from moldau.spark.lookups import Lookups
 from moldau.spark.options import ReadOptions
 from moldau.spark.ranges import (
-    REMADE,
+    PARTITION_DELETED,
+    TOPIC_RECREATED,
     BatchIds,
     Checkpoint,
     Loss,
     Range,
-    available,
+    available_count,
     from_checkpoint,
-    ids_in,
-    limited,
-    losses,
-    made_again,
-    split,
+    ids_from_checkpoint,
+    limited_end,
+    ranges_and_losses,
+    recreated_topics,
+    split_ranges,
     to_checkpoint,
 )
 
@@ -56,23 +57,23 @@ LOG: Final = logging.getLogger("moldau.spark")
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
-    """One task: a range of one partition, or nothing."""
+    """The input of one Spark task: a range of one partition, or None for no rows."""
 
     def __init__(self, wanted: Range | None) -> None:
         super().__init__(wanted)
 
 
-def _read(options: ReadOptions, schema: Any, partition: Any) -> Iterator[Any]:
-    """In an executor: the range as Arrow batches."""
+def _read_range(options: ReadOptions, schema: Any, partition: Any) -> Iterator[Any]:
+    """Fetch the range of one task in an executor, and yield its records as Arrow batches."""
     from moldau.spark.fetching import fetch
-    from moldau.spark.rows import Typed, to_batch
+    from moldau.spark.rows import RowFormat, to_batch
     from moldau.spark.values import key_column, value_column
 
     wanted = partition.value
     if wanted is None:
         return
     arrow = to_arrow_schema(schema, timezone="UTC")
-    typed = Typed(
+    row_format = RowFormat(
         key_column(options, arrow.field("key").type),
         value_column(options, arrow.field("value").type),
         options.value_mode,
@@ -83,11 +84,13 @@ def _read(options: ReadOptions, schema: Any, partition: Any) -> Iterator[Any]:
         fails_on_loss=options.fail_on_data_loss,
         timeout_ms=options.poll_timeout_ms,
     ):
-        yield to_batch(part, count, typed, arrow)
+        yield to_batch(part, count, row_format, arrow)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
-    """All records between two bounds that are looked up once."""
+    """Reads all records between the start and the end of the read.
+
+    The driver looks up both once, when it plans the tasks."""
 
     def __init__(self, options: ReadOptions, schema: Any) -> None:
         self.options = options
@@ -95,54 +98,61 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         self.lookups = Lookups(options)
 
     def partitions(self) -> list[RangePartition]:
-        """One task a range; Spark calls it once, on the driver."""
+        """Plan one task for each range. Spark calls this once, on the driver."""
         try:
             ranges = self._ranges()
         finally:
             self.lookups.close()
-        pieces = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
+        pieces = split_ranges(
+            ranges, self.options.min_partitions, self.options.max_records_per_partition
+        )
         return [RangePartition(each) for each in pieces] or [RangePartition(None)]
 
     def _ranges(self) -> list[Range]:
         found = self.lookups.partitions()
-        ids = BatchIds(end=self.lookups.ids(found))  # before the offsets, as in `_look`
+        # Ids before offsets: see `_look_up_latest`.
+        ids = BatchIds(end=self.lookups.topic_ids(found))
         starts = self.lookups.resolve(self.options.starting, found)
         ends = self.lookups.resolve(self.options.ending, found, is_end=True)
         earliest = self.lookups.earliest(found)
         moved = {where: max(end, starts[where]) for where, end in ends.items()}
-        ranges, lost = losses(starts, moved, earliest, ids)
-        _tell(lost, fails=self.options.fail_on_data_loss)
+        ranges, lost = ranges_and_losses(starts, moved, earliest, ids)
+        _report_losses(lost, fails=self.options.fail_on_data_loss)
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return _read(self.options, self.schema, partition)
+        return _read_range(self.options, self.schema, partition)
 
 
 class FilteringReader(BatchReader):
-    """Leaves out partitions and offsets that the query does not want. Chosen by the option
-    `pushFilters=true`; Spark refuses it unless `spark.sql.python.filterPushdown.enabled` is true.
-    """
+    """Reads only the partitions and offsets that the query's filters select.
+
+    The option `pushFilters=true` chooses this reader. Spark rejects it unless
+    `spark.sql.python.filterPushdown.enabled` is true."""
 
     def __init__(self, options: ReadOptions, schema: Any) -> None:
         super().__init__(options, schema)
-        self.wanted: list[Any] = []
+        self.filters: list[Any] = []
         self.since_ms: int | None = None
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Takes what is about topic, partition and offset, but Spark has to look again at a list
-        of offsets, of which only the ends are used here. A bound of the timestamp lets the read
-        begin later, and Spark filters all the same: timestamps need not rise."""
+        """Take over filters of topic, partition and offset; yield those that Spark must apply too.
+
+        For a list of offsets only its minimum and maximum are used here, so Spark applies it too.
+        A lower bound of the timestamp makes the read begin later. Spark applies it too, because
+        timestamps in a log need not rise."""
         for each in filters:
             name = each.attribute[0] if hasattr(each, "attribute") else ""
-            if name in ("topic", "partition", "offset") and isinstance(each, _TAKEN):
-                self.wanted.append(each)
+            if name in ("topic", "partition", "offset") and isinstance(each, _PUSHED_FILTERS):
+                self.filters.append(each)
                 if name != "offset" or not isinstance(each, In):
                     continue
             if name == "timestamp" and isinstance(each, GreaterThan | GreaterThanOrEqual):
-                self._since(each.value)
+                self._raise_start_time(each.value)
             yield each
 
-    def _since(self, value: object) -> None:
+    def _raise_start_time(self, value: object) -> None:
+        """Begin the read at this time, unless another filter makes it begin later."""
         if isinstance(value, datetime) and value.tzinfo is not None:
             since = int(value.timestamp() * 1000)
             self.since_ms = since if self.since_ms is None else max(since, self.since_ms)
@@ -150,12 +160,12 @@ class FilteringReader(BatchReader):
     def _ranges(self) -> list[Range]:
         ranges = [
             each
-            for each in (_narrowed(each, self.wanted) for each in super()._ranges())
+            for each in (_apply_filters(each, self.filters) for each in super()._ranges())
             if each is not None
         ]
         if self.since_ms is None or not ranges:
             return ranges
-        since = self.lookups.at_times({each.where: self.since_ms for each in ranges})
+        since = self.lookups.offsets_for_times({each.where: self.since_ms for each in ranges})
         return [
             each._replace(start=max(each.start, since[each.where]))
             for each in ranges
@@ -163,23 +173,25 @@ class FilteringReader(BatchReader):
         ]
 
 
-_TAKEN: Final = (EqualTo, In, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
+_PUSHED_FILTERS: Final = (EqualTo, In, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 
 
-def _narrowed(wanted: Range, filters: list[Any]) -> Range | None:
-    """What the filters leave of a range; None where nothing."""
+def _apply_filters(wanted: Range, filters: list[Any]) -> Range | None:
+    """Return the part of a range that the filters select, or None if that is empty."""
     where, start, end, _ = wanted
     for each in filters:
         if each.attribute[0] == "offset":
-            low, high = _interval(each)
+            low, high = _offset_interval(each)
             start, end = max(start, low), min(end, high)
-        elif not _fits(each, getattr(where, each.attribute[0])):
+        elif not _matches(each, getattr(where, each.attribute[0])):
             return None
     return wanted._replace(start=start, end=end) if start < end else None
 
 
-def _interval(each: Any) -> tuple[int, int]:
-    """The offsets that a filter lets through, the end excluded. For `In` also some between."""
+def _offset_interval(each: Any) -> tuple[int, int]:
+    """Return the start and the end of the offsets that a filter selects. The end is excluded.
+
+    For `In` the interval may have more offsets than the list."""
     endless = 2**63 - 1
     if isinstance(each, EqualTo):
         return each.value, each.value + 1
@@ -192,7 +204,8 @@ def _interval(each: Any) -> tuple[int, int]:
     return 0, each.value + (0 if isinstance(each, LessThan) else 1)
 
 
-def _fits(each: Any, value: Any) -> bool:
+def _matches(each: Any, value: Any) -> bool:
+    """Whether a filter selects this topic or partition."""
     if isinstance(each, EqualTo):
         return bool(value == each.value)
     if isinstance(each, In):
@@ -205,142 +218,176 @@ def _fits(each: Any, value: Any) -> bool:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Micro-batches. Lives in a process of its own on the driver for as long as the query."""
+    """Reads micro-batches of a stream.
+
+    For the whole life of the query it is in one Python process beside the driver."""
 
     def __init__(self, options: ReadOptions, schema: Any) -> None:
         self.options = options
         self.schema = schema
         self.lookups = Lookups(options)
-        self.target: dict[TopicPartition, int] | None = None
-        self.begun_at = float("-inf")
-        self.newest: dict[TopicPartition, int] = {}
-        self.ids: dict[str, str] = {}
-        """Of the topics that `newest` is about."""
-        self.told: set[ErrorCode] = set()
-        self.gone: set[TopicPartition] = set()
-        self.stored: Checkpoint | None = None
-        """The offsets that the group has, or that no batch has moved yet."""
+        self.available_now_end: dict[TopicPartition, int] | None = None
+        """Where the query ends if its trigger is `availableNow`."""
+        self.last_batch_at_s = float("-inf")
+        self.latest_offsets: dict[TopicPartition, int] = {}
+        self.topic_ids: dict[str, str] = {}
+        """The ids of the topics in `latest_offsets`."""
+        self.logged_codes: set[ErrorCode] = set()
+        """Errors of `commit` that the log has already."""
+        self.missing_partitions: set[TopicPartition] = set()
+        self.stored_offsets: Checkpoint | None = None
+        """The offsets that need not be stored for the group: it has them, or they are where a new
+        query begins."""
 
     def initialOffset(self) -> Checkpoint:
-        """Where a new query begins; Spark keeps it in the checkpoint and does not ask again."""
+        """Return where a new query begins. Spark keeps it in the checkpoint and asks only once."""
         found = self.lookups.partitions()
-        ids = self.lookups.ids(found)
-        self.stored = to_checkpoint(self.lookups.resolve(self.options.starting, found), ids)
-        return self.stored
+        ids = self.lookups.topic_ids(found)
+        self.stored_offsets = to_checkpoint(self.lookups.resolve(self.options.starting, found), ids)
+        return self.stored_offsets
 
     def getDefaultReadLimit(self) -> Any:
         limit = self.options.max_offsets
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there now is read, in batches, and nothing that comes later."""
-        self.target = self._look()
+        """Fix the end of the query: it reads the records that exist now, and no later ones."""
+        self.available_now_end = self._look_up_latest()
 
-    def _look(self) -> dict[TopicPartition, int]:
-        """Where the logs end. Ids come first: if a topic is made again in between, the batch ends
-        in a topic that is gone, and that is noticed; the other way round it would not be."""
+    def _look_up_latest(self) -> dict[TopicPartition, int]:
+        """Look up where the logs end, and the ids of their topics.
+
+        The ids come first. If a topic is made again in between, the batch then ends in the old
+        topic, and a later check reports that. In the other order nothing would report it."""
         found = self.lookups.partitions()
-        self.ids = self.lookups.ids(found)
+        self.topic_ids = self.lookups.topic_ids(found)
         return self.lookups.latest(found)
 
     def latestOffset(self, start: Checkpoint, limit: Any) -> Checkpoint:
-        """Where the next batch ends. What is below `start` is done, and is stored for the group
-        here: Spark calls `commit` only when another batch begins, on an idle topic never."""
+        """Return where the next batch ends, or `start` if there is no next batch yet.
+
+        Everything below `start` is finished, so its offsets are stored for the group here. Spark
+        itself calls `commit` only when another batch begins, and on an idle topic never."""
         self.commit(start)
-        begun, ids = from_checkpoint(start), ids_in(start)
-        self.newest = self._look() if self.target is None else dict(self.target)
-        self._look_for_gone(begun)
-        remade = self._remade(ids)
-        begun |= self._new_starts(begun) | self.lookups.earliest(remade)
-        if not self._is_due(begun):
+        starts, ids = from_checkpoint(start), ids_from_checkpoint(start)
+        self.latest_offsets = (
+            self._look_up_latest()
+            if self.available_now_end is None
+            else dict(self.available_now_end)
+        )
+        self._check_missing_partitions(starts)
+        recreated = self._recreated_partitions(ids)
+        starts |= self._starts_of_new_partitions(starts) | self.lookups.earliest(recreated)
+        if not self._is_batch_due(starts):
             return start
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = limited(begun, self.newest, rows)
-        if end == from_checkpoint(start) and not remade:
+        end = limited_end(starts, self.latest_offsets, rows)
+        if end == from_checkpoint(start) and not recreated:
             return start
-        return to_checkpoint(end, ids | self.ids)
+        return to_checkpoint(end, ids | self.topic_ids)
 
-    def _remade(self, ids: dict[str, str]) -> list[TopicPartition]:
-        """The partitions of topics that were made again: they are read from their beginning."""
-        again = made_again(ids, self.ids)
-        found = sorted(where for where in self.newest if where.topic in again)
+    def _recreated_partitions(self, ids: dict[str, str]) -> list[TopicPartition]:
+        """Return the partitions of topics that were made again. Report them if losses must fail.
+
+        They are read from their beginning."""
+        again = recreated_topics(ids, self.topic_ids)
+        found = sorted(where for where in self.latest_offsets if where.topic in again)
         if self.options.fail_on_data_loss:
-            _tell([Loss(where, REMADE) for where in found], fails=True)
+            _report_losses([Loss(where, TOPIC_RECREATED) for where in found], fails=True)
         return found
 
-    def _look_for_gone(self, begun: dict[TopicPartition, int]) -> None:
-        """A pattern does not name a topic that was deleted, so no question about it fails."""
-        gone = begun.keys() - self.newest.keys()
-        if gone == self.gone:
+    def _check_missing_partitions(self, starts: dict[TopicPartition, int]) -> None:
+        """Report partitions that no longer exist, each set of them once.
+
+        A pattern does not match a topic that was deleted, so no request about it fails."""
+        missing = starts.keys() - self.latest_offsets.keys()
+        if missing == self.missing_partitions:
             return
-        self.gone = gone
-        lost = [Loss(where, "the partition is gone") for where in sorted(gone)]
-        _tell(lost, fails=self.options.fail_on_data_loss)
+        self.missing_partitions = missing
+        lost = [Loss(where, PARTITION_DELETED) for where in sorted(missing)]
+        _report_losses(lost, fails=self.options.fail_on_data_loss)
 
-    def _new_starts(self, begun: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Partitions that came after the query began are read from their beginning."""
-        return self.lookups.earliest(self.newest.keys() - begun.keys())
+    def _starts_of_new_partitions(
+        self, starts: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return the first offsets of partitions that were added after the query began."""
+        return self.lookups.earliest(self.latest_offsets.keys() - starts.keys())
 
-    def _is_due(self, begun: dict[TopicPartition, int]) -> bool:
+    def _is_batch_due(self, starts: dict[TopicPartition, int]) -> bool:
+        """Whether there are enough records for a batch, or the longest delay is over."""
         least = self.options.min_offsets
         now = RealClock.monotonic()
-        if least is not None and self.target is None:
-            waited_ms = (now - self.begun_at) * 1000
-            if available(begun, self.newest) < least and waited_ms < self.options.max_delay_ms:
+        if least is not None and self.available_now_end is None:
+            waited_ms = (now - self.last_batch_at_s) * 1000
+            if (
+                available_count(starts, self.latest_offsets) < least
+                and waited_ms < self.options.max_delay_ms
+            ):
                 return False
-        self.begun_at = now
+        self.last_batch_at_s = now
         return True
 
     def reportLatestOffset(self) -> Checkpoint:
-        """The ends of the logs as of the last look: Spark's progress shows the lag by them."""
-        return to_checkpoint(self.newest)
+        """Return the last known ends of the logs. Spark's progress shows the lag with them."""
+        return to_checkpoint(self.latest_offsets)
 
     def partitions(self, start: Checkpoint, end: Checkpoint) -> list[RangePartition]:
-        """The tasks of a batch."""
+        """Plan the tasks of a batch."""
         ends = from_checkpoint(end)
-        earliest, present = self.lookups.existing(ends)
-        ids = BatchIds(ids_in(start), ids_in(end), present)
+        earliest, present = self.lookups.earliest_of_existing(ends)
+        ids = BatchIds(ids_from_checkpoint(start), ids_from_checkpoint(end), present)
         starts = from_checkpoint(start)
         for where in ends.keys() - starts.keys():
             starts[where] = earliest.get(where, ends[where])
         moved = {
             where: each
             for where, each in ends.items()
-            if each != starts[where] or ids.is_made_again(where.topic)
+            if each != starts[where] or ids.is_recreated(where.topic)
         }
-        ranges, lost = losses(starts, moved, earliest, ids)
-        _tell(lost, fails=self.options.fail_on_data_loss)
-        pieces = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
+        ranges, lost = ranges_and_losses(starts, moved, earliest, ids)
+        _report_losses(lost, fails=self.options.fail_on_data_loss)
+        pieces = split_ranges(
+            ranges, self.options.min_partitions, self.options.max_records_per_partition
+        )
         return [RangePartition(each) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return _read(self.options, self.schema, partition)
+        return _read_range(self.options, self.schema, partition)
 
     def commit(self, end: Checkpoint) -> None:
-        """Stores the offsets for the group, if one is named: tools then show the query's lag. The
-        checkpoint is what counts, so a failure is logged and the query goes on."""
+        """Store the offsets for the group, if the options name one, so that tools show the lag.
+
+        The query continues at its checkpoint, not at these offsets. So a failure is only logged,
+        each error code once."""
         group = self.options.group
-        if group is None or end == self.stored:
+        if group is None or end == self.stored_offsets:
             return
-        self.stored = end
+        self.stored_offsets = end
         try:
             self.lookups.commit(group, from_checkpoint(end))
         except MoldauError as error:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            if code not in self.told:
-                self.told.add(code)
-                LOG.warning("offsets of group %s are not stored, lag looks wrong: %s", group, error)
+            if code not in self.logged_codes:
+                self.logged_codes.add(code)
+                LOG.warning(
+                    "cannot store the offsets of group %s, so tools show a wrong lag: %s",
+                    group,
+                    error,
+                )
 
     def stop(self) -> None:
         self.lookups.close()
 
 
-def _tell(lost: list[Loss], *, fails: bool) -> None:
+def _report_losses(lost: list[Loss], *, fails: bool) -> None:
+    """Raise MoldauError if there are losses and they must fail; otherwise log them."""
     if not lost:
         return
     facts = "; ".join(f"{each.where}: {each.reason}" for each in lost)
     if fails:
         raise MoldauError(
-            "records are gone: set failOnDataLoss=false to go on without them", lost=facts
+            "records were lost before they were read: set failOnDataLoss=false to continue without "
+            "them",
+            lost=facts,
         )
-    LOG.warning("records are gone, going on without them: %s", facts)
+    LOG.warning("records were lost before they were read, continuing without them: %s", facts)

@@ -1,11 +1,11 @@
-"""Values with their schemas in a Schema Registry: Avro, Protobuf and JSON Schema.
+"""Read Avro, Protobuf and JSON values whose schemas are in a Schema Registry.
 
-The driver asks for the latest schema of the topic's values, which gives the columns; each value is
-read with the schema that it was written with, and its fields are fitted to the columns by name.
+The driver asks for the latest schema of the topic's values, which gives the columns. Each value is
+read with the schema that it was written with, and its fields go to the columns by name.
 
-Invariants: a registry that does not answer ends the query, and is never taken for a bad value; a
-value whose schema a healthy registry does not have is a bad value; a reader pickles as its address,
-and connects where it is used.
+Invariants: A registry that does not answer ends the query; its values never count as unreadable.
+A value is unreadable if a healthy registry does not have its schema. A reader pickles as the
+registry's address, and connects in the process that uses it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _READERS: Final = {
     "protobuf": ProtobufDeserializer,
     "json": JsonSchemaDeserializer,
 }
-_READS: Final[dict[tuple[str, str], Callable[[bytes], Any]]] = {}
+_OPEN_READERS: Final[dict[tuple[str, str], Callable[[bytes], Any]]] = {}
 _JSON_TYPES: Final = {
     "integer": "BIGINT",
     "number": "DOUBLE",
@@ -45,7 +45,9 @@ _JSON_TYPES: Final = {
 
 
 def registered_ddl(url: str, topic: str, value_format: str) -> str:
-    """The columns of the topic's values; ConfigError names what the registry does not have."""
+    """Return the columns of the topic's values, as DDL, from the latest registered schema.
+
+    Raises ConfigError if the registry has no schema for them, or one of another format."""
     subject = f"{topic}-value"
     with SchemaRegistry(url) as registry:
         try:
@@ -55,14 +57,14 @@ def registered_ddl(url: str, topic: str, value_format: str) -> str:
                 text = registry.schema(latest.id, format="serialized").text
         except RegistryError as error:
             raise ConfigError(
-                f"the registry gives no schema for the values: {error}; check value.registry, and "
+                f"the registry has no schema for the values: {error}; check value.registry, and "
                 "that a producer has registered its schema",
                 subject=subject,
             ) from error
     if found.type != KINDS[value_format]:
         right = next((name for name, kind in KINDS.items() if kind == found.type), found.type)
         raise ConfigError(
-            f"the values are of another kind: set value.format={right}",
+            f"the registered schema has another format: set value.format={right}",
             subject=subject,
             value_format=value_format,
         )
@@ -74,17 +76,18 @@ def registered_ddl(url: str, topic: str, value_format: str) -> str:
 
 
 class RegistryReader:
-    """Reads one value into a dict; DeserializationFailed for one that is no record of its schema.
-    Spark keeps its workers, so connections are used again."""
+    """Reads one value into a dict. Raises DeserializationFailed for a value that is not a record.
+
+    Spark keeps its Python workers, so the worker's connections are used again."""
 
     def __init__(self, url: str, value_format: str) -> None:
         self._url = url
         self._format = value_format
 
     def __call__(self, data: bytes) -> dict[str, Any]:
-        read = _READS.get((self._url, self._format))
+        read = _OPEN_READERS.get((self._url, self._format))
         if read is None:
-            read = _READS[self._url, self._format] = _opened(self._url, self._format)
+            read = _OPEN_READERS[self._url, self._format] = _open_reader(self._url, self._format)
         try:
             found = read(data)
         except RegistryError as error:
@@ -94,12 +97,13 @@ class RegistryReader:
         if self._format == "protobuf":
             return message_to_dict(found)
         if not isinstance(found, Mapping):
-            raise DeserializationFailed("its schema is not that of a record")
+            raise DeserializationFailed("its schema is not the schema of a record")
         return dict(found)
 
 
-def _opened(url: str, value_format: str) -> Callable[[bytes], Any]:
-    """Lives as long as the process, on a loop of its own."""
+def _open_reader(url: str, value_format: str) -> Callable[[bytes], Any]:
+    """Return a function that reads values. Its event loop and connections live until the process
+    ends."""
     loop = ThreadedRuntime("registry")
     loop.start()
 
@@ -113,7 +117,7 @@ def _opened(url: str, value_format: str) -> Callable[[bytes], Any]:
         return await found if isawaitable(found) else found
 
     def read(data: bytes) -> Any:
-        # What is known is read here; only a new schema is asked for on the loop.
+        # Use a known schema in this thread. Only a new schema is requested, on the loop.
         found = reader(data, place)
         if not isawaitable(found):
             return found
@@ -126,10 +130,13 @@ def _opened(url: str, value_format: str) -> Callable[[bytes], Any]:
 
 
 def json_schema_to_ddl(text: str) -> str:
-    """The type of a JSON Schema's object as DDL."""
+    """Translate the JSON Schema of an object to a Spark type, as DDL."""
     schema = json.loads(text)
     if not isinstance(schema, dict) or "properties" not in schema:
-        raise ConfigError("no JSON Schema for rows: its top must be an object with properties")
+        raise ConfigError(
+            "the JSON Schema cannot be used for rows: its outermost type must be an object with "
+            "properties"
+        )
     return _json_ddl(schema, "value")
 
 

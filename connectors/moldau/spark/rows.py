@@ -1,7 +1,7 @@
-"""Rows of the source: the schema of Spark's own Kafka source, and records as Arrow batches.
+"""Turn fetched records into Arrow batches, with the columns of Spark's own Kafka source.
 
-Invariant: batches have exactly the Arrow schema that Spark derives from the row schema; it refuses
-any other.
+Invariant: A batch has exactly the Arrow schema that Spark derives from the row schema. Spark
+rejects any other.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ from moldau.records import Buffer, Spans
 from moldau.spark.plain_arrays import repeated_int32, repeated_text
 
 Column = Callable[[Any], Any]
-"""From the values as Arrow's binary to a column of the type that the reader wants."""
+"""Turns an Arrow array of binary values into a column of the wanted type."""
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
-    """How keys and values become columns, and which records are rows (`value.mode`)."""
+class RowFormat:
+    """How keys and values become columns, and which records become rows (`value.mode`)."""
 
     keys: Column
     values: Column
     mode: str = "permissive"
 
 
-def to_batch(part: PartitionColumns, count: int, typed: Typed, schema: Any) -> Any:
-    """A `pyarrow.RecordBatch` of the first `count` records. Binary keys and values, offsets and
-    headers stay in the buffers of the part."""
+def to_batch(part: PartitionColumns, count: int, row_format: RowFormat, schema: Any) -> Any:
+    """Return a `pyarrow.RecordBatch` of the first `count` records.
+
+    Binary keys and values, offsets and headers are not copied: they stay in the part's buffers."""
     buffers = part.buffers
-    stamps = _numbers(buffers.timestamps, count).view(pa.timestamp("ms", tz="UTC"))
-    raw_keys = _binary(buffers.keys, pa.binary()).slice(0, count)
-    raw_values = _binary(buffers.values, pa.binary()).slice(0, count)
-    keys, values = typed.keys(raw_keys), typed.values(raw_values)
+    stamps = _int64_array(buffers.timestamps, count).view(pa.timestamp("ms", tz="UTC"))
+    raw_keys = _span_array(buffers.keys, pa.binary()).slice(0, count)
+    raw_values = _span_array(buffers.values, pa.binary()).slice(0, count)
+    keys, values = row_format.keys(raw_keys), row_format.values(raw_values)
     columns = [
         keys,
         values,
         repeated_text(part.topic, count),
         repeated_int32(part.partition, count),
-        _numbers(buffers.offsets, count),
+        _int64_array(buffers.offsets, count),
         stamps.cast(pa.timestamp("us", tz="UTC")),
         repeated_int32(int(part.timestamp_type), count),
     ]
@@ -58,23 +59,24 @@ def to_batch(part: PartitionColumns, count: int, typed: Typed, schema: Any) -> A
         ],
         schema=schema,
     )
-    if typed.mode not in ("skip", "rejects"):
+    if row_format.mode not in ("skip", "rejects"):
         return batch
-    bad = pc.or_(_unread(raw_keys, keys), _unread(raw_values, values))
-    return batch.filter(bad if typed.mode == "rejects" else pc.invert(bad))
+    bad = pc.or_(_is_unreadable(raw_keys, keys), _is_unreadable(raw_values, values))
+    return batch.filter(bad if row_format.mode == "rejects" else pc.invert(bad))
 
 
-def _unread(raw: Any, column: Any) -> Any:
-    """Where there is a key or value, and it could not be read."""
+def _is_unreadable(raw: Any, column: Any) -> Any:
+    """Return which rows have a key or value that could not be read."""
     return pc.and_(pc.is_valid(raw), pc.is_null(column))
 
 
-def _numbers(buffer: Buffer, count: int) -> Any:
-    """64-bit numbers."""
+def _int64_array(buffer: Buffer, count: int) -> Any:
+    """Return an int64 array over this buffer."""
     return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(buffer)])
 
 
-def _binary(spans: Spans, kind: Any) -> Any:
+def _span_array(spans: Spans, kind: Any) -> Any:
+    """Return a string or binary array over the buffers of these spans."""
     buffers = [
         None if each is None else pa.py_buffer(each)
         for each in (spans.validity, spans.offsets, spans.data)
@@ -83,14 +85,14 @@ def _binary(spans: Spans, kind: Any) -> Any:
 
 
 def _headers(part: PartitionColumns, count: int) -> Any:
-    """Null where a record has none, as Spark's own source has it."""
+    """Return the column `headers`. As in Spark's own source, a record without headers has null."""
     headers = part.buffers.headers
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     if headers is None:
         return pa.nulls(count, kind)
     ends = pa.Array.from_buffers(pa.int32(), count + 1, [None, pa.py_buffer(headers.ends)])
     pairs = pa.StructArray.from_arrays(
-        [_binary(headers.names, pa.string()), _binary(headers.contents, pa.binary())],
+        [_span_array(headers.names, pa.string()), _span_array(headers.contents, pa.binary())],
         names=["key", "value"],
     )
     has_none = pc.equal(ends[1:], ends[:-1])

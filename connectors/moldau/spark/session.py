@@ -1,4 +1,4 @@
-"""Spark sessions that start without a jar, a script or a variable of the user's.
+"""Start Spark sessions. The user needs no jar, no script and no environment variable.
 
 from moldau.spark import new_session
 
@@ -28,8 +28,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.python.daemon.module": "moldau.spark.daemon",
-    # A batch for Delta, Iceberg or a database comes to the driver; 1 GB of it would end the query
-    # each time it is tried.
+    # A batch for Delta, Iceberg or a database comes to the driver. With Spark's default a batch of
+    # 1 GB would end the query, again at each try.
     "spark.driver.maxResultSize": "0",
 }
 _INSTALL: Final = "Spark is not installed: pip install 'moldau-connectors[spark]'"
@@ -39,10 +39,12 @@ _INSTALL_CONNECT: Final = (
 
 
 def prepare_environment(*, needs_java: bool = True, is_remote: bool = False) -> None:
-    """Sets JAVA_HOME, and PYSPARK_PYTHON to this interpreter, where the user has not: a worker of
-    another Python would not find this package, and Spark would wait for it in vain. Names the
-    archive of classes to Java if there is one. `is_remote`: from here on pyspark.sql's functions
-    make expressions for a Spark Connect server."""
+    """Set the environment variables that Spark needs.
+
+    PYSPARK_PYTHON becomes this interpreter unless the user has set it: a worker of another Python
+    would not find this package, and Spark would wait for it in vain. With `needs_java`, set
+    JAVA_HOME, and pass the archive of Spark's classes to Java if there is one. With `is_remote`,
+    pyspark.sql's functions make expressions for a Spark Connect server from now on."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if needs_java:
@@ -60,81 +62,86 @@ def new_session(
     remote: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> Any:
-    """A SparkSession; with `remote` (`sc://host:15002`) of a Spark Connect server, which needs no
-    Java here. Without a master, that of the `spark-submit` that runs this program. ConfigError says
-    what is missing, or that nothing answers there."""
+    """Create a SparkSession.
+
+    With `remote` (`sc://host:15002`) it is a session of that Spark Connect server, and this machine
+    needs no Java. With `master=None` Spark's master is that of the `spark-submit` that runs this
+    program. Raises ConfigError if a package or Java is missing, or if the master or server does not
+    answer."""
     if remote is not None:
         session = remote_session(name, remote, conf)
         prepare_environment(needs_java=False, is_remote=True)
         return session
     prepare_environment()
-    builder = _spark("pyspark.sql").SparkSession.builder.appName(name)
+    builder = _import_spark("pyspark.sql").SparkSession.builder.appName(name)
     if master is not None:
         check_reachable(master)
-        # PySpark imports pandas for the first list that goes to Java, a second that is spent here
-        # while Java starts.
+        # PySpark imports pandas when it sends the first list to Java. That takes a second: spend it
+        # now, while Java starts.
         start_thread(_import_pandas, "import of pandas")
         builder = builder.master(master)
     for key, value in {**DEFAULTS, **(conf or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    _silence()
+    _silence_query_loggers()
     session.sparkContext.setLogLevel((conf or {}).get("spark.log.level", "ERROR"))
     return session
 
 
 def shared_server(master: str, conf: Mapping[str, str]) -> str:
-    """The address of this user's Spark Connect server on this machine, which is started if none
-    runs. The first to ask decides about its memory and master."""
+    """Return the address of this user's Spark Connect server on this machine. Start it if needed.
+
+    The first caller's `master` and `conf` decide about the server's master and memory."""
     prepare_environment()
     need_connect()
-    server = _spark("pyspark.sql.connect.local_server")
+    server = _import_spark("pyspark.sql.connect.local_server")
     found: str = server.reuse_or_start_local_connect_server(master, {**DEFAULTS, **conf})
     return found
 
 
 def remote_session(name: str, remote: str, conf: Mapping[str, str] | None = None) -> Any:
-    """A session of a Spark Connect server, as of `new_session`, that leaves this process and those
-    that it starts free for sessions of any kind. What a server decided when it started cannot be
-    set by a session of it."""
+    """Create a session of a Spark Connect server, as `new_session` does with `remote`.
+
+    Afterwards this process and those that it starts may still create sessions of any kind. Only
+    the settings `spark.sql.*` are sent: all others are fixed when the server starts."""
     need_connect()
     check_reachable(remote)
     prepare_environment(needs_java=False)
-    sessions = _spark("pyspark.sql.connect.session").SparkSession
+    sessions = _import_spark("pyspark.sql.connect.session").SparkSession
     builder = sessions.builder.appName(name).remote(remote)
     for key, value in {**DEFAULTS, **(conf or {})}.items():
         if key.startswith("spark.sql."):
             builder = builder.config(key, value)
-    session = _created(builder, sessions)
-    # The default goes on for ten minutes after a server has died.
-    retries = _spark("pyspark.sql.connect.client.retries")
+    session = _create_session(builder, sessions)
+    # By default the client retries for ten minutes after the server has died.
+    retries = _import_spark("pyspark.sql.connect.client.retries")
     session.client.set_retry_policies([retries.DefaultPolicy(max_retries=6, max_backoff=4_000)])
-    _silence()
+    _silence_query_loggers()
     return session
 
 
-def _created(builder: Any, sessions: Any) -> Any:
-    """A new session. Not one that runs already: a session of another address is another one."""
+def _create_session(builder: Any, sessions: Any) -> Any:
+    """Create a new session, never reuse one: an existing session may have another address."""
     before = sessions.getActiveSession()
     try:
         return builder.create()
-    except _spark("pyspark.errors").PySparkException:
+    except _import_spark("pyspark.errors").PySparkException:
         failed = sessions.getActiveSession()
         if failed is not None and failed is not before:
-            # Left open, it asks its server once more when this process ends: for ten minutes if
-            # the server is gone by then.
+            # An open session calls its server once more when this process ends. If the server has
+            # died by then, that takes ten minutes.
             failed.stop()
         raise
 
 
 def need_spark() -> None:
-    """ConfigError if PySpark is not installed. It is not imported."""
+    """Raise ConfigError if PySpark is not installed. PySpark is not imported."""
     if find_spec("pyspark") is None:
         raise ConfigError(_INSTALL, missing="pyspark")
 
 
 def need_connect() -> None:
-    """ConfigError if what Spark Connect needs is not installed."""
+    """Raise ConfigError if a package that Spark Connect needs is not installed."""
     for part in ("grpc", "grpc_status", "pandas"):
         try:
             import_module(part)
@@ -142,7 +149,7 @@ def need_connect() -> None:
             raise ConfigError(_INSTALL_CONNECT, missing=error.name) from error
 
 
-def _spark(module: str) -> Any:
+def _import_spark(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
@@ -154,7 +161,7 @@ def _import_pandas() -> None:
         import_module("pandas")
 
 
-def _silence() -> None:
-    # They repeat each failed query with all its JVM frames; the exception says it already.
+def _silence_query_loggers() -> None:
+    # These loggers repeat each failed query with all its Java frames. The exception has it already.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

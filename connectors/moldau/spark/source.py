@@ -1,7 +1,7 @@
-"""The data source itself: what Spark finds under `format("moldau")`.
+"""Define the data source that Spark finds under `format("moldau")`.
 
-Spark starts a fresh Python for each streaming query, which imports this module and only asks where
-the logs end. So what reads or writes records is imported when it is needed.
+Spark starts a new Python process for each streaming query. That process imports this module and
+only looks up where the logs end. So modules that read or write records are imported later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource
 
-from moldau.spark.options import parse_read, unused
+from moldau.spark.options import parse_read, unused_options
 from moldau.spark.reading import BatchReader, FilteringReader, StreamReader
 from moldau.spark.value_types import row_schema
 
@@ -22,16 +22,17 @@ LOG: Final = logging.getLogger("moldau.spark")
 
 
 class TopicSource(DataSource):  # type: ignore[misc]
-    """Topics as rows, and rows as records."""
+    """The data source `moldau`: it reads topics as rows and writes rows as records."""
 
     @classmethod
     def name(cls) -> str:
         return "moldau"
 
     def schema(self) -> str:
-        """Spark asks when `load()` is called, so that wrong options are told there. It does not say
-        whether it is for a stream: what only a batch or only a stream may have is looked at by the
-        readers."""
+        """Return the columns, as DDL. Spark calls this in `load()`, so wrong options fail there.
+
+        Spark does not say here whether the read is a stream. So the readers check the options that
+        only a batch or only a stream may have."""
         options = parse_read(self.options, is_stream=True, is_known=False)
         return row_schema(options)
 
@@ -47,7 +48,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
         return StreamReader(options, schema)
 
     def _warn(self, *, is_stream: bool) -> None:
-        for line in unused(self.options, is_stream=is_stream):
+        for line in unused_options(self.options, is_stream=is_stream):
             LOG.warning("%s", line)
 
     def writer(self, schema: Any, overwrite: bool) -> BatchWriter:

@@ -1,4 +1,4 @@
-"""Which `spark-submit` is called."""
+"""Find the `spark-submit` to call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from moldau.runtime.real_files import RealFiles
 
 
 def find_submit(home: str | None) -> str:
-    """That of this installation, of SPARK_HOME, or of PySpark, in this order."""
+    """Return the path of `spark-submit`: below `home`, below SPARK_HOME, or in PySpark.
+
+    They are tried in this order. Raises ConfigError if the chosen one has no `bin/spark-submit`, or
+    if there is no Spark at all."""
     where, name = home, "spark.home"
     if where is None:
         where, name = process_environment().get("SPARK_HOME"), "SPARK_HOME"
@@ -19,7 +22,8 @@ def find_submit(home: str | None) -> str:
         spec = find_spec("pyspark")
         if spec is None or spec.origin is None:
             raise ConfigError(
-                "no Spark to submit with: set spark.home, or pip install 'moldau-connectors[spark]'"
+                "spark-submit was not found: set spark.home, or pip install "
+                "'moldau-connectors[spark]'"
             )
         where, name = parent_path(spec.origin), "pyspark"
     found = f"{where.rstrip('/')}/bin/spark-submit"
@@ -32,5 +36,5 @@ def find_submit(home: str | None) -> str:
 
 
 def home_of(submit: str) -> str:
-    """SPARK_HOME for a `spark-submit`."""
+    """Return the Spark installation that this `spark-submit` belongs to, for SPARK_HOME."""
     return parent_path(parent_path(submit))

@@ -1,4 +1,7 @@
-"""The columns that a read has, as DDL: those of Spark's own Kafka source. Imports no Arrow."""
+"""Define the columns of a read, as DDL, like those of Spark's own Kafka source.
+
+This module does not import Arrow.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ _HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 def row_schema(options: ReadOptions) -> str:
-    """As DDL; Spark's own source has BINARY keys and values."""
+    """Return all columns of a read, as DDL. Spark's own source has only BINARY keys and values."""
     columns = f"key {key_type(options)}, value {value_type(options)}, {_AFTER_VALUE}"
     more = [_HEADERS] * options.include_headers + [_RAW] * options.include_raw
     return ", ".join([columns, *more])
 
 
 def key_type(options: ReadOptions) -> str:
-    """The type of the column `key`, as DDL."""
+    """Return the type of the column `key`, as DDL."""
     return _type_of("key", options.key_format, options.key_schema)
 
 
 def value_type(options: ReadOptions) -> str:
-    """The type of the column `value`, as DDL."""
+    """Return the type of the column `value`, as DDL."""
     kind = options.value_format
     if options.value_registry is not None:
         from moldau.spark.registry import registered_ddl
@@ -38,7 +41,7 @@ def _type_of(what: str, kind: str, schema: str | None) -> str:
         return "STRING"
     if schema is None:
         example = "id BIGINT, at TIMESTAMP" if kind == "json" else "the Avro schema as JSON"
-        refuse(f"{what}.schema", "", f"{what}.format={kind} needs it: {example}")
+        refuse(f"{what}.schema", "", f"{what}.format={kind} needs it, for example: {example}")
     if kind == "avro":
         from moldau.spark.avro import avro_to_ddl
 

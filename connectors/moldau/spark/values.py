@@ -1,7 +1,7 @@
-"""Values as typed columns: `value.format=binary|string|json|avro|protobuf`; keys in the same way.
+"""Turn values and keys into typed columns: `value.format=binary|string|json|avro|protobuf`.
 
-Invariants: one value is one row, whatever is in it; a value that cannot be read is null, or in mode
-`failfast` ends the query, and the error names it; a tombstone is null.
+Invariants: One value is one row, whatever its bytes are. A value that cannot be read is null; in
+mode `failfast` it ends the query, and the error shows it. A tombstone is null.
 """
 
 from __future__ import annotations
@@ -22,38 +22,40 @@ from moldau.spark.options import ReadOptions
 from moldau.spark.plain_arrays import int32s, repeated_text
 
 Column = Callable[[Any], Any]
-"""From values as Arrow's binary to a column of the type that is wanted."""
+"""Turns an Arrow array of binary values into a column of the wanted type."""
 
-_SPELLED: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
-_UNFIT: Final = (ValueError, TypeError, ArithmeticError)
-"""Arrow's own errors are ValueErrors and TypeErrors too."""
-_UNREADABLE: Final = (
-    DeserializationFailed, *_UNFIT, EOFError, LookupError, RecursionError, struct.error
+_FORMAT_NAMES: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
+_CONVERSION_ERRORS: Final = (ValueError, TypeError, ArithmeticError)
+"""A value does not fit its column. Arrow's own errors are ValueErrors and TypeErrors too."""
+_READ_ERRORS: Final = (
+    DeserializationFailed, *_CONVERSION_ERRORS, EOFError, LookupError, RecursionError, struct.error
 )  # fmt: skip
-_SHOWN: Final = 80
-_BREAK: Final = repeated_text("\n", 1).cast(pa.binary())
-_OBJECT: Final = r"^[ \t]*\{.*\}[ \t]*$"
+_SHOWN_BYTES: Final = 80
+_NEWLINE: Final = repeated_text("\n", 1).cast(pa.binary())
+_JSON_OBJECT: Final = r"^[ \t]*\{.*\}[ \t]*$"
 
 
 def value_column(options: ReadOptions, kind: Any) -> Column:
-    """What makes a column of this Arrow type of values."""
+    """Return the function that turns values into a column of this Arrow type."""
     if options.value_registry is not None:
         from moldau.spark.registry import RegistryReader
 
         registered = RegistryReader(options.value_registry, options.value_format)
-        told = Unreadable("value", options.value_format, options.value_mode == "failfast")
-        return RecordColumn(kind, registered, told)
-    given = Given("value", options.value_format, options.value_schema, options.is_value_framed)
-    return _column(options, kind, given)
+        policy = UnreadablePolicy("value", options.value_format, options.value_mode == "failfast")
+        return RecordColumn(kind, registered, policy)
+    field = FieldFormat(
+        "value", options.value_format, options.value_schema, options.is_value_framed
+    )
+    return _column(options, kind, field)
 
 
 def key_column(options: ReadOptions, kind: Any) -> Column:
-    """What makes a column of this Arrow type of keys."""
-    return _column(options, kind, Given("key", options.key_format, options.key_schema))
+    """Return the function that turns keys into a column of this Arrow type."""
+    return _column(options, kind, FieldFormat("key", options.key_format, options.key_schema))
 
 
-class Given(NamedTuple):
-    """How keys or values are written."""
+class FieldFormat(NamedTuple):
+    """How the keys or the values of a topic are encoded. `what` is `key` or `value`."""
 
     what: str
     format: str
@@ -61,24 +63,24 @@ class Given(NamedTuple):
     is_framed: bool = False
 
 
-def _column(options: ReadOptions, kind: Any, given: Given) -> Column:
-    if given.format == "binary":
-        return _as_they_are
-    if given.format == "string":
+def _column(options: ReadOptions, kind: Any, field: FieldFormat) -> Column:
+    if field.format == "binary":
+        return _unchanged
+    if field.format == "string":
         return _string
-    told = Unreadable(given.what, given.format, options.value_mode == "failfast")
-    if given.format == "json":
-        return JsonColumn(kind, told)
-    assert given.schema is not None
-    return RecordColumn(kind, avro_reader(given.schema, is_framed=given.is_framed), told)
+    policy = UnreadablePolicy(field.what, field.format, options.value_mode == "failfast")
+    if field.format == "json":
+        return JsonColumn(kind, policy)
+    assert field.schema is not None
+    return RecordColumn(kind, avro_reader(field.schema, is_framed=field.is_framed), policy)
 
 
-def _as_they_are(values: Any) -> Any:
+def _unchanged(values: Any) -> Any:
     return values
 
 
 def _string(values: Any) -> Any:
-    """Bytes that are no UTF-8 become U+FFFD, as Spark's `CAST(value AS STRING)` shows them."""
+    """Decode texts. As in Spark's `CAST(value AS STRING)`, invalid UTF-8 becomes U+FFFD."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -88,20 +90,20 @@ def _string(values: Any) -> Any:
         return pa.array(texts, pa.string())
 
 
-class Unreadable(NamedTuple):
-    """What is done about a key or value that cannot be read."""
+class UnreadablePolicy(NamedTuple):
+    """What to do with a key or value that cannot be read: nothing, or end the query."""
 
     what: str
     format: str
     is_strict: bool = False
 
     def __call__(self, value: bytes, why: str | None = None) -> None:
-        """ConfigError if it ends the query; `why` is told with it."""
+        """Raise ConfigError if such a value must end the query. `why` is part of the error."""
         if not self.is_strict:
             return
-        shown = json.dumps(value[:_SHOWN].decode("utf-8", "replace"))
+        shown = json.dumps(value[:_SHOWN_BYTES].decode("utf-8", "replace"))
         raise ConfigError(
-            f"a {self.what} is no {_SPELLED[self.format]} of its schema ({self.what}.schema, "
+            f"a {self.what} is not {_FORMAT_NAMES[self.format]} of its schema ({self.what}.schema, "
             f"{self.what}.registry): set value.mode=permissive to read it as null",
             value=shown,
             **({} if why is None else {"why": why}),
@@ -109,22 +111,24 @@ class Unreadable(NamedTuple):
 
 
 class JsonColumn:
-    """JSON objects as structs: the whole batch at once, and halves of it where one is bad."""
+    """Reads JSON objects as structs. It parses a whole batch at once.
 
-    def __init__(self, kind: Any, told: Unreadable) -> None:
+    If that fails, it parses the two halves of the batch, down to the values that are wrong."""
+
+    def __init__(self, kind: Any, policy: UnreadablePolicy) -> None:
         self._kind = kind
-        self._told = told
+        self._policy = policy
         self._options = pa_json.ParseOptions(
-            explicit_schema=pa.schema(list(_as_written(kind))), unexpected_field_behavior="ignore"
+            explicit_schema=pa.schema(list(_json_fields(kind))), unexpected_field_behavior="ignore"
         )
 
     def __call__(self, values: Any) -> Any:
         lines = pc.drop_null(values) if values.null_count else values
-        chunks = self._parse(_one_line_each(lines))
+        chunks = self._parse(_without_line_breaks(lines))
         rows = pa.concat_arrays(chunks) if chunks else pa.array([], self._kind)
         if len(lines) == len(values):
             return rows
-        # How many values are there before: where a value is, that is its row.
+        # The row of a value is the number of values before it that are not null.
         is_there = pc.is_valid(values)
         order = pc.subtract(pc.cumulative_sum(is_there.cast(pa.int64())), 1)
         return rows.take(pc.if_else(is_there, order, pa.scalar(None, pa.int64())))
@@ -132,23 +136,25 @@ class JsonColumn:
     def _parse(self, lines: Any) -> list[Any]:
         if not len(lines):
             return []
-        found = self._together(lines)
+        found = self._parse_together(lines)
         if found is not None:
             return [found]
         if len(lines) == 1:
-            self._told(lines[0].as_py())
+            self._policy(lines[0].as_py())
             return [pa.nulls(1, self._kind)]
         middle = len(lines) // 2
         return self._parse(lines[:middle]) + self._parse(lines[middle:])
 
-    def _together(self, lines: Any) -> Any:
-        """None where they cannot be read together. Each line begins with `{` and ends with `}`, so
-        no object goes over two lines, and each line has at least one: as many rows as lines are one
-        row a line."""
+    def _parse_together(self, lines: Any) -> Any:
+        """Parse all lines in one call. Return None if that is not possible.
+
+        Each line begins with `{` and ends with `}`, so no object continues on another line, and
+        each line has at least one object. So if there are as many rows as lines, each line is one
+        row."""
         if not _are_objects(lines):
             return None
         whole = pa.ListArray.from_arrays(int32s(0, len(lines)), lines)
-        data = pc.binary_join(whole, _BREAK)[0].as_buffer()
+        data = pc.binary_join(whole, _NEWLINE)[0].as_buffer()
         reading = pa_json.ReadOptions(block_size=max(data.size + 1, 1024), use_threads=False)
         try:
             table = pa_json.read_json(
@@ -161,14 +167,14 @@ class JsonColumn:
 
 
 class RecordColumn:
-    """Values that are read one by one into dicts."""
+    """Reads values one by one into dicts, and makes a column of structs from them."""
 
     def __init__(
-        self, kind: Any, read: Callable[[bytes], dict[str, Any]], told: Unreadable
+        self, kind: Any, read: Callable[[bytes], dict[str, Any]], policy: UnreadablePolicy
     ) -> None:
         self._kind = kind
         self._read = read
-        self._told = told
+        self._policy = policy
 
     def __call__(self, values: Any) -> Any:
         found = values.to_pylist()
@@ -176,9 +182,9 @@ class RecordColumn:
             rows = [self._row(each) for each in found]
         try:
             return pa.array(rows, self._kind)
-        except _UNFIT:
-            # Some row has a value that no column of its type can hold, such as a year 300,000.
-            fitting = [self._fitting(*each) for each in zip(rows, found, strict=True)]
+        except _CONVERSION_ERRORS:
+            # A row has a value that does not fit into its column, such as the year 300,000.
+            fitting = [self._row_or_null(*each) for each in zip(rows, found, strict=True)]
             return pa.array(fitting, self._kind)
 
     def _row(self, value: bytes | None) -> dict[str, Any] | None:
@@ -186,36 +192,37 @@ class RecordColumn:
             return None
         try:
             return self._read(value)
-        except _UNREADABLE as error:
-            self._told(value, error.reason if isinstance(error, DeserializationFailed) else None)
+        except _READ_ERRORS as error:
+            self._policy(value, error.reason if isinstance(error, DeserializationFailed) else None)
             return None
 
-    def _fitting(self, row: dict[str, Any] | None, value: bytes) -> dict[str, Any] | None:
+    def _row_or_null(self, row: dict[str, Any] | None, value: bytes) -> dict[str, Any] | None:
+        """Return the row if it fits into its columns, and otherwise None."""
         try:
             pa.array([row], self._kind)
-        except _UNFIT:
-            self._told(value)
+        except _CONVERSION_ERRORS:
+            self._policy(value)
             return None
         return row
 
 
-def _as_written(kind: Any) -> list[Any]:
-    """The fields as JSON writes them: a date is text."""
-    return [pa.field(each.name, _written(each.type)) for each in kind]
+def _json_fields(kind: Any) -> list[Any]:
+    """Return the fields with the types that JSON has for them: a date is a string."""
+    return [pa.field(each.name, _json_type(each.type)) for each in kind]
 
 
-def _written(kind: Any) -> Any:
+def _json_type(kind: Any) -> Any:
     if pa.types.is_date(kind) or pa.types.is_binary(kind):
         return pa.string()
     if pa.types.is_struct(kind):
-        return pa.struct(_as_written(kind))
+        return pa.struct(_json_fields(kind))
     if pa.types.is_list(kind):
-        return pa.list_(_written(kind.value_type))
+        return pa.list_(_json_type(kind.value_type))
     return kind
 
 
-def _one_line_each(values: Any) -> Any:
-    """Line breaks in JSON stand between tokens, where a blank means the same."""
+def _without_line_breaks(values: Any) -> Any:
+    """Replace line breaks by blanks. In JSON they are between tokens, where both mean the same."""
     for mark in ("\n", "\r"):
         if pc.any(pc.match_substring(values, mark)).as_py():
             values = pc.replace_substring(values, mark, " ")
@@ -227,4 +234,4 @@ def _are_objects(lines: Any) -> bool:
     if pc.all(plain).as_py():
         return True
     others = lines.filter(pc.invert(plain))
-    return bool(pc.all(pc.match_substring_regex(others, _OBJECT)).as_py())
+    return bool(pc.all(pc.match_substring_regex(others, _JSON_OBJECT)).as_py())

@@ -1,4 +1,4 @@
-"""A short job that loads the classes that jobs with topics load. It needs no broker."""
+"""Run a short Spark job that loads the Java classes of jobs with topics. It needs no broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
 
 class _StreamReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
-    """All rows in one batch."""
+    """Gives all rows in one batch."""
 
     def initialOffset(self) -> dict[str, int]:
         return {"next": 0}
@@ -38,7 +38,7 @@ class _StreamReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
 
 
 class Numbers(DataSource):  # type: ignore[misc]
-    """A source in Python, as topics are."""
+    """A data source in Python, as `moldau` is one, with numbers in place of records."""
 
     @classmethod
     def name(cls) -> str:
@@ -55,7 +55,7 @@ class Numbers(DataSource):  # type: ignore[misc]
 
 
 def run_job(java_options: str) -> None:
-    """Runs it in a Java with these options, and waits until that has ended."""
+    """Run the job in a Java with these options, and wait until that Java has ended."""
     session = new_session(
         "moldau-warm",
         master="local[2]",
@@ -73,7 +73,7 @@ def run_job(java_options: str) -> None:
     finally:
         java = session.sparkContext._gateway.proc
         session.stop()
-        java.stdin.close()  # Java ends with its program, and writes the archive then
+        java.stdin.close()  # this ends Java, and Java writes the archive when it ends
         java.wait(120)
         files.remove_tree(folder)
 

@@ -1,10 +1,11 @@
-"""Writers of the data source: rows to records.
+"""Write rows as records.
 
-Columns are those of Spark's own Kafka sink, `value` (required), `key`, `topic`, `partition` and
-`headers`, and our own `timestamp`; the option `topic` is for all rows and wins.
+The columns are those of Spark's own Kafka sink: `value` (required), `key`, `topic`, `partition` and
+`headers`. The column `timestamp` is an addition. The option `topic` is for all rows, and wins over
+the column.
 
-Invariant: a task ends only when all its records are acknowledged. A task that Spark runs twice
-writes twice: delivery is at least once.
+Invariant: A task ends only when all its records are acknowledged. A task that Spark runs twice
+writes its records twice: delivery is at least once.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _REFUSED: Final = {
     "key.serializer": "keys are written as they are: cast them to STRING or BINARY",
     "value.serializer": "values are written as they are: cast them to STRING or BINARY",
 }
-_WINDOW: Final = 64
-"""So many Arrow batches may be unacknowledged at a time."""
+_UNACKNOWLEDGED_MAX: Final = 64
+"""The most Arrow batches of a task that wait for acknowledgements at a time."""
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Everything that a write is told."""
+    """The parsed options and the columns of a write."""
 
     settings: Mapping[str, str]
     topic: str | None
@@ -52,26 +53,26 @@ class WriteOptions:
 
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """What one task wrote."""
+    """How many records one task wrote."""
 
     records: int
 
 
 def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bool) -> WriteOptions:
-    """ConfigError for columns and options that make no records."""
+    """Parse the options of a write. Raises ConfigError for a wrong option or column."""
     given = {name.lower(): value for name, value in options.items()}
     settings = client_settings(options)
     for name, instead in _REFUSED.items():
         if name in settings:
             refuse(f"kafka.{name}", settings[name], instead)
     if overwrite and not is_stream:
-        raise ConfigError("a topic can only be appended to: use mode('append')")
+        raise ConfigError("a topic cannot be overwritten: use mode('append')")
     columns = {each.name: each.dataType.simpleString() for each in schema}
     unknown = [name for name in columns if name not in _TYPES]
     if unknown or "value" not in columns:
         raise ConfigError(
-            "rows need a column value, and may have key, topic, partition, headers and timestamp: "
-            "select those, for example with to_json(struct(*)) AS value",
+            "rows need the column value, and may have key, topic, partition, headers and "
+            "timestamp: select those, for example with to_json(struct(*)) AS value",
             columns=", ".join(columns),
         )
     for name, kind in columns.items():
@@ -81,15 +82,15 @@ def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bo
             )
     topic = given.get("topic")
     if topic is None and "topic" not in columns:
-        raise ConfigError("name the topic: by the option topic, or in a column topic")
+        raise ConfigError("name the topic: with the option topic, or in a column topic")
     if topic is not None and not topic.strip():
         refuse("topic", topic, "it is empty: name the topic")
-    Producer(settings)  # what is wrong with them is told before any task runs
+    Producer(settings)  # raises ConfigError for a wrong setting before any task runs
     return WriteOptions(settings, None if topic is None else topic.strip(), tuple(columns))
 
 
 def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
-    """In an executor."""
+    """Write the rows of one task in an executor, and wait until all are acknowledged."""
     producer = Producer(options.settings).configuration.shared()
     sent: list[Deliveries] = []
     count = 0
@@ -97,7 +98,7 @@ def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
         for topic, table in _by_topic(options, batch):
             sent.append(producer.send_many(topic, table))
             count += table.num_rows
-        while len(sent) > _WINDOW:
+        while len(sent) > _UNACKNOWLEDGED_MAX:
             sent.pop(0).result()
     for each in sent:
         each.result()
@@ -105,7 +106,7 @@ def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
 
 
 def _by_topic(options: WriteOptions, batch: Any) -> Iterator[tuple[str, Any]]:
-    """The rows of each topic, in their order."""
+    """Yield the rows of each topic, in the order of the batch, without the column `topic`."""
     table = pa.Table.from_batches([batch])
     names = [name for name in options.columns if name != "topic"]
     if options.topic is not None:
@@ -122,7 +123,7 @@ def _by_topic(options: WriteOptions, batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """df.write.format("moldau")."""
+    """Writes a batch: `df.write.format("moldau")`."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
@@ -132,7 +133,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """df.writeStream.format("moldau")."""
+    """Writes a stream: `df.writeStream.format("moldau")`."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options

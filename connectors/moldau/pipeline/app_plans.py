@@ -1,5 +1,7 @@
-"""Plans of apps, from `moldau streams explain --json`: apps are imported in processes of their own,
-so an app that crashes, prints or hangs at import cannot harm the command.
+"""Get the plans of Streams apps from `moldau streams explain --json`.
+
+Each app is imported in a process of its own. So an app that crashes, prints or hangs when it is
+imported cannot harm the command.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from moldau.pipeline.pipeline import AppPlan, Step
 TIMEOUT_S: Final = 60.0
 
 
-def explain(
+def explain_apps(
     targets: Sequence[str], counts: Mapping[str, int], directory: str
 ) -> list[AppPlan | str]:
-    """A plan for each app, or why there is none."""
+    """Return for each app its plan, or a text that says why it has none.
+
+    `counts` are the numbers of partitions of topics, by name."""
     from moldau.runtime.node_processes import outputs_of
 
     partitions = [
@@ -24,32 +28,32 @@ def explain(
     ]
     commands = [["streams", "explain", target, "--json", *partitions] for target in targets]
     return [
-        plan_in(code, out, err) for code, out, err in outputs_of(commands, directory, TIMEOUT_S)
+        parse_plan(code, out, err) for code, out, err in outputs_of(commands, directory, TIMEOUT_S)
     ]
 
 
-def plan_in(code: int | None, out: str, err: str) -> AppPlan | str:
-    """What the command answered."""
+def parse_plan(code: int | None, out: str, err: str) -> AppPlan | str:
+    """Parse the output of `moldau streams explain`. `code` None means that it did not end."""
     if code is None:
         return f"its import did not end in {TIMEOUT_S:.0f} s"
     try:
-        # What the app itself prints stands before.
+        # The app's own output may come before the JSON.
         found = json.loads(out[out.find("{\n") :]) if code == 0 else None
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        return _reason(err) or f"`moldau streams explain` ended with code {code}"
+        return _error_line(err) or f"`moldau streams explain` ended with code {code}"
     return _plan(found)
 
 
-def _reason(err: str) -> str:
-    """The line for the user, without the names of the command and of error classes for bugs."""
+def _error_line(err: str) -> str:
+    """Return the last error line for the user, without its prefixes, or an empty text."""
     lines = [line.strip() for line in err.splitlines() if line.startswith("moldau: ")]
     if not lines:
         return ""
     text = lines[-1].removeprefix("moldau: ").removeprefix("internal error: ")
     if "has no command streams" in text or "no command streams" in text:
-        return "moldau-streams is not installed"
+        return "moldau-streams is not installed: pip install moldau-streams"
     return text.removesuffix("; moldau --debug shows where")
 
 

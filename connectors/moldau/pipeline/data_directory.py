@@ -1,11 +1,11 @@
-"""Where a pipeline keeps its things, and what it writes down about itself.
+"""Read and write the data directory of a pipeline.
 
-DIR/broker        the broker's data, where `run` brings one
+DIR/broker        the data of the broker, if `run` starts one
 DIR/apps/NAME     the stores of an app
 DIR/logs/NAME.log what a part wrote to standard error; NAME.out: to standard output
-DIR/settings      settings of parts, with secrets resolved: DIR is readable by its owner alone
+DIR/settings      settings of parts, with resolved secrets: only the owner may read DIR
 DIR/state.json    what runs, at which addresses, and what the pipeline has made
-DIR/run.lock      held by the `run` that is alive
+DIR/run.lock      locked while a `run` is alive
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _TAIL_BYTES = 8192
 
 
 class PipelineFailed(MoldauError):
-    """A pipeline cannot run, or cannot go on. One line for the user."""
+    """A pipeline cannot run, or cannot continue. The message is one line for the user."""
 
 
 @dataclass(slots=True)
 class PartState:
-    """One process of the tree."""
+    """The state of one process that `run` keeps running."""
 
     kind: str
     pid: int | None = None
@@ -38,7 +38,7 @@ class PartState:
 
 @dataclass(slots=True)
 class RunState:
-    """What `status` and `down` need to know of a `run`, and the next `run` of the last one."""
+    """What a `run` saves about itself, for `status`, for `down`, and for the next `run`."""
 
     pid: int = 0
     bootstrap: str = ""
@@ -47,18 +47,18 @@ class RunState:
     is_own_worker: bool = True
     parts: dict[str, PartState] = field(default_factory=dict)
     topics: list[str] = field(default_factory=list)
-    """Made by the pipeline."""
+    """The topics that the pipeline has made; `connectors` and `groups` are likewise."""
     connectors: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
 
-    def note(self, kind: str, name: str) -> None:
-        """Something was made."""
+    def record(self, kind: str, name: str) -> None:
+        """Note that the pipeline has made a topic, connector or group. `kind` is the field."""
         made: list[str] = getattr(self, kind)
         if name not in made:
             made.append(name)
 
 
-class Place:
+class DataDirectory:
     """The directory of one pipeline's data."""
 
     def __init__(self, files: Files, directory: str) -> None:
@@ -69,7 +69,7 @@ class Place:
         return "/".join((self.directory, *parts))
 
     def prepare(self) -> None:
-        """Makes the directories."""
+        """Create the directories. Only their owner may read them."""
         from moldau.runtime.places import make_private_directory
 
         make_private_directory(self.directory)
@@ -77,13 +77,13 @@ class Place:
             self.files.make_dirs(self.path(name))
 
     def lock(self) -> FileLock:
-        """PipelineFailed while another `run` is alive."""
+        """Lock the directory for this `run`. Raises PipelineFailed while another one is alive."""
         try:
             return self.files.lock(self.path("run.lock"))
         except BlockingIOError:
             raise PipelineFailed(
-                f"this pipeline runs already, as process {self.load().pid}: "
-                "`moldau pipeline status` shows it, `moldau pipeline down` ends it"
+                f"this pipeline runs already, as process {self.load().pid}: look at it with "
+                "`moldau pipeline status`, or stop it with `moldau pipeline down`"
             ) from None
 
     def is_running(self) -> bool:
@@ -97,7 +97,7 @@ class Place:
         return False
 
     def load(self) -> RunState:
-        """The state that was saved last, or an empty one."""
+        """Return the state that was saved last, or an empty state."""
         path = self.path("state.json")
         if not self.files.exists(path):
             return RunState()
@@ -106,10 +106,12 @@ class Place:
             parts = {name: PartState(**part) for name, part in found.pop("parts", {}).items()}
             return RunState(**found, parts=parts)
         except (ValueError, TypeError):
-            raise PipelineFailed(f"{path} is damaged: delete it, nothing depends on it") from None
+            raise PipelineFailed(
+                f"{path} is damaged: delete it, the next `run` writes it again"
+            ) from None
 
     def save(self, state: RunState) -> None:
-        """Durable when this returns."""
+        """Save the state. It is durable when this returns."""
         plain = {
             name: getattr(state, name) for name in RunState.__dataclass_fields__ if name != "parts"
         }
@@ -120,29 +122,29 @@ class Place:
         self.files.write_text_atomic(self.path("state.json"), json.dumps(plain, indent=2) + "\n")
 
     def write_settings(self, name: str, settings: Mapping[str, str]) -> str:
-        """As properties; the path."""
+        """Write the settings of a part as a properties file. Return its path."""
         path = self.path("settings", f"{name}.properties")
         lines = [f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items()]
         self.files.write_text_atomic(path, "".join(lines))
         return path
 
-    def keep_output(self, name: str, line: str) -> None:
-        """Standard output of a part, for later."""
+    def append_output(self, name: str, line: str) -> None:
+        """Append a line to the file with a part's standard output."""
         with self.files.open(self.path("logs", f"{name}.out"), "write") as file:
             file.append(f"{line}\n".encode())
 
     def last_error(self, name: str) -> str | None:
-        """The last line of a part's log that tells of an error, as a person reads it."""
+        """Return the last error in a part's log, as `last_error_in` does."""
         path = self.path("logs", f"{name}.log")
         if not self.files.exists(path):
             return None
         with self.files.open(path) as file:
             tail = file.read_at(max(0, file.size - _TAIL_BYTES), _TAIL_BYTES)
-        return error_in(tail.decode("utf-8", "replace"))
+        return last_error_in(tail.decode("utf-8", "replace"))
 
 
-def error_in(log: str) -> str | None:
-    """The last line of a log that tells of an error, without time and level."""
+def last_error_in(log: str) -> str | None:
+    """Return the last line with an error in a log, without time and level, or None."""
     for line in reversed(log.splitlines()):
         if line.startswith("moldau: "):
             return line.removeprefix("moldau: ")
@@ -154,7 +156,7 @@ def error_in(log: str) -> str | None:
 
 
 def _escaped(text: str) -> str:
-    """As `.properties` wants it."""
+    """Escape a key or value for a properties file."""
     for plain, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(plain, escaped)
     for each in "=:#! ":

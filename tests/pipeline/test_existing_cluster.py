@@ -93,5 +93,5 @@ def test_what_a_cluster_cannot_do_is_one_line(tmp_path: Path, bootstrap: str) ->
 
     plan = folder.moldau("pipeline", "plan", "--bootstrap", bootstrap, code=1)
 
-    assert "! refuse topic  nope  (it is external and does not exist)" in plan
+    assert "! refuse topic  nope  (it is external and does not exist" in plan
     assert folder.moldau("pipeline", "plan", "--bootstrap", "127.0.0.1:1", code=1) == ""
