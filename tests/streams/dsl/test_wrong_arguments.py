@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,13 @@ from moldau.streams import Streams, TopologyError
     [
         (lambda app: app.stream(5), "names no topics"),
         (lambda app: app.stream([5]), "names no topics"),
+        (
+            lambda app: app.table(re.compile("a.*"), name="t"),
+            "app=app table: re.compile.* no topic",
+        ),
+        (lambda app: app.table(["a", "b"]), r"app=app table: .* stream\(...\).to_table\(name="),
+        (lambda app: app.global_table(re.compile("a.*"), name="t"), "app=app global_table: re.com"),
+        (lambda app: app.global_table(["a", "b"]), "write them to one topic and read that"),
         (lambda app: app.stream("in").merge(5), "merge: it takes streams, not 5"),
         (lambda app: app.stream("in").merge(app.table("t")), "merge: it takes streams"),
         (lambda app: app.stream("in").join(5), "join: a stream joins a stream, a table or"),

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from moldau.streams import Streams, TopologyError
-from moldau.streams.plan.patterns import matches, patterns_of, resolved
+from moldau.streams.plan.patterns import PREFIX, matches, patterns_of, resolved
 
 
 def orders(pattern: str, flags: int = 0) -> Streams:
@@ -33,6 +33,22 @@ def test_whole_names_match_and_own_topics_do_not() -> None:
     whole = resolved(plan, found)
     assert patterns_of(whole) == ()
     assert whole.programs[0].inputs == found[pattern]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "flags"),
+    [
+        ("orders - .*  # of all regions", re.VERBOSE),
+        ("ORDERS - .*\n", re.VERBOSE | re.IGNORECASE),
+        ("(?x) orders - .*", re.IGNORECASE),
+        ("(?i)ORDERS-.*", re.ASCII | re.MULTILINE | re.DOTALL),
+    ],
+)
+def test_a_pattern_keeps_its_flags(pattern: str, flags: int) -> None:
+    plan = orders(pattern, flags).plan()
+    [name] = patterns_of(plan)
+    assert matches(plan, ["orders-eu", "orders"]) == {name: ("orders-eu",)}
+    assert re.compile(name.removeprefix(PREFIX)).flags == re.compile(pattern, flags).flags
 
 
 def test_a_topic_is_read_by_one_source() -> None:

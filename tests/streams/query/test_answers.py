@@ -82,6 +82,21 @@ def test_sessions_of_a_key() -> None:
     assert [row.key.key for row in counts.windows("b")] == ["b"]
 
 
+@pytest.mark.parametrize(("end", "starts"), [(19, [10, 19]), (20, [20])])
+def test_a_session_at_the_edge_of_the_retention_is_in_all_answers_or_in_none(
+    end: int, starts: list[int]
+) -> None:
+    app = Streams("app")
+    grouped = app.stream("in", str, key=str).group_by_key()
+    grouped.window(session(5, grace=5)).count(name="counts")
+    driver = piped(app, ("a", "x", 10), ("b", "x", end))
+    counts = driver.query("counts")
+
+    assert [row.key.start for key in ("a", "b") for row in counts.fetch(key)] == starts
+    assert [row.key.start for row in counts.windows()] == starts
+    assert [start for _, start, _ in driver.store("counts")] == starts
+
+
 def test_a_versioned_table_answers_as_of_a_time() -> None:
     app = Streams("app")
     app.table("in", str, key=str, name="prices", versioned="1h")

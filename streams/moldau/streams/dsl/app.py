@@ -133,7 +133,7 @@ class Streams:
         `versioned` keeps the history of each key for this long; joins then look up the value at a
         record's time.
         """
-        names = self._topics(topic)
+        self._check_topic(topic, "table", "use stream(...).to_table(name=...)")
         kind = Any if value is None else value
         keys, values = codec_for(key), codec_for(kind)
         store = StoreSpec(
@@ -144,8 +144,8 @@ class Streams:
             retention_ms=None if versioned is None else milliseconds(versioned, "table versioned"),
             source_topic=topic,
         )
-        source = op.TableSource(names, keys, values, store, options.get("timestamp"))
-        step = self._source(names, source, (key, kind), options.get("on_error"))
+        source = op.TableSource((topic,), keys, values, store, options.get("timestamp"))
+        step = self._source((topic,), source, (key, kind), options.get("on_error"))
         return Table(self._graph, step)
 
     def global_table(
@@ -162,18 +162,18 @@ class Streams:
         Every worker reads every record, so a record that cannot be read has only two policies:
         "skip" skips it, "fail" ends the worker.
         """
-        (only,) = self._topics(topic)
+        self._check_topic(topic, "global_table", "write them to one topic and read that")
         kind = Any if value is None else value
         store = StoreSpec(
-            self._graph.claim_store(name or only, "global_table"),
+            self._graph.claim_store(name or topic, "global_table"),
             StoreKind.KEY_VALUE,
             codec_for(key),
             codec_for(kind),
             is_logged=False,
-            source_topic=only,
+            source_topic=topic,
         )
         chosen = self._graph.on_error if on_error is None else policy(on_error)
-        table = GlobalTable(only, store, chosen)
+        table = GlobalTable(topic, store, chosen)
         self._graph.global_tables[store.name] = table
         return GlobalRows(self._graph, table, kind)
 
@@ -228,6 +228,14 @@ class Streams:
         if not names or not all(isinstance(name, str) and name for name in names):
             raise TopologyError(f"app={self.name} stream: {topics!r} names no topics")
         return names
+
+    def _check_topic(self, topic: object, what: str, advice: str) -> None:
+        """Raise TopologyError for anything but the name of one topic."""
+        if not isinstance(topic, str) or not topic:
+            raise TopologyError(
+                f"app={self.name} {what}: {topic!r} is no topic name; for several topics or a "
+                f"pattern, {advice}"
+            )
 
     def _source(
         self,

@@ -18,11 +18,20 @@ from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
 
 PREFIX: Final = "pattern:"
+# The flags that change what a pattern matches, by their letters in a pattern's text.
+_FLAGS: Final = {
+    "a": re.ASCII,
+    "i": re.IGNORECASE,
+    "m": re.MULTILINE,
+    "s": re.DOTALL,
+    "x": re.VERBOSE,
+}
 
 
 def pattern_topic(pattern: re.Pattern[str]) -> str:
     """Return the name that stands for the topics of a pattern."""
-    flags = "(?i)" if pattern.flags & re.IGNORECASE else ""
+    letters = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
+    flags = f"(?{letters})" if letters else ""
     return f"{PREFIX}{flags}{pattern.pattern}"
 
 

@@ -145,14 +145,14 @@ class Running:
 
     async def ask_later(self, store: str, question: Question, wait_s: float) -> Any:
         """Query a store from a coroutine on any event loop; wait up to `wait_s` for it."""
-        async with asyncio.timeout(wait_s + 1.0):
-            while not self._worker.done():
-                if wait_s <= 0:
-                    raise self._not_running()
-                await asyncio.sleep(_AGAIN_S)
-                wait_s -= _AGAIN_S
+        clock = asyncio.get_running_loop().time
+        end = clock() + wait_s
+        while not self._worker.done():
+            if clock() >= end:
+                raise self._not_running()
+            await asyncio.sleep(_AGAIN_S)
         worker = self._worker.result()
-        work = self._answer(worker, store, question, wait_s)
+        work = self._answer(worker, store, question, end - clock())
         if _running_loop() is worker.loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, worker.loop))

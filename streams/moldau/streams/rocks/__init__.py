@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from moldau.streams.rocks.backing import RocksBacking
 from moldau.streams.rocks.database import (
+    ASIDE,
     ChangelogPosition,
     StoreSize,
     TaskDatabase,
@@ -23,6 +24,7 @@ from moldau.streams.rocks.failures import StateInUse, StoreCorrupted, StoreFaile
 from moldau.streams.rocks.memory import RocksMemory
 
 __all__ = [
+    "ASIDE",
     "ChangelogPosition",
     "RocksBacking",
     "RocksMemory",

@@ -24,10 +24,11 @@ from moldau.streams.rocks.failures import StoreCorrupted, StoreFailed, rocks_err
 from moldau.streams.rocks.memory import RocksMemory
 
 LOG: Final = logging.getLogger("moldau.streams")
+ASIDE: Final = ".damaged"
+"""The end of the path of damaged files that were set aside."""
 _DEFAULT: Final = "default"
 _POSITION: Final = struct.Struct(">Bq16s")
 _POSITION_FORMAT: Final = 1
-_ASIDE: Final = ".damaged"
 _PART: Final = "/"
 _TIMED: Final = "/timed"
 _LINE: Final = "\n"
@@ -86,7 +87,7 @@ class TaskDatabase:
     @staticmethod
     def set_aside(path: str, files: Files) -> str:
         """Rename damaged files, delete those that were renamed before, and return the new path."""
-        aside = path + _ASIDE
+        aside = path + ASIDE
         files.remove_tree(aside)
         files.rename(path, aside)
         return aside

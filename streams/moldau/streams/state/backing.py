@@ -67,6 +67,12 @@ class PrefixedBacking:
         self._backing.delete_range(self._prefix + first, self._prefix + end)
 
 
+def after_prefix(prefix: bytes) -> bytes | None:
+    """Return the first key after all that begin with `prefix`; None if no key comes after them."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
 def first_numbers(backing: Backing, end: bytes) -> set[int]:
     """Return the distinct 8-byte numbers that rows before `end` begin with: one seek for each."""
     found: set[int] = set()

@@ -23,7 +23,13 @@ from typing import Any
 from moldau.streams.problems import StateError
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY, UNREADABLE
-from moldau.streams.state.backing import Backing, PrefixedBacking, Row, first_rows
+from moldau.streams.state.backing import (
+    Backing,
+    PrefixedBacking,
+    Row,
+    after_prefix,
+    first_rows,
+)
 from moldau.streams.state.changes import Changes
 from moldau.streams.state.spec import StoreSpec
 
@@ -193,7 +199,7 @@ class KeyValueStore:
 
     def with_prefix(self, prefix: bytes) -> Iterator[tuple[Any, Entry]]:
         """Yield the rows with keys that begin with `prefix`, in the order of their bytes."""
-        return self._range(prefix, prefix + b"\xff" * 64)
+        return self._range(prefix, after_prefix(prefix))
 
     def _range(self, low: bytes, high: bytes | None) -> Iterator[tuple[Any, Entry]]:
         decode = self.keys.codec.decode

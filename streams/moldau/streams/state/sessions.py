@@ -183,9 +183,9 @@ class SessionStore:
         return self._stored
 
     def items(self) -> Iterator[Found]:
-        """Yield all sessions, by end, start and the bytes of the key."""
+        """Yield the sessions that `find` finds, by end, start and the bytes of the key."""
         self.load()
-        edge = self.clock - self._retention_ms
+        first_end = self.first_end
         for at in sorted(self._slices.keys() | self._stored_slices()):
             found: dict[tuple[Span, bytes], Any] = {}
             for row, data in self._backing.scan(_SLICE.pack(at), _SLICE.pack(at + 1)):
@@ -196,7 +196,7 @@ class SessionStore:
                 if span[0] // self._slice_ms == at:
                     found[span, self.keys.encoded(name)] = None
             for span, key in sorted(found):
-                if span[0] < edge:
+                if span[0] < first_end:
                     continue
                 original = self.spec.key.decode(key)
                 data = found[span, key]

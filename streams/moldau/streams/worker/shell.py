@@ -501,7 +501,8 @@ class Worker:
         for where, task in by_changelog.items():
             reached = self._door.changelogs.position(where)
             if reached > task.restoring[where].position:
-                restore.advance(task, where, reached, self._topics[where.topic])
+                facts = self._topics[where.topic]
+                await self._gate.run(restore.advance, task, where, reached, facts)
         for task in self._of(TaskState.RESTORING):
             self._settle(task)
         if any(task.restoring[where].is_done for where, task in by_changelog.items()):

@@ -1,0 +1,65 @@
+"""A restore writes to RocksDB only on the thread that has the stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from moldau.client import Producer
+from moldau.streams import Streams
+from moldau.streams.rocks import ChangelogPosition, TaskDatabase
+from moldau.streams.running import make_task, task_settings
+from moldau.streams.worker.settings import app_settings
+from moldau.testing import SyncEmbeddedBroker
+from tests.streams.worker.running import Cluster
+from tests.streams.worker.test_worker import names, play
+
+
+def is_on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def write_rows(cluster: Cluster, topic: str, **rows: str) -> None:
+    async with Producer(bootstrap_servers=cluster.servers, runtime=cluster.runtime) as producer:
+        for key, value in rows.items():
+            await producer.send(topic, value.encode(), key=key.encode())
+
+
+def test_a_restore_that_reads_past_its_goal_commits_on_a_thread(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is restored from its input up to the committed offset, and the one fetch returns
+    what follows as well."""
+    were_on_loop: list[bool] = []
+    commit = TaskDatabase.commit
+
+    def observed_commit(database: TaskDatabase, positions: Mapping[str, ChangelogPosition]) -> None:
+        were_on_loop.append(is_on_event_loop())
+        commit(database, positions)
+
+    async def scenario(cluster: Cluster) -> None:
+        name, lines, out = names()
+        app = Streams(name)
+        app.table(lines, str, key=str, name="rows").changes().to(out)
+        plan = app.plan()
+        make = partial(make_task, task_settings(plan, app_settings({"bootstrap.servers": ""})))
+        await cluster.make(lines, out, partitions=1)
+        await write_rows(cluster, lines, a="1", b="2")
+        async with cluster.worker(plan, str(tmp_path / "old"), make_task=make):
+            await cluster.read(out, lambda found: found == {"a": "1", "b": "2"})
+        await write_rows(cluster, lines, c="3")
+        monkeypatch.setattr(TaskDatabase, "commit", observed_commit)
+        async with cluster.worker(plan, str(tmp_path / "new"), make_task=make):
+            await cluster.read(out, lambda found: found == {"a": "1", "b": "2", "c": "3"})
+
+    play(moldau_broker, scenario)
+    assert were_on_loop
+    assert not any(were_on_loop)
