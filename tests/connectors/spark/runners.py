@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.following import wires_of
 from moldau.connectors.spark.messages import SOURCE, START, STOP
 from moldau.connectors.spark.process import RunnerProcess
+from moldau.connectors.spark.runner_client import make_transport
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealClock
@@ -121,7 +121,7 @@ def running(
 ) -> Iterator[Events]:
     """A runner with this config, until the block ends."""
     model = SparkSourceConfig if more.get("kind") == SOURCE else SparkSinkConfig
-    process = RunnerProcess(wires_of(model.of(config), name))
+    process = RunnerProcess(make_transport(model.of(config), name))
     events = Events(process)
     try:
         process.send(

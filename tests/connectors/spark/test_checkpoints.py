@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from moldau.client import TopicPartition
-from moldau.connectors.spark.checkpoints import CheckpointFolder, Generation
+from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.connector import SparkSinkConnector
+from moldau.connectors.spark.generations import Generation
+from moldau.connectors.spark.sink_directory import SinkDirectory
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE
 
@@ -25,13 +27,13 @@ def _batches(folder: Path, count: int) -> None:
 
 def test_a_new_generation_begins_at_its_offsets(tmp_path: Path) -> None:
     folder = CheckpointFolder(str(tmp_path), "lake")
-    assert folder.read() == Generation()
-    assert folder.path(folder.read()) == str(tmp_path / "lake" / "gen-0")
+    assert folder.generations.current() == Generation()
+    assert folder.generations.path(folder.generations.current()) == str(tmp_path / "lake" / "gen-0")
 
-    new = folder.begin_anew({"orders": {"0": 5}})
+    new = folder.begin_generation({"orders": {"0": 5}})
 
-    assert new == CheckpointFolder(str(tmp_path), "lake").read()
-    assert folder.path(new).endswith("gen-1")
+    assert new == CheckpointFolder(str(tmp_path), "lake").generations.current()
+    assert folder.generations.path(new).endswith("gen-1")
 
 
 def test_offsets_that_are_altered_leave_the_others_where_they_were(tmp_path: Path) -> None:
@@ -41,7 +43,7 @@ def test_offsets_that_are_altered_leave_the_others_where_they_were(tmp_path: Pat
     assert SparkSinkConnector().alter_offsets(props, {TopicPartition("orders", 0): 3})
 
     folder = CheckpointFolder(str(tmp_path), "lake")
-    assert folder.read() == Generation(1, {"orders": {"0": 3, "1": 7}})
+    assert folder.generations.current() == Generation(1, {"orders": {"0": 3, "1": 7}})
 
 
 def test_offsets_that_are_deleted_begin_as_a_new_query(tmp_path: Path) -> None:
@@ -51,37 +53,40 @@ def test_offsets_that_are_deleted_begin_as_a_new_query(tmp_path: Path) -> None:
 
     SparkSinkConnector().alter_offsets(props, wanted)
 
-    assert CheckpointFolder(str(tmp_path), "lake").read() == Generation(1, {})
+    assert CheckpointFolder(str(tmp_path), "lake").generations.current() == Generation(1, {})
 
 
 def test_two_connectors_may_not_write_into_one_directory(tmp_path: Path) -> None:
+    def claim(path: str, connector: str) -> None:
+        folder = CheckpointFolder(str(tmp_path), connector)
+        SinkDirectory(path, connector).claim(folder.generations)
+
     path = str(tmp_path / "all")
-    first, second = (CheckpointFolder(str(tmp_path), name) for name in ("orders", "a/b c"))
-    first.claim(path)
-    first.claim(f"file://{path}")
+    claim(path, "orders")
+    claim(f"file://{path}", "orders")
 
     with pytest.raises(ConfigError, match=r"another connector writes.*orders"):
-        second.claim(path)
+        claim(path, "a/b c")
 
-    first.claim(path)
-    second.claim(str(tmp_path / "other"))
-    first.claim("s3://bucket/all")
+    claim(path, "orders")
+    claim(str(tmp_path / "other"), "a/b c")
+    claim("s3://bucket/all", "orders")
 
 
 def test_two_may_not_work_on_one_checkpoint(tmp_path: Path) -> None:
     first, second = CheckpointFolder(str(tmp_path), "l"), CheckpointFolder(str(tmp_path), "l")
-    first.lock()
+    first.acquire_for_query()
 
     with pytest.raises(ConfigError, match="another query works on this checkpoint"):
-        second.lock()
-    first.release()
-    second.lock()
-    second.release()
+        second.acquire_for_query()
+    first.lock.release()
+    second.acquire_for_query()
+    second.lock.release()
 
 
 def test_a_checkpoint_at_a_uri_keeps_its_offsets() -> None:
     folder = CheckpointFolder("s3://bucket/points", "lake")
 
-    assert folder.path(Generation()) == "s3://bucket/points/lake/gen-0"
+    assert folder.generations.path(Generation()) == "s3://bucket/points/lake/gen-0"
     with pytest.raises(ConfigError, match="choose another"):
-        folder.begin_anew({})
+        folder.begin_generation({})

@@ -9,8 +9,10 @@ import pytest
 
 from moldau.connect.api import ConnectError, RetriableError
 from moldau.connectors.spark.base_connector import SparkConnector
-from moldau.connectors.spark.checkpoints import CheckpointFolder, Session
+from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.connector import SparkSinkConnector
+from moldau.connectors.spark.session_note import Session
+from moldau.connectors.spark.sink_directory import SinkDirectory
 from moldau.connectors.spark.source_connector import SparkSourceConnector
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
@@ -105,12 +107,12 @@ def test_nothing_goes_while_a_query_works_on_it(tmp_path: Path, topic: str | Non
         split = {"spark.task.per.topic": "true", "sink.path": str(tmp_path / "${topic}")}
         props |= split
     folder = CheckpointFolder(str(tmp_path / "points"), "lake", topic)
-    folder.lock()
+    folder.acquire_for_query()
     with pytest.raises(RetriableError, match="another query works on this checkpoint"):
         SparkSinkConnector().removed(props)
     assert (tmp_path / "points" / "lake").is_dir()
 
-    folder.release()
+    folder.lock.release()
     SparkSinkConnector().removed(props)
     assert list((tmp_path / "points").iterdir()) == []
 
@@ -141,38 +143,45 @@ def test_directories_are_free_for_others_and_their_batches_are_not_taken_for_own
     split = {"spark.task.per.topic": "true", "sink.path": str(tmp_path / "${topic}")}
     points, path = tmp_path / "points", tmp_path / "orders"
     a_checkpoint(points / "lake" / "topics" / "orders")
-    CheckpointFolder(str(points), "lake", "orders").claim(str(path))
-    other = CheckpointFolder(str(points), "other")
+    first = CheckpointFolder(str(points), "lake", "orders").generations
+    SinkDirectory(str(path), "lake").claim(first)
+    other = SinkDirectory(str(path), "other")
+    generations = CheckpointFolder(str(points), "other").generations
     with pytest.raises(ConfigError, match="another connector writes"):
-        other.claim(str(path))
+        other.claim(generations)
 
     SparkSinkConnector().removed(lake(tmp_path, **split))
-    other.claim(str(path))
-    other.disclaim(str(path))
+    other.claim(generations)
+    other.release()
 
     (path / "_spark_metadata").mkdir()
     (path / "_spark_metadata" / "4").touch()
-    other.claim(str(path))  # fresh: prepare_files decides by the numbers
-    other.disclaim(str(path))
+    other.claim(generations)  # fresh: prepare_file_sink decides by the numbers
+    other.release()
     a_checkpoint(points / "other", batches=4)
     with pytest.raises(ConfigError, match="batches of another query"):
-        other.claim(str(path))
+        other.claim(generations)
     with pytest.raises(ConfigError, match="batches of another query"):
-        other.claim(str(path))
+        other.claim(generations)
     with pytest.raises(ConfigError, match="batches of another query"):
-        CheckpointFolder("s3://bucket/points", "other").claim(str(path))
+        other.claim(CheckpointFolder("s3://bucket/points", "other").generations)
     (points / "other" / "gen-0" / "rows" / "commits" / "4").touch()
-    other.claim(str(path))
+    other.claim(generations)
 
 
-def test_a_session_is_left_until_it_is_closed(tmp_path: Path) -> None:
+def test_a_session_is_open_until_it_is_closed(tmp_path: Path) -> None:
     folder = CheckpointFolder(str(tmp_path), "lake")
-    assert folder.last_session() == Session(0, is_left=False)
-    folder.lock()
-    for session in (Session(3, is_left=True), Session(3, is_left=False)):
-        folder.note_session(session)
-        assert folder.last_session() == session
-    folder.release()
+    assert folder.session_note.read() == Session(0, is_open=False)
+    folder.acquire_for_query()
+    for session in (
+        Session(3, is_open=True),
+        Session(3, is_open=False),
+        Session(4, is_open=True, server="shared-local"),
+        Session(4, is_open=False, server="spark:15002"),
+    ):
+        folder.session_note.write(session)
+        assert folder.session_note.read() == session
+    folder.lock.release()
 
 
 @pytest.mark.real

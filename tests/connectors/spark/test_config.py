@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.connectors.spark.config import SparkSinkConfig, topics_of
+from moldau.connectors.spark.config import SparkSinkConfig, subscription
 from moldau.errors import ConfigError
 
 ORDERS_LAKE = {
@@ -26,9 +26,9 @@ def config(**more: str) -> SparkSinkConfig:
 def test_the_config_of_the_docs_is_good_as_it_is() -> None:
     found = config()
 
-    assert found.is_finite
+    assert found.is_available_now
     assert found.guarantee.startswith("exactly once")
-    assert topics_of(ORDERS_LAKE) == {"subscribe": "orders"}
+    assert subscription(ORDERS_LAKE) == {"subscribe": "orders"}
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_settings_of_spark_pass_through() -> None:
     found = config(**{"spark.conf.driver.memory": "2g", "trigger": "processing 5 seconds"})
 
     assert found.spark_conf == {"spark.driver.memory": "2g"}
-    assert found.interval_ms == 5000
-    assert not found.is_finite
+    assert found.trigger_interval_ms == 5000
+    assert not found.is_available_now
 
 
 def test_packages_join_those_of_sparks_own_setting() -> None:
@@ -149,7 +149,7 @@ def test_folders_are_columns_or_dates() -> None:
 @pytest.mark.parametrize("props", [{}, {"topics": "a", "topics.regex": "b"}])
 def test_topics_are_named_one_way(props: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="give either topics or"):
-        topics_of(props)
+        subscription(props)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,6 @@ def test_each_sink_says_what_it_promises(kind: str, words: str) -> None:
 
 
 def test_a_batch_that_the_runner_writes_has_a_limit() -> None:
-    assert config().batch_limit is None
-    assert config(**{"sink.format": "delta"}).batch_limit == 1_000_000
-    assert config(**{"sink.format": "delta", "max.offsets.per.trigger": "5"}).batch_limit == 5
+    assert config().max_batch_records is None
+    assert config(**{"sink.format": "delta"}).max_batch_records == 1_000_000
+    assert config(**{"sink.format": "delta", "max.offsets.per.trigger": "5"}).max_batch_records == 5

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 import sqlalchemy as sa
 
-from moldau.connectors.spark.pieces import _INLINE_BYTES
+from moldau.connectors.spark.spool import _INLINE_BYTES
 from moldau.spark.session import shared_server
 from moldau.testing import SyncEmbeddedBroker
 from tests.connectors.spark.runners import SMALL, need_spark, orders_lake, running

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from moldau.connectors.spark.batches import Place
+from moldau.connectors.spark.batches import QueryCheckpoint
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.database import BATCHES, DatabaseSink, database_url
+from moldau.connectors.spark.database import BATCH_TABLE, DatabaseSink, database_url
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE
 
@@ -54,8 +54,8 @@ def rows(url: str) -> Iterator[Any]:
 def sink(url: str, **more: str) -> DatabaseSink:
     given = {"sink.format": "jdbc", "sink.table": "orders", "jdbc.url": url}
     folder = url.removeprefix("jdbc:sqlite:///").rpartition("/")[0]
-    place = Place("lake", f"{folder}/gen-0/rows")
-    return DatabaseSink(SparkSinkConfig.of({**ORDERS_LAKE, **given, **more}), place)
+    checkpoint = QueryCheckpoint("lake", f"{folder}/gen-0/rows")
+    return DatabaseSink(SparkSinkConfig.of({**ORDERS_LAKE, **given, **more}), checkpoint)
 
 
 def test_a_batch_that_is_repeated_is_written_once(batch: Any, url: str, rows: Any) -> None:
@@ -68,7 +68,7 @@ def test_a_batch_that_is_repeated_is_written_once(batch: Any, url: str, rows: An
     again.close()
 
     assert rows() == [(1, 1.5), (2, 2.5), (3, 3.5)]
-    assert rows(BATCHES) == [("lake", 1)]
+    assert rows(BATCH_TABLE) == [("lake", 1)]
 
 
 def test_a_table_may_be_named_with_its_schema(batch: Any, url: str, rows: Any) -> None:
@@ -96,7 +96,7 @@ def test_a_batch_that_fails_leaves_neither_rows_nor_its_number(
     target.close()
 
     assert rows() == [(1, 1.0)]
-    assert rows(BATCHES) == [("lake", 0)]
+    assert rows(BATCH_TABLE) == [("lake", 0)]
 
 
 def test_upsert_replaces_the_row_with_the_same_key(batch: Any, url: str, rows: Any) -> None:
@@ -148,7 +148,7 @@ def test_a_java_address_is_one_of_sqlalchemy() -> None:
     assert database_url(config).password == "p@ss"  # noqa: S105 - of nobody
 
 
-@pytest.mark.parametrize("table", ["orders", BATCHES])
+@pytest.mark.parametrize("table", ["orders", BATCH_TABLE])
 def test_a_table_that_another_query_makes_at_this_moment_is_used(
     batch: Any, url: str, rows: Any, table: str
 ) -> None:
@@ -170,4 +170,4 @@ def test_a_table_that_another_query_makes_at_this_moment_is_used(
 
     assert others == [table]
     assert rows() == [(1, 1.5)]
-    assert rows(BATCHES) == [("lake", 0)]
+    assert rows(BATCH_TABLE) == [("lake", 0)]

@@ -9,16 +9,16 @@ import pytest
 
 delta = pytest.importorskip("deltalake", reason="deltalake is not installed")
 
-from moldau.connectors.spark.batches import Place  # noqa: E402
+from moldau.connectors.spark.batches import QueryCheckpoint  # noqa: E402
 from moldau.connectors.spark.config import SparkSinkConfig  # noqa: E402
-from moldau.connectors.spark.delta import delta_batch  # noqa: E402
+from moldau.connectors.spark.delta import delta_writer  # noqa: E402
 from tests.connectors.spark.test_config import ORDERS_LAKE  # noqa: E402
 
 
 def writer(folder: Path, **more: str) -> Any:
     given = {"sink.format": "delta", "sink.path": str(folder / "orders")}
     config = SparkSinkConfig.of({**ORDERS_LAKE, **given, **more})
-    return delta_batch(config, Place("lake", str(folder / "gen-0" / "rows")))
+    return delta_writer(config, QueryCheckpoint("lake", str(folder / "gen-0" / "rows")))
 
 
 def rows(folder: Path) -> list[tuple[Any, ...]]:

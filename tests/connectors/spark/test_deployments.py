@@ -14,7 +14,8 @@ import pytest
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
-from moldau.connectors.spark.deployments import _session_at
+from moldau.connectors.spark.deployments import attach_session, open_session
+from moldau.connectors.spark.session_note import Session
 from moldau.errors import ConfigError
 from moldau.spark.reach import check_reachable
 from moldau.spark.session import shared_server
@@ -113,6 +114,46 @@ def test_a_shared_server_and_a_remote_one_go_on_with_the_checkpoint(
     assert ids_in(tmp_path / "orders") == list(range(2 * CHUNK))
 
 
+def test_a_changed_deploy_is_refused_while_a_query_may_run_on_the_server_before(
+    tmp_path: Path,
+) -> None:
+    folder = CheckpointFolder(str(tmp_path / "checkpoints"), "lake")
+    folder.acquire_for_query()
+    folder.session_note.write(Session(7, is_open=True, server="spark:15002"))
+    config = orders_lake("lake", tmp_path)
+    elsewhere = {"spark.deploy": "remote", "spark.remote": "sc://other:15002"}
+    for changed in ({"spark.deploy": "local"}, {"spark.deploy": "submit"}, elsewhere):
+        with pytest.raises(ConfigError, match=r"set spark\.deploy and spark\.rem") as caught:
+            open_session(SparkSinkConfig.of({**config, **changed}), folder)
+        assert str(folder.session_note.path) in str(caught.value)
+    folder.lock.release()
+
+
+@pytest.mark.real
+def test_a_query_on_the_shared_server_ends_when_the_deploy_is_changed_to_local(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path, shared: Path
+) -> None:
+    need_spark()
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, orders(CHUNK))
+    more = {"spark.deploy": "shared-local", "trigger": "processing 1 second"}
+    config = orders_lake(moldau_topic, tmp_path, **more)
+    with running(moldau_broker, moldau_topic, config) as events:
+        events.until("progress")
+        events.process.kill()
+
+    changed = {"spark.deploy": "local", "trigger": "available-now"}
+    with running(moldau_broker, moldau_topic, {**config, **changed}) as events:
+        events.until("finished")
+    folder = CheckpointFolder(config["checkpoint.location"], moldau_topic)
+    number, is_open, _ = folder.session_note.read()
+    found = _found(shared)
+    address = f"sc://{found['host']}:{found['port']}/;token={found['token']}"
+    assert not is_open
+    assert attach_session("moldau", address, moldau_topic, number) is None, "it is closed"
+    assert ids_in(tmp_path / "orders") == list(range(CHUNK))
+
+
 @pytest.mark.real
 def test_a_query_that_a_killed_runner_left_ends_before_its_checkpoint_is_removed(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path, shared: Path
@@ -126,14 +167,14 @@ def test_a_query_that_a_killed_runner_left_ends_before_its_checkpoint_is_removed
         events.until("progress")
         events.process.kill()
     folder = CheckpointFolder(config["checkpoint.location"], moldau_topic)
-    number, is_left = folder.last_session()
-    assert is_left
+    number, is_open, server = folder.session_note.read()
+    assert (is_open, server) == (True, "shared-local")
 
     SparkSinkConnector().removed({**config, "name": moldau_topic})
 
     found = _found(shared)
     address = f"sc://{found['host']}:{found['port']}/;token={found['token']}"
-    assert _session_at("moldau", address, moldau_topic, number) is None, "it is closed"
+    assert attach_session("moldau", address, moldau_topic, number) is None, "it is closed"
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ, "a worker starts runners of any kind"
     active = import_module("pyspark.sql.connect.session").SparkSession.getActiveSession()
     assert active is None, "no client stays that would look for its server when this process ends"
@@ -143,13 +184,13 @@ def test_a_query_that_a_killed_runner_left_ends_before_its_checkpoint_is_removed
                  "sink.path": str(tmp_path / "elsewhere")}  # fmt: skip
     with running(moldau_broker, f"{moldau_topic}-2", {**config, **elsewhere}) as events:
         events.until("finished")
-        session = CheckpointFolder(str(tmp_path / "other"), f"{moldau_topic}-2").last_session()
-        assert session.is_left
+        session = CheckpointFolder(str(tmp_path / "other"), f"{moldau_topic}-2").session_note.read()
+        assert session.is_open
     assert ids_in(tmp_path / "elsewhere") == list(range(2 * CHUNK))
     assert ids_in(tmp_path / "orders") == list(range(CHUNK)), "the query has ended"
     assert list((tmp_path / "checkpoints").iterdir()) == []
-    closed = CheckpointFolder(str(tmp_path / "other"), f"{moldau_topic}-2").last_session()
-    assert not closed.is_left
+    closed = CheckpointFolder(str(tmp_path / "other"), f"{moldau_topic}-2").session_note.read()
+    assert not closed.is_open
 
 
 def _found(shared: Path) -> dict[str, object]:

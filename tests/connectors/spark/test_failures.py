@@ -8,11 +8,17 @@ import pytest
 
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.diagnosis import trace_of
-from moldau.connectors.spark.failures import cause_of, hinted_cause_of
-from moldau.connectors.spark.following import Following
-from moldau.connectors.spark.messages import SINK, dump, lag_of, parse, progress_of
-from moldau.connectors.spark.queries import Queries
+from moldau.connectors.spark.failures import cause_of, cause_with_hint
+from moldau.connectors.spark.messages import (
+    SINK,
+    encode_message,
+    parse_message,
+    progress_message,
+    record_lag,
+)
 from moldau.connectors.spark.runner import Runner
+from moldau.connectors.spark.runner_client import RunnerClient
+from moldau.connectors.spark.streaming_queries import StreamingQueries
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE, config
 
@@ -80,18 +86,18 @@ def test_our_own_errors_stay_as_they_are() -> None:
     ],
 )
 def test_a_failure_says_what_to_do_once(error: Exception, hint: str) -> None:
-    found = hinted_cause_of(error)
+    found = cause_with_hint(error)
 
     assert found.endswith(hint)
     assert found.count(" -> ") == 1
 
 
 def test_a_status_has_the_trace_of_the_runner_below_the_cause() -> None:
-    following = Following("lake", SINK, config())
+    client = RunnerClient("lake", SINK, config())
     trace = 'Traceback\n  File "lake.py", line 7, in clean'
 
     with pytest.raises(ConnectError) as raised:
-        following._hear({"type": "failed", "cause": "bad -> correct it", "trace": trace})
+        client.handle_message({"type": "failed", "cause": "bad -> correct it", "trace": trace})
 
     told = trace_of(raised.value)
     assert told.startswith("bad -> correct it\n")
@@ -99,7 +105,7 @@ def test_a_status_has_the_trace_of_the_runner_below_the_cause() -> None:
 
 
 def test_progress_tells_the_lag() -> None:
-    told = progress_of(
+    told = progress_message(
         {
             "name": "lake",
             "batchId": 3,
@@ -113,14 +119,14 @@ def test_progress_tells_the_lag() -> None:
         }
     )
 
-    assert lag_of(parse(dump(told))) == 7
+    assert record_lag(parse_message(encode_message(told))) == 7
     assert told["end"] == {"orders": {"0": 10}}
-    assert lag_of({"type": "progress"}) is None
+    assert record_lag({"type": "progress"}) is None
 
 
 def test_a_message_is_an_object_with_a_type() -> None:
     with pytest.raises(ValueError, match="with a type"):
-        parse(b"[1]")
+        parse_message(b"[1]")
 
 
 class _Ended:
@@ -140,42 +146,42 @@ class _Slow:
     """A job whose query the machine is too busy to start, so many times."""
 
     def __init__(self, times: int) -> None:
-        self.begun = 0
+        self.starts = 0
         self._times = times
 
-    def begin(self, session: Any) -> dict[str, Any]:
-        self.begun += 1
+    def start(self, session: Any) -> dict[str, Any]:
+        self.starts += 1
         return {"query": "lake"}
 
-    def halt(self) -> None:
+    def stop(self) -> None:
         """Nothing runs."""
 
-    def look(self) -> None:
-        if self.begun <= self._times:
-            queries = Queries(lambda message: None)
+    def poll(self) -> None:
+        if self.starts <= self._times:
+            queries = StreamingQueries(lambda message: None)
             queries.watch(_Ended(LATE))
-            queries.look()
+            queries.poll()
 
 
-class _SlowToBegin(_Slow):
+class _SlowToStart(_Slow):
     """A job that the machine is too busy to plan: Spark asks a Python process for that too."""
 
-    def begin(self, session: Any) -> dict[str, Any]:
+    def start(self, session: Any) -> dict[str, Any]:
         if self._times:
             self._times -= 1
             raise RuntimeError(LATE)
-        return super().begin(session)
+        return super().start(session)
 
 
-def _looked_at(monkeypatch: pytest.MonkeyPatch, job: _Slow, times: int) -> list[str]:
+def _polled(monkeypatch: pytest.MonkeyPatch, job: _Slow, times: int) -> list[str]:
     """What a runner tells of this job."""
     told: list[str] = []
-    monkeypatch.setattr("moldau.connectors.spark.runner.job_of", lambda *_: job)
+    monkeypatch.setattr("moldau.connectors.spark.runner.create_job", lambda *_: job)
     start = {"name": "lake", "config": ORDERS_LAKE}
-    runner = Runner(start, lambda line: told.append(parse(line)["type"]))
-    runner.begin()
+    runner = Runner(start, lambda line: told.append(parse_message(line)["type"]))
+    runner.start_job()
     for _ in range(times):
-        runner.look()
+        runner.poll()
     return told
 
 
@@ -184,24 +190,24 @@ def test_a_query_that_a_busy_machine_could_not_start_is_started_again(
 ) -> None:
     job = _Slow(3)
 
-    assert _looked_at(monkeypatch, job, 6) == ["started"] * 4
-    assert job.begun == 4
+    assert _polled(monkeypatch, job, 6) == ["started"] * 4
+    assert job.starts == 4
     with pytest.raises(RuntimeError, match="failed to connect back"):
-        _looked_at(monkeypatch, _Slow(100), 6)
+        _polled(monkeypatch, _Slow(100), 6)
     assert "the machine is too busy" in cause_of(RuntimeError(LATE))
 
 
 def test_a_query_that_a_busy_machine_could_not_plan_is_planned_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert _looked_at(monkeypatch, _SlowToBegin(5), 1) == ["started"]
+    assert _polled(monkeypatch, _SlowToStart(5), 1) == ["started"]
     with pytest.raises(RuntimeError, match="failed to connect back"):
-        _looked_at(monkeypatch, _SlowToBegin(6), 1)
+        _polled(monkeypatch, _SlowToStart(6), 1)
 
 
 def test_other_ends_of_a_query_are_raised_at_once() -> None:
-    queries = Queries(lambda message: None)
+    queries = StreamingQueries(lambda message: None)
     queries.watch(_Ended("No space"))
 
     with pytest.raises(RuntimeError, match="No space"):
-        queries.look()
+        queries.poll()

@@ -11,9 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from moldau.client import TopicPartition
-from moldau.connectors.spark.batches import Place, is_repeated, last_of_files
-from moldau.connectors.spark.checkpoints import CheckpointFolder, Generation
+from moldau.connectors.spark.batches import QueryCheckpoint, is_repeated, last_file_batch
+from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.connector import SparkSinkConnector
+from moldau.connectors.spark.generations import Generation
 from moldau.connectors.spark.jobs import SinkJob
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
@@ -35,32 +36,33 @@ def test_only_the_batch_that_spark_repeats_is_left_out() -> None:
 
 
 def test_a_new_generation_removes_what_a_crash_left_of_the_one_before() -> None:
-    before, after = Place("q", "/c/orders/gen-0/rows"), Place("q", "s3://b/orders/gen-1/rows")
+    before = QueryCheckpoint("q", "/c/orders/gen-0/rows")
+    after = QueryCheckpoint("q", "s3://b/orders/gen-1/rows")
     assert before.spool == "/c/orders/spool"
     assert after.spool == "s3://b/orders/spool"
 
 
 def test_the_last_batch_of_files_is_that_of_sparks_log(tmp_path: Path) -> None:
-    assert last_of_files(None, str(tmp_path)) is None
+    assert last_file_batch(None, str(tmp_path)) is None
     log = tmp_path / "_spark_metadata"
     log.mkdir()
     for name in ("8", "9.compact", "10", ".11.tmp", ".10.crc"):
         (log / name).touch()
 
-    assert last_of_files(None, str(tmp_path)) == 10
-    assert last_of_files(None, f"file://{tmp_path}") == 10
+    assert last_file_batch(None, str(tmp_path)) == 10
+    assert last_file_batch(None, f"file://{tmp_path}") == 10
 
 
 def test_offsets_that_are_reset_begin_as_a_new_query(tmp_path: Path) -> None:
     props = {**ORDERS_LAKE, "name": "lake", "checkpoint.location": str(tmp_path)}
     folder = CheckpointFolder(str(tmp_path), "lake")
-    folder.begin_anew({"orders": {"0": 5}})
+    folder.begin_generation({"orders": {"0": 5}})
 
     SparkSinkConnector().alter_offsets(props, {TopicPartition("orders", 1): 7})
-    assert folder.read().starting == {"orders": {"0": 5, "1": 7}}
+    assert folder.generations.current().starting == {"orders": {"0": 5, "1": 7}}
 
     SparkSinkConnector().alter_offsets(props, {})
-    assert folder.read() == Generation(3, {})
+    assert folder.generations.current() == Generation(3, {})
 
 
 @pytest.fixture
@@ -73,16 +75,16 @@ def run(spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str) -> Cal
         clients = {"bootstrap.servers": moldau_broker.bootstrap_servers}
         start = {"name": moldau_topic, "config": config, "clients": clients}
         job = SinkJob(start, SparkSinkConnector.config_model.of(config), folder, told.append)
-        job.begin(spark)
+        job.start(spark)
 
         def is_finished() -> bool:
-            job.look()
+            job.poll()
             return any(each["type"] == "finished" for each in told)
 
         try:
             wait_until(is_finished, "the end of what is there", 240)
         finally:
-            job.halt()
+            job.stop()
         return sum(each.get("rows", 0) for each in told)
 
     return until_finished

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from moldau.connectors.spark.batches import Place
+from moldau.connectors.spark.batches import QueryCheckpoint
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.iceberg import iceberg_batch
+from moldau.connectors.spark.iceberg import iceberg_writer
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE
 
@@ -21,8 +21,8 @@ def batch(spark: Any, *ids: int) -> Any:
     return spark.createDataFrame(pa.table({"id": pa.array(ids, pa.int64())}))
 
 
-def at(folder: Path, query: str = "lake") -> Place:
-    return Place(query, str(folder / "gen-0" / "rows"))
+def at(folder: Path, query: str = "lake") -> QueryCheckpoint:
+    return QueryCheckpoint(query, str(folder / "gen-0" / "rows"))
 
 
 def config(folder: Path, **more: str) -> SparkSinkConfig:
@@ -55,11 +55,11 @@ def ids_in(given: SparkSinkConfig) -> list[int]:
 
 def test_a_batch_that_is_repeated_is_written_once(spark: Any, tmp_path: Path) -> None:
     given = config(tmp_path)
-    write = iceberg_batch(given, at(tmp_path))
+    write = iceberg_writer(given, at(tmp_path))
     write(batch(spark, 1, 2), 0)
     write(batch(spark, 3), 1)
-    iceberg_batch(given, at(tmp_path))(batch(spark, 3), 1)
-    iceberg_batch(given, at(tmp_path, "another"))(batch(spark, 4), 1)
+    iceberg_writer(given, at(tmp_path))(batch(spark, 3), 1)
+    iceberg_writer(given, at(tmp_path, "another"))(batch(spark, 4), 1)
 
     assert ids_in(given) == [1, 2, 3, 4]
 
@@ -67,9 +67,9 @@ def test_a_batch_that_is_repeated_is_written_once(spark: Any, tmp_path: Path) ->
 def test_a_batch_of_several_pieces_is_one_commit(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moldau.connectors.spark.pieces.PIECE_BYTES", 80_000)
+    monkeypatch.setattr("moldau.connectors.spark.spool.TABLE_BYTES", 80_000)
     given = config(tmp_path)
-    write = iceberg_batch(given, at(tmp_path))
+    write = iceberg_writer(given, at(tmp_path))
     write(spark.range(0, 50_000, numPartitions=2), 0)
     write(spark.range(0, 50_000, numPartitions=2), 0)
 
@@ -77,7 +77,7 @@ def test_a_batch_of_several_pieces_is_one_commit(
 
 
 def test_a_missing_table_is_an_error_if_it_may_not_be_made(spark: Any, tmp_path: Path) -> None:
-    write = iceberg_batch(config(tmp_path, **{"auto.create": "false"}), at(tmp_path))
+    write = iceberg_writer(config(tmp_path, **{"auto.create": "false"}), at(tmp_path))
 
     with pytest.raises(ConfigError, match="no such table"):
         write(batch(spark, 1), 0)
@@ -87,7 +87,7 @@ def test_a_table_is_partitioned_by_its_columns(spark: Any, tmp_path: Path) -> No
     from pyiceberg.catalog import load_catalog
 
     given = config(tmp_path, **{"partition.by": "id"})
-    iceberg_batch(given, at(tmp_path))(batch(spark, 1, 2), 0)
+    iceberg_writer(given, at(tmp_path))(batch(spark, 1, 2), 0)
 
     assert ids_in(given) == [1, 2]
     catalog = load_catalog("moldau", **given.with_prefix("sink.option."))
@@ -100,7 +100,7 @@ def test_a_table_is_partitioned_by_its_columns(spark: Any, tmp_path: Path) -> No
 
 def test_columns_that_the_table_lacks_are_added_if_they_may_be(spark: Any, tmp_path: Path) -> None:
     given = config(tmp_path, **{"auto.evolve": "true"})
-    write = iceberg_batch(given, at(tmp_path))
+    write = iceberg_writer(given, at(tmp_path))
     write(batch(spark, 1), 0)
     write(spark.sql("SELECT 2L AS id, 'red' AS colour"), 1)
     write(batch(spark, 3), 2)
@@ -112,7 +112,7 @@ def test_columns_that_the_table_lacks_are_added_if_they_may_be(spark: Any, tmp_p
 
 def test_a_column_that_the_table_lacks_is_an_error_otherwise(spark: Any, tmp_path: Path) -> None:
     given = config(tmp_path)
-    write = iceberg_batch(given, at(tmp_path))
+    write = iceberg_writer(given, at(tmp_path))
     write(batch(spark, 1), 0)
     with pytest.raises(ConfigError, match=r"the table lacks columns.*colour"):
         write(spark.sql("SELECT 2L AS id, 'red' AS colour"), 1)
@@ -123,9 +123,9 @@ def test_a_column_that_the_table_lacks_is_an_error_otherwise(spark: Any, tmp_pat
 def test_overwrite_leaves_the_rows_of_the_last_batch(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moldau.connectors.spark.pieces.PIECE_BYTES", 80_000)
+    monkeypatch.setattr("moldau.connectors.spark.spool.TABLE_BYTES", 80_000)
     given = config(tmp_path, **{"sink.mode": "overwrite", "output.mode": "complete"})
-    write = iceberg_batch(given, at(tmp_path))
+    write = iceberg_writer(given, at(tmp_path))
     write(spark.range(0, 30_000, numPartitions=2), 0)
     write(spark.range(100, 30_100, numPartitions=2), 1)
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from moldau.connectors.spark.inference import inferred
+from moldau.connectors.spark.inference import infer_columns
 from moldau.errors import ConfigError
 
 
@@ -18,7 +18,7 @@ def test_columns_have_the_types_of_what_is_there() -> None:
         b'{"id": 2, "amount": 2.5, "gone": null, "ok": true}',
     ]
 
-    assert inferred(values) == (
+    assert infer_columns(values) == (
         "`id` BIGINT, `amount` DOUBLE, `at` TIMESTAMP, `tags` ARRAY<STRING>, "
         "`place` STRUCT<`x`: BIGINT>, `gone` STRING, `ok` BOOLEAN"
     )
@@ -26,7 +26,7 @@ def test_columns_have_the_types_of_what_is_there() -> None:
 
 def test_no_object_and_no_agreement_are_one_line() -> None:
     with pytest.raises(ConfigError, match="send some records first"):
-        inferred([b"1", None])
+        infer_columns([b"1", None])
     with pytest.raises(ConfigError, match="do not agree in a field") as raised:
-        inferred([b'{"id": 1}', b'{"id": {"x": 1}}'])
+        infer_columns([b'{"id": 1}', b'{"id": {"x": 1}}'])
     assert "\n" not in str(raised.value)

@@ -37,19 +37,19 @@ def leases(tmp_path: Path) -> tuple[Times, Callable[[], Lease]]:
 def test_a_lock_whose_owner_lives_is_not_taken(leases: tuple[Times, Callable[[], Lease]]) -> None:
     times, lease = leases
     first = lease()
-    first.take()
+    first.acquire()
 
     times.meanwhile = first.renew
     with pytest.raises(ConfigError, match="another query works on this checkpoint"):
-        lease().take()
+        lease().acquire()
     first.renew()
 
 
 def test_a_lock_whose_owner_died_is_taken_over(leases: tuple[Times, Callable[[], Lease]]) -> None:
     times, lease = leases
     first, second = lease(), lease()
-    first.take()
-    second.take()
+    first.acquire()
+    second.acquire()
 
     assert times.passed >= LEASE_S
     with pytest.raises(ConfigError, match="has taken this checkpoint over"):
@@ -61,10 +61,10 @@ def test_a_lock_whose_owner_died_is_taken_over(leases: tuple[Times, Callable[[],
 def test_a_lock_that_is_released_is_free_at_once(leases: tuple[Times, Callable[[], Lease]]) -> None:
     times, lease = leases
     first = lease()
-    first.take()
+    first.acquire()
     times.meanwhile = first.release
     before = times.passed
-    lease().take()
+    lease().acquire()
 
     assert times.passed - before < LEASE_S / 2
 
@@ -73,13 +73,13 @@ def test_of_two_that_find_it_free_one_has_it(leases: tuple[Times, Callable[[], L
     times, lease = leases
     first, second = lease(), lease()
 
-    def take_too() -> None:
+    def write_too() -> None:
         times.meanwhile = int
         second._write()
 
-    times.meanwhile = take_too
+    times.meanwhile = write_too
     with pytest.raises(ConfigError, match="another query"):
-        first.take()
+        first.acquire()
     second.renew()
 
 
@@ -89,7 +89,7 @@ def test_a_lock_that_was_half_written_is_one(
     times, lease = leases
     (tmp_path / "points" / "lake").mkdir(parents=True)
     (tmp_path / "points" / "lake" / "lock").write_text('{"own')
-    lease().take()
+    lease().acquire()
 
     assert times.passed >= LEASE_S
 
@@ -98,18 +98,18 @@ def test_a_lock_that_was_half_written_is_one(
 def test_two_may_not_work_on_one_checkpoint_at_a_uri(tmp_path: Path) -> None:
     location = f"local://{tmp_path}/points"
     first, second = CheckpointFolder(location, "lake"), CheckpointFolder(location, "lake")
-    first.lock()
+    first.acquire_for_query()
     with pytest.raises(ConfigError, match="another query works on this checkpoint"):
-        second.lock()
-    first.check_lock()
+        second.acquire_for_query()
+    first.lock.check()
 
-    first.release()
-    second.lock()
+    first.lock.release()
+    second.acquire_for_query()
     (tmp_path / "points" / "lake" / "lock").write_text('{"owner": "another"}')
-    second._renew()
+    second.lock._renew_lease()
     with pytest.raises(ConfigError, match="has taken this checkpoint over"):
-        second.check_lock()
-    second.release()
+        second.lock.check()
+    second.lock.release()
     assert (tmp_path / "points" / "lake" / "lock").exists()
 
 
@@ -117,11 +117,11 @@ def test_a_checkpoint_that_nothing_here_can_open_is_not_locked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     folder = CheckpointFolder("unknown://bucket/points", "lake")
-    folder.lock()
-    folder.check_lock()
-    folder.release()
+    folder.acquire_for_query()
+    folder.lock.check()
+    folder.lock.release()
 
-    assert "a second query on this checkpoint would not be noticed" in caplog.text
+    assert "a second query on it would not be noticed" in caplog.text
 
 
 def test_a_library_that_may_not_write_there_stops_no_query(
@@ -135,8 +135,8 @@ def test_a_library_that_may_not_write_there_stops_no_query(
 
     monkeypatch.setattr(Lease, "_write", refuse)
     folder = CheckpointFolder(f"local://{tmp_path}/points", "lake")
-    folder.lock()
-    folder.check_lock()
-    folder.release()
+    folder.acquire_for_query()
+    folder.lock.check()
+    folder.lock.release()
 
     assert "not be noticed: unable to locate credentials" in caplog.text

@@ -13,7 +13,7 @@ from tests.connectors.spark.test_config import ORDERS_LAKE
 
 
 def transformed(spark: Any, rows: Any, **more: str) -> Any:
-    return Rows(spark, SparkSinkConfig.of({**ORDERS_LAKE, **more}), "lake").transformed(rows)
+    return Rows(spark, SparkSinkConfig.of({**ORDERS_LAKE, **more}), "lake").transform(rows)
 
 
 def test_a_column_made_for_partitions_never_replaces_one_of_the_rows(spark: Any) -> None:
@@ -37,9 +37,9 @@ def records(spark: Any, *values: bytes) -> Any:
     return spark.createDataFrame(rows, names).selectExpr("*", "current_timestamp() AS timestamp")
 
 
-def good_ids(spark: Any, given: Any, **more: str) -> list[int]:
+def valid_ids(spark: Any, given: Any, **more: str) -> list[int]:
     config = SparkSinkConfig.of({**ORDERS_LAKE, "errors.tolerance": "all", **more})
-    found = Rows(spark, config, "lake").good(given).select("id").collect()
+    found = Rows(spark, config, "lake").valid_rows(given).select("id").collect()
     return [row.id for row in found]
 
 
@@ -79,13 +79,13 @@ def test_text_after_a_json_value_makes_it_unreadable(spark: Any) -> None:
         b'{"id": 31, "more": "}"}',
         b'{"id": 32, "more": "} junk"} junk}',
     ]
-    assert good_ids(spark, records(spark, *values)) == [0, 6, 11, None, 20, None, 31]
+    assert valid_ids(spark, records(spark, *values)) == [0, 6, 11, None, 20, None, 31]
 
 
 def test_lines_of_csv_are_rows(spark: Any) -> None:
     values = [b"0,1.5,2026-11-23T10:00:00Z", b"1,many,2026-11-23T10:00:00Z", b"2", b"", b"3,,"]
-    assert good_ids(spark, records(spark, *values), **{"value.format": "csv"}) == [0, 3]
+    assert valid_ids(spark, records(spark, *values), **{"value.format": "csv"}) == [0, 3]
 
     given = records(spark, b"4;1.5;2026-11-23 10:00")
     more = {"value.option.sep": ";", "value.option.timestampFormat": "yyyy-MM-dd HH:mm"}
-    assert good_ids(spark, given, **{"value.format": "csv", **more}) == [4]
+    assert valid_ids(spark, given, **{"value.format": "csv", **more}) == [4]

@@ -17,7 +17,7 @@ import fastavro
 from moldau.client.serdes import AvroDeserializer
 from moldau.client.sync import Consumer, SchemaRegistry
 from moldau.connectors.spark.avro_values import AvroValues
-from moldau.connectors.spark.records import Layout
+from moldau.connectors.spark.records import RecordLayout
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.served_registry import served_registry
@@ -139,19 +139,19 @@ def test_a_stream_with_a_schema_of_its_own_tells_of_a_row_that_does_not_fit(
 
 @pytest.mark.real
 def test_columns_that_differ_from_the_schema_are_told_before_anything_runs(spark: Any) -> None:
-    layout = Layout("avro", keys=["region"], avro=AvroValues("orders", ORDER, None))
+    layout = RecordLayout("avro", key_columns=["region"], avro=AvroValues("orders", ORDER, None))
     rows = spark.createDataFrame([(1, "eu", 2)], "note STRING, region STRING, extra INT")
     with pytest.raises(ConfigError, match="missing='id', not_in_schema='extra'"):
-        layout.records(rows)
+        layout.to_records(rows)
 
-    assert layout.records(rows.selectExpr("1L AS id", "region")).columns == ["value", "key"]
+    assert layout.to_records(rows.selectExpr("1L AS id", "region")).columns == ["value", "key"]
 
 
 @pytest.mark.real
 def test_a_registry_that_takes_no_schema_is_one_line(spark: Any) -> None:
     with served_registry() as served:
         url = served.url
-    layout = Layout("avro", avro=AvroValues("orders", None, url))
+    layout = RecordLayout("avro", avro=AvroValues("orders", None, url))
     with pytest.raises(ConfigError, match="the registry does not take the schema") as raised:
-        layout.records(spark.range(1))
+        layout.to_records(spark.range(1))
     assert "\n" not in str(raised.value)

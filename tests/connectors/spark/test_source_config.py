@@ -80,7 +80,7 @@ def test_a_stream_is_reset_by_a_new_generation(tmp_path: Path) -> None:
 
     assert _altered(props, None, "json:/data/in")
 
-    assert CheckpointFolder(str(tmp_path), "in").read().number == 1
+    assert CheckpointFolder(str(tmp_path), "in").generations.current().number == 1
     with pytest.raises(ConnectError, match="null, which resets it"):
         _altered(props, {"batch": 3}, "json:/data/in")
 

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.connectors.spark.process import RunnerProcess
-from moldau.connectors.spark.submission import Submission, properties
+from moldau.connectors.spark.submission import Submission, java_properties
 from moldau.errors import ConfigError
 from moldau.spark.submit import find_submit, home_of
 from tests.connectors.spark.test_config import ORDERS_LAKE, config
@@ -70,6 +70,6 @@ def test_settings_are_in_a_file_and_an_end_without_a_runner_is_told(tmp_path: Pa
 
 
 def test_settings_keep_their_backslashes_and_lines() -> None:
-    assert properties({"spark.b": "C:\\x\ny", "spark.a": "1"}) == (
+    assert java_properties({"spark.b": "C:\\x\ny", "spark.a": "1"}) == (
         "spark.a=1\nspark.b=C:\\\\x\\ny\n"
     )

@@ -8,9 +8,10 @@ import pytest
 
 from moldau.client import TopicPartition
 from moldau.connect.api import ConnectError
-from moldau.connectors.spark.checkpoints import CheckpointFolder, Generation
+from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
+from moldau.connectors.spark.generations import Generation
 from moldau.connectors.spark.topics import TASK_TOPIC, topic_names
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE
@@ -60,7 +61,7 @@ def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str)
     ],
 )
 def test_what_goes_together_is_good(changed: dict[str, str]) -> None:
-    assert SparkSinkConfig.of({**EACH, **changed}).is_split
+    assert SparkSinkConfig.of({**EACH, **changed}).task_per_topic
 
 
 def test_a_task_has_one_topic_whatever_their_order() -> None:
@@ -77,38 +78,40 @@ def test_the_settings_of_a_topic_name_it_everywhere() -> None:
     more = {"sink.table": "raw_${topic}", "sink.topic": "${topic}-${topic}"}
     whole = SparkSinkConfig.of({**EACH, **more, "starting.offsets": starting})
 
-    found = whole.of_topic("orders")
+    found = whole.for_topic("orders")
 
     assert found.sink_path == "/data/orders"
     assert found.sink_table == "raw_orders"
     assert found.sink_topic == "orders-orders"
     assert found.starting_offsets == '{"orders": {"0": 7}}'
     assert found.originals["topics"] == "orders"
-    assert not found.is_split
+    assert not found.task_per_topic
 
 
 def test_each_topic_has_a_folder_and_names_of_its_own(tmp_path: Path) -> None:
     location = str(tmp_path)
     whole, topic = CheckpointFolder(location, "shop"), CheckpointFolder(location, "shop", "b")
 
-    assert topic.path(Generation()) == str(tmp_path / "shop" / "topics" / "b" / "gen-0")
-    assert CheckpointFolder("s3://b/c", "shop", "b").path(Generation()) == (
+    assert topic.generations.path(Generation()) == str(tmp_path / "shop" / "topics" / "b" / "gen-0")
+    assert CheckpointFolder("s3://b/c", "shop", "b").generations.path(Generation()) == (
         "s3://b/c/shop/topics/b/gen-0"
     )
-    assert whole.query(Generation()) == "shop"
-    assert whole.query(Generation(1)) == "shop-1", "a generation of before there were tokens"
-    assert whole.query(Generation(1, {}, "ab")) == "shop-1-ab"
-    assert topic.query(Generation()) == "shop:b"
+    assert whole.generations.query_name(Generation()) == "shop"
+    assert whole.generations.query_name(Generation(1)) == "shop-1", (
+        "a generation of before there were tokens"
+    )
+    assert whole.generations.query_name(Generation(1, {}, "ab")) == "shop-1-ab"
+    assert topic.generations.query_name(Generation()) == "shop:b"
     other = CheckpointFolder(location, "shop", "b-1")
-    assert topic.query(Generation(1)) != other.query(Generation())
+    assert topic.generations.query_name(Generation(1)) != other.generations.query_name(Generation())
 
 
 def test_a_number_that_was_removed_is_another_query_when_it_comes_again(tmp_path: Path) -> None:
     names = set()
     for folder in ("a", "b"):
         found = CheckpointFolder(str(tmp_path / folder), "shop")
-        found.begin_anew({})
-        names.add(found.query(found.read()))
+        found.begin_generation({})
+        names.add(found.generations.query_name(found.generations.current()))
     assert len(names) == 2
 
 
@@ -117,11 +120,16 @@ def test_offsets_of_one_topic_leave_the_others_alone(tmp_path: Path) -> None:
 
     def numbers() -> list[int]:
         topics = topic_names(props)
-        return [CheckpointFolder(str(tmp_path), "shop", each).read().number for each in topics]
+        return [
+            CheckpointFolder(str(tmp_path), "shop", each).generations.current().number
+            for each in topics
+        ]
 
     SparkSinkConnector().alter_offsets(props, {TopicPartition("orders", 0): 3})
     assert numbers() == [0, 1]
-    assert CheckpointFolder(str(tmp_path), "shop", "orders").read().starting == {"orders": {"0": 3}}
+    assert CheckpointFolder(str(tmp_path), "shop", "orders").generations.current().starting == {
+        "orders": {"0": 3}
+    }
 
     SparkSinkConnector().alter_offsets(props, {})
     assert numbers() == [1, 2]
@@ -134,12 +142,12 @@ def test_a_checkpoint_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     location = str(tmp_path)
     (tmp_path / "lake" / "gen-0").mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"begun with spark\.task\.per\.topic=false"):
-        CheckpointFolder(location, "lake", "orders").lock()
+        CheckpointFolder(location, "lake", "orders").acquire_for_query()
 
     each, whole = CheckpointFolder(location, "shop", "orders"), CheckpointFolder(location, "shop")
-    each.lock()
-    each.release()
+    each.acquire_for_query()
+    each.lock.release()
     with pytest.raises(ConfigError, match=r"begun with spark\.task\.per\.topic=true"):
-        whole.lock()
+        whole.acquire_for_query()
     with pytest.raises(ConfigError, match=r"begun with spark\.task\.per\.topic=true"):
-        whole.begin_anew({})
+        whole.begin_generation({})

@@ -1,6 +1,8 @@
-"""Spark as a connector: topics to files, tables, databases and topics through a streaming query.
+"""Spark as a connector: a streaming query writes topics to files, tables, databases and topics, or
+reads those into a topic.
 
-A connector is one Connect task, and the task is one runner process (`runner`) with one Spark
-session and its query. Spark divides the work; the task starts the runner, listens to its events and
-tells the worker. The runner can be used without a worker: it takes a config on standard input.
+A task of the connector starts one runner process (`runner`), which has a Spark session and the
+query. Spark divides the work. The task sends messages to the runner, and gives its progress,
+offsets and errors to the worker. The runner also works without a worker: it takes a config on
+standard input.
 """

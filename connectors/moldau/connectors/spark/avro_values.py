@@ -1,4 +1,4 @@
-"""What `value.format=avro` of a source writes: the schema, registered or given, and its values."""
+"""Encode the values of a source with `value.format=avro`, with a registered or a given schema."""
 
 from __future__ import annotations
 
@@ -14,46 +14,54 @@ from moldau.spark.avro_writing import VALUE, ValueWriter, check_record, schema_o
 
 @dataclass(frozen=True, slots=True)
 class AvroValues:
-    """With `schema`, values have that one; without it, the one of the columns. With `registry`, its
-    address, the schema is registered for the topic."""
+    """The schema of a topic's values.
+
+    Without `schema` it is made from the columns. If `registry` is given, the address of a Schema
+    Registry, the schema is registered there for the topic.
+    """
 
     topic: str
     schema: str | None
     registry: str | None
 
-    def columns(self, rows: Any, elsewhere: Iterable[str]) -> list[str]:
-        """The columns of the value: those of the schema, or all. `elsewhere` are columns that the
-        key, the headers or the timestamp have. ConfigError if columns and schema differ."""
+    def value_columns(self, rows: Any, other_columns: Iterable[str]) -> list[str]:
+        """Return the columns of the value: those of the schema, or all.
+
+        `other_columns` are the columns of the key, the headers and the timestamp. ConfigError if
+        the columns and the schema differ.
+        """
         if self.schema is None:
             return list(rows.columns)
         fields = check_record(self.schema)
         missing = [
-            name for name, may_miss in fields.items() if not may_miss and name not in rows.columns
+            name
+            for name, is_optional in fields.items()
+            if not is_optional and name not in rows.columns
         ]
-        more = [name for name in rows.columns if name not in {*fields, *elsewhere}]
-        if missing or more:
+        extra = [name for name in rows.columns if name not in {*fields, *other_columns}]
+        if missing or extra:
             raise ConfigError(
                 "rows and value.schema differ: select the columns of the schema in transforms.sql, "
                 "or correct it",
                 missing=", ".join(missing) or "none",
-                not_in_schema=", ".join(more) or "none",
+                not_in_schema=", ".join(extra) or "none",
             )
         return [name for name in rows.columns if name in fields]
 
-    def encoded(self, records: Any) -> Any:
-        """The records, whose value is a struct, with bytes for it."""
+    def encode(self, records: Any) -> Any:
+        """Return the records with their values, which are structs, encoded as bytes."""
         fields = records.schema.fields
         [value] = [each for each in fields if each.name == VALUE]
         schema = self.schema or schema_of(value.dataType.jsonValue(), self.topic)
-        value_writer(schema, None)  # what is wrong is told before anything runs
-        number = None if self.registry is None else self._registered(self.registry, schema)
+        value_writer(schema, None)  # an unusable schema fails here, before anything runs
+        schema_id = None if self.registry is None else self._register(self.registry, schema)
         columns = ", ".join(
             f"{each.name} {each.dataType.simpleString()}" if each is not value else "value BINARY"
             for each in fields
         )
-        return records.mapInArrow(ValueWriter(schema, number), columns)
+        return records.mapInArrow(ValueWriter(schema, schema_id), columns)
 
-    def _registered(self, url: str, schema: str) -> int:
+    def _register(self, url: str, schema: str) -> int:
         subject = f"{self.topic}-value"
         with SchemaRegistry(url) as registry:
             try:

@@ -11,22 +11,20 @@ from moldau.connect.api import ConfigModel, Problem, key
 from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms
 
-FILES: Final = ("parquet", "orc", "json", "csv")
+FILE_FORMATS: Final = ("parquet", "orc", "json", "csv")
 _QUERY, _DATABASE, _SPARK = "Query", "Database", "Spark"
 _PROCESSING: Final = re.compile(r"processing\s+(\S.*)", re.IGNORECASE)
-
-
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+")
 _COORDINATES: Final = re.compile(r"[^:,\s]+:[^:,\s]+:[^:,\s]+")
-_PACKAGES: Final = "spark.jars.packages"
+_JARS_PACKAGES: Final = "spark.jars.packages"
 
 
 class SparkConfig(ConfigModel):
-    """What any connector that runs Spark is told."""
+    """The settings of every connector that runs Spark."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = ("spark.conf.", "kafka.")
     unsupported: ClassVar[dict[str, str]] = {}
-    """Settings that change nothing, with what to do in place of them."""
+    """Settings that are rejected. Each value says what to do in place of the setting."""
 
     transforms_sql: str | None = key(
         "transforms.sql", None,
@@ -36,11 +34,12 @@ class SparkConfig(ConfigModel):
     )  # fmt: skip
     transforms_python: str | None = key(
         "transforms.python", None,
-        doc="`module:function`, which gets a DataFrame and gives one.", group=_QUERY,
+        doc="`module:function`: a function that takes a DataFrame and returns one.", group=_QUERY,
     )  # fmt: skip
     trigger: str = key(
         "trigger", "processing 10 seconds",
-        doc="`processing 10 seconds`, or `available-now`: read what is there, then rest.",
+        doc="`processing 10 seconds`: begin a batch at this interval. `available-now`: read what "
+        "is available, then rest.",
         importance="high", group=_QUERY,
     )  # fmt: skip
     checkpoint_location: str = key(
@@ -48,21 +47,24 @@ class SparkConfig(ConfigModel):
         doc="The directory for checkpoints; each connector has its own folder in it.",
         importance="high", group=_QUERY,
     )  # fmt: skip
-    is_cleaned: bool = key(
+    checkpoint_cleanup: bool = key(
         "checkpoint.cleanup", False,
-        doc="Remove the connector's checkpoints when it is deleted. What it has written stays.",
+        doc="Remove the connector's checkpoints when it is deleted. The rows and records that it "
+        "has written stay.",
         group=_QUERY,
     )  # fmt: skip
-    jdbc_url: str | None = key("jdbc.url", None, doc="The database.", group=_DATABASE)
+    jdbc_url: str | None = key(
+        "jdbc.url", None, doc="The address of the database.", group=_DATABASE
+    )
     jdbc_user: str | None = key("jdbc.user", None, doc="The user of the database.", group=_DATABASE)
     jdbc_password: str | None = key(
-        "jdbc.password", None, kind="PASSWORD", doc="The password.", group=_DATABASE
+        "jdbc.password", None, kind="PASSWORD", doc="The password of the user.", group=_DATABASE
     )
     deploy: Literal["local", "submit", "shared-local", "remote"] = key(
         "spark.deploy", "local",
-        doc="local: a session of the connector's own. submit: the same through bin/spark-submit of "
-        "spark.home. shared-local: one local Spark Connect server for all connectors. remote: the "
-        "server at spark.remote.",
+        doc="Where the query runs. local: in a session of its own. submit: the same, started by "
+        "bin/spark-submit of spark.home. shared-local: on one local Spark Connect server for all "
+        "connectors. remote: on the server at spark.remote.",
         importance="high", group=_SPARK,
     )  # fmt: skip
     master: str = key(
@@ -71,48 +73,52 @@ class SparkConfig(ConfigModel):
     )  # fmt: skip
     home: str | None = key(
         "spark.home", None,
-        doc="The Spark installation of spark.deploy=submit; by default that of SPARK_HOME, or "
+        doc="The Spark installation for spark.deploy=submit. The default is that of SPARK_HOME, or "
         "PySpark's own.",
         group=_SPARK,
     )  # fmt: skip
     remote: str | None = key(
-        "spark.remote", None, doc="A Spark Connect server: sc://host:15002.", group=_SPARK
+        "spark.remote",
+        None,
+        doc="The address of a Spark Connect server: sc://host:15002.",
+        group=_SPARK,
     )
     packages: list[str] = key(
         "spark.packages", [],
-        doc="Jars by their Maven coordinates, group:artifact:version, which Spark downloads with "
-        "all that they need. A server of spark.deploy=shared-local takes those of the connector "
+        doc="Jars by their Maven coordinates, group:artifact:version. Spark downloads them with "
+        "their dependencies. A server of spark.deploy=shared-local takes the jars of the connector "
         "that starts it.",
         group=_SPARK,
     )  # fmt: skip
     reader: str = key(
         "spark.reader", "auto",
-        doc="auto or python: topics are read by the client of this package.",
+        doc="auto or python: the client of this package reads the topics.",
         importance="low", group=_SPARK,
     )  # fmt: skip
     exactly_once: str = key(
         "exactly.once", "auto",
-        doc="auto: as much as the format can promise; the status says what that is.",
+        doc="auto: the strongest guarantee of the format. The status shows which one.",
         importance="low", group=_QUERY,
     )  # fmt: skip
 
     @property
     def spark_conf(self) -> dict[str, str]:
-        """Spark's own settings, by its names."""
-        found = {f"spark.{name}": text for name, text in self.with_prefix("spark.conf.").items()}
+        """Spark's own settings, by the names that Spark has for them."""
+        conf = {f"spark.{name}": text for name, text in self.with_prefix("spark.conf.").items()}
         if self.packages:
-            named = [each.strip() for each in found.get(_PACKAGES, "").split(",") if each.strip()]
-            found[_PACKAGES] = ",".join(dict.fromkeys([*named, *self.packages]))
-        return found
+            given = conf.get(_JARS_PACKAGES, "").split(",")
+            named = [each.strip() for each in given if each.strip()]
+            conf[_JARS_PACKAGES] = ",".join(dict.fromkeys([*named, *self.packages]))
+        return conf
 
     @property
-    def is_finite(self) -> bool:
-        """Whether the query ends when it has read what is there."""
+    def is_available_now(self) -> bool:
+        """Whether the query ends after it has read the available records."""
         return self.trigger.strip().lower() in ("available-now", "once")
 
     @property
-    def interval_ms(self) -> int:
-        """Between the begins of two batches."""
+    def trigger_interval_ms(self) -> int:
+        """The time between the starts of two batches."""
         found = _PROCESSING.fullmatch(self.trigger.strip())
         if found is None:
             raise ConfigError("use available-now, or processing 10 seconds", value=self.trigger)
@@ -121,15 +127,15 @@ class SparkConfig(ConfigModel):
     @property
     @abstractmethod
     def guarantee(self) -> str:
-        """What is promised when a process dies at any point."""
+        """The guarantee for each record if a process dies at any point."""
 
     def check(self) -> Iterable[Problem]:
         for name, instead in self.unsupported.items():
             if name in self.originals:
                 yield Problem(name, f"{name} is not supported: {instead}")
-        if not self.wrong & {"trigger"} and not self.is_finite:
+        if not self.wrong & {"trigger"} and not self.is_available_now:
             try:
-                assert self.interval_ms >= 0
+                assert self.trigger_interval_ms >= 0
             except ConfigError:
                 yield Problem("trigger", f"use available-now, or processing 10 seconds, not "
                               f"{self.trigger!r}")  # fmt: skip
@@ -139,7 +145,7 @@ class SparkConfig(ConfigModel):
         if self.deploy == "remote" and not self.remote:
             yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")
         yield from self._check_packages()
-        yield from self._check_words()
+        yield from self._check_fixed_settings()
 
     def _check_packages(self) -> Iterable[Problem]:
         wrong = [each for each in self.packages if not _COORDINATES.fullmatch(each)]
@@ -149,16 +155,16 @@ class SparkConfig(ConfigModel):
             yield Problem(
                 "spark.packages",
                 "a server that runs already takes no jars: start it with them (--packages), and "
-                "leave this out",
+                "leave this setting out",
             )
 
-    def _check_words(self) -> Iterable[Problem]:
-        """Settings with one answer."""
+    def _check_fixed_settings(self) -> Iterable[Problem]:
+        """Check the settings that take one value only."""
         if self.reader == "jvm":
             yield Problem(
                 "spark.reader",
-                "topics are read by the client of this package, in Python: use auto, or leave it "
-                "out",
+                "topics are read by the client of this package, in Python: use auto, or leave this "
+                "setting out",
             )
         elif self.reader not in ("auto", "python"):
             yield Problem("spark.reader", f"use auto or python, not {self.reader!r}")
@@ -166,7 +172,7 @@ class SparkConfig(ConfigModel):
             yield Problem(
                 "exactly.once",
                 "the format decides what is promised, and less would not be faster: use auto, or "
-                "leave it out",
+                "leave this setting out",
             )
         elif self.exactly_once != "auto":
             yield Problem("exactly.once", f"use auto, not {self.exactly_once!r}")

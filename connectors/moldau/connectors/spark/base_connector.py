@@ -1,7 +1,7 @@
-"""What Spark's sink and source have in common: a task, and a runner that does the work.
+"""The connector and the task that Spark's sink and source have in common.
 
 Spark divides the work, so a connector makes one task, or one for each topic. A task starts a runner
-process, which has the Spark session, and tells the worker what the runner tells.
+process, which has the Spark session, and passes the runner's progress on to the worker.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final, Protocol
 
 from moldau.connect.api import Problem, Task
 from moldau.connect.api.connector import Connector
+from moldau.connectors.spark.addresses import CheckpointAddress
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.checkpoints import CheckpointFolder
-from moldau.connectors.spark.cleanup import clean
-from moldau.connectors.spark.following import Following, client_options
+from moldau.connectors.spark.cleanup import remove_checkpoints
 from moldau.connectors.spark.messages import START
+from moldau.connectors.spark.runner_client import RunnerClient, client_options
 from moldau.errors import ConfigError
 from moldau.spark.java import find_java
 from moldau.spark.submit import find_submit
@@ -25,7 +25,7 @@ LOG: Final = logging.getLogger("moldau.connectors.spark")
 
 
 class SparkConnector(Connector):
-    """Checks the config, and gives it to one task."""
+    """A connector that checks the config and passes it to its task."""
 
     config_model: ClassVar[type[SparkConfig]]
 
@@ -34,24 +34,25 @@ class SparkConnector(Connector):
         self.config_model.of(props)
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
-        """Settings that do not go together, and what this machine lacks."""
+        """Return the settings that contradict each other, and the programs that are missing on this
+        machine."""
         config = self.config_model.read(props)
-        return [*config.check(), *_missing(config)]
+        return [*config.check(), *_missing_programs(config)]
 
     def removed(self, props: Mapping[str, str]) -> None:
-        """Removes the checkpoints if `checkpoint.cleanup` says so."""
+        """Remove the checkpoints of the deleted connector if `checkpoint.cleanup` is true."""
         config = self.config_model.read(props)
-        if config.is_cleaned:
-            clean(config, props["name"])
+        if config.checkpoint_cleanup:
+            remove_checkpoints(config, props["name"])
 
     @classmethod
     def guarantee(cls, props: Mapping[str, str]) -> str:
-        """What status and `moldau connect plan` show."""
+        """Return the guarantee that the status and `moldau connect plan` show."""
         return cls.config_model.read(props).guarantee
 
 
-def _missing(config: SparkConfig) -> Iterable[Problem]:
-    """Java, and the Spark installation to submit with, where they are needed."""
+def _missing_programs(config: SparkConfig) -> Iterable[Problem]:
+    """Report Java and the Spark installation if the config needs them and they are missing."""
     if config.deploy != "remote":
         try:
             find_java()
@@ -65,7 +66,7 @@ def _missing(config: SparkConfig) -> Iterable[Problem]:
 
 
 class RunnerContext(Protocol):
-    """What the worker tells a task, of a sink or of a source."""
+    """The part of a task's context that sinks and sources have in common."""
 
     @property
     def connector(self) -> str: ...
@@ -76,23 +77,26 @@ class RunnerContext(Protocol):
 
 
 class RunnerTask(Task):
-    """A task with a runner, which does the work."""
+    """A task that starts a runner process, which does the work."""
 
-    _following: Following | None = None
+    _runner: RunnerClient | None = None
 
-    def follow(
+    def start_runner(
         self,
         context: RunnerContext,
         kind: str,
         config: SparkConfig,
         topic: str | None = None,
-        **facts: Any,
-    ) -> Following:
-        """Starts the runner. `topic`: the task has this one alone. `facts` are those of this
-        kind."""
-        name = CheckpointFolder(config.checkpoint_location, context.connector, topic).name
-        found = self._following = Following(name, kind, config)
-        found.start(
+        **fields: Any,
+    ) -> None:
+        """Start the runner.
+
+        `kind` is SINK or SOURCE, and `fields` are the fields of its start message that only this
+        kind has. If `topic` is given, the task has the query of this topic alone.
+        """
+        name = CheckpointAddress(config.checkpoint_location, context.connector, topic).name
+        self._runner = RunnerClient(name, kind, config)
+        self._runner.start(
             {
                 "type": START,
                 "kind": kind,
@@ -101,24 +105,23 @@ class RunnerTask(Task):
                 "config": dict(config.originals),
                 "clients": client_options(context.clients),
                 "is_paused": context.is_paused,
-                **facts,
+                **fields,
             }
         )
-        LOG.info("%s: %s", name, config.guarantee)
-        return found
+        LOG.info("%s: the guarantee is %s", name, config.guarantee)
 
     def poll_status(self) -> Mapping[str, float]:
-        assert self._following is not None
-        return self._following.poll()
+        assert self._runner is not None
+        return self._runner.poll()
 
     def pause(self) -> None:
-        if self._following is not None:
-            self._following.pause()
+        if self._runner is not None:
+            self._runner.pause()
 
     def resume(self) -> None:
-        if self._following is not None:
-            self._following.resume()
+        if self._runner is not None:
+            self._runner.resume()
 
     def stop(self) -> None:
-        if self._following is not None:
-            self._following.stop()
+        if self._runner is not None:
+            self._runner.stop()

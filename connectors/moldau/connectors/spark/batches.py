@@ -1,10 +1,10 @@
-"""Which batches a sink has already, and whether the checkpoint knows of them.
+"""Decide whether a sink has a batch already, and refuse a sink that belongs to other checkpoints.
 
-A sink that writes each batch once leaves out a number that it has. That is right for the last batch
-before a crash, which Spark repeats under its number. It loses records when the numbers begin again
-at 0: the checkpoint was deleted, or other offsets began a new generation. So a sink with batches
-that the checkpoint does not know is refused, and a new generation that writes into the same
-directory of files goes on with the numbers of that directory.
+A sink that writes each batch once leaves out a batch whose number it has. That is right for the
+last batch before a crash, which Spark repeats under the same number. It would lose records if the
+numbers began again at 0, because the checkpoint was deleted or other offsets began a new
+generation. So a sink with batches that the checkpoint does not know is refused. A new generation
+that writes into the same directory of files continues with the numbers of that directory.
 """
 
 from __future__ import annotations
@@ -12,53 +12,58 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
-from moldau.connectors.spark.base_config import FILES
-from moldau.connectors.spark.checkpoints import (
-    CheckpointFolder,
-    Generation,
-    batches_in,
-    batches_of,
-)
+from moldau.connectors.spark.base_config import FILE_FORMATS
+from moldau.connectors.spark.batch_logs import parse_batch_numbers, read_batch_numbers
+from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.generations import Generation
+from moldau.connectors.spark.sink_directory import SPARK_LOG, SinkDirectory
 from moldau.errors import ConfigError
 
 WriteBatch = Callable[[Any, int], None]
-"""Gets a DataFrame and the number of the batch."""
-_LOG: Final = "_spark_metadata"
+"""A function that writes a batch. Its arguments are a DataFrame and the number of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A query's name and checkpoint, `<connector>/gen-2/rows`. Invariant: `is_fresh` only if the
-    checkpoint has no batch."""
+class QueryCheckpoint:
+    """The name of a query and the address of its checkpoint, `<connector>/gen-2/rows`.
 
-    query: str
-    checkpoint: str
+    Invariant: `is_fresh` only if the checkpoint has no batch.
+    """
+
+    query_name: str
+    address: str
     is_fresh: bool = False
 
     @property
     def spool(self) -> str:
-        """Where the rows of a batch may lie until they are written: beside the checkpoints. All
-        generations have the same one, so what a crash left is removed by the next."""
-        return f"{self.checkpoint.rsplit('/', 2)[0]}/spool"
+        """The folder for the rows of a batch until they are written. It is beside the checkpoints.
+
+        All generations share it, so the next one removes what a crash left there.
+        """
+        return f"{self.address.rsplit('/', 2)[0]}/spool"
 
 
 def is_repeated(last: int | None, number: int, *, is_fresh: bool) -> bool:
-    """Whether the sink, which has batches up to `last`, leaves this one out. `is_fresh`: the
-    checkpoint had no batch when the query began. ConfigError for a checkpoint that is not the one
-    the sink was written with."""
+    """Whether the sink leaves out this batch, because it has all batches up to `last`.
+
+    `is_fresh`: the checkpoint had no batch when the query began. ConfigError if the sink was
+    written with another checkpoint.
+    """
     if last is None or last < number:
         return False
     if last > number or is_fresh:
-        raise _unknown(last)
+        raise _unknown_batches(last)
     return True
 
 
-def check_columns(table: str | None, columns: Iterable[str], rows: Iterable[str]) -> None:
-    """ConfigError if the rows have columns that the table lacks."""
-    missing = sorted(set(rows) - set(columns))
+def check_columns(
+    table: str | None, table_columns: Iterable[str], row_columns: Iterable[str]
+) -> None:
+    """Raise ConfigError if the rows have columns that the table lacks."""
+    missing = sorted(set(row_columns) - set(table_columns))
     if missing:
         raise ConfigError(
             "the table lacks columns: add them, or set auto.evolve=true, or select others in "
@@ -68,42 +73,45 @@ def check_columns(table: str | None, columns: Iterable[str], rows: Iterable[str]
         )
 
 
-def prepare_files(
+def prepare_file_sink(
     session: Any, config: SparkSinkConfig, folder: CheckpointFolder, generation: Generation
 ) -> None:
-    """Called before a query of files starts. ConfigError if another connector writes into the
-    directory, or if it holds batches that the checkpoint does not know."""
-    if config.sink_format not in FILES:
+    """Claim the directory of a sink of files, and set the number of the first batch.
+
+    Call this before the query starts. ConfigError if another connector writes into the directory,
+    or if the directory has batches that the checkpoint does not know.
+    """
+    if config.sink_format not in FILE_FORMATS:
         return
     assert config.sink_path is not None
-    folder.claim(config.sink_path)
-    if not folder.is_fresh(generation):
+    SinkDirectory(config.sink_path, folder.address.connector).claim(folder.generations)
+    if not folder.generations.is_fresh(generation):
         return
-    last = last_of_files(session, config.sink_path)
+    last = last_file_batch(session, config.sink_path)
     if last is None:
         return
     if generation.number == 0:
-        raise _unknown(last)
+        raise _unknown_batches(last)
     if config.dedup_columns:
         raise ConfigError(
             "dedup.columns cannot begin anew in a directory of files that has batches: choose "
             "another sink.path",
             path=config.sink_path,
         )
-    folder.number_from(generation, last)
+    folder.generations.number_after(generation, last)
 
 
-def last_of_files(session: Any, path: str) -> int | None:
-    """The last batch in Spark's log of a directory of files; None if it has none."""
-    log = f"{path.rstrip('/')}/{_LOG}"
-    numbers = batches_in(log)
+def last_file_batch(session: Any, path: str) -> int | None:
+    """Return the last batch in Spark's log of a directory of files; None if it has none."""
+    log = f"{path.rstrip('/')}/{SPARK_LOG}"
+    numbers = read_batch_numbers(log)
     if numbers is None:
-        numbers = batches_of(_listed(session, log))
+        numbers = parse_batch_numbers(_file_names(session, log))
     return max(numbers, default=None)
 
 
-def _listed(session: Any, log: str) -> list[str]:
-    """The names of files at a URI that only Spark knows."""
+def _file_names(session: Any, log: str) -> list[str]:
+    """Return the names of the files in a folder at a URI, which only Spark can read."""
     missing = import_module("pyspark.errors").AnalysisException
     try:
         rows = session.read.text(log).select("_metadata.file_name").distinct().collect()
@@ -112,10 +120,10 @@ def _listed(session: Any, log: str) -> list[str]:
     return [row.file_name for row in rows]
 
 
-def _unknown(last: int) -> ConfigError:
+def _unknown_batches(last: int) -> ConfigError:
     return ConfigError(
-        "the sink has batches that the checkpoint does not know, was the checkpoint deleted? Put "
-        "it back; or, to write again what the topics have, reset the offsets of the stopped "
-        "connector (moldau connect offsets NAME --reset)",
+        "the sink has batches that the checkpoint does not know. If the checkpoint was deleted or "
+        "moved, put it back; or, to write again what the topics have, reset the offsets of the "
+        "stopped connector (moldau connect offsets NAME --reset)",
         last_batch=last,
     )

@@ -1,7 +1,6 @@
 """The settings of `SparkSinkConnector`.
 
-`SparkSinkConfig.guarantee` says what a config promises, in words that stand in the connector's
-status.
+`SparkSinkConfig.guarantee` says what a config promises, in the words of the connector's status.
 """
 
 from __future__ import annotations
@@ -11,52 +10,52 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import Problem, key
-from moldau.connectors.spark.base_config import FILES, SparkConfig
-from moldau.connectors.spark.topics import check_split, check_whole, props_of
+from moldau.connectors.spark.base_config import FILE_FORMATS, SparkConfig
+from moldau.connectors.spark.topics import check_one_query, check_task_per_topic, topic_props
 from moldau.errors import ConfigError
 from moldau.spark.options import REGISTERED, parse_read
 
 _SOURCE, _QUERY, _SINK = "Source", "Query", "Sink"
-TABLES: Final = ("delta", "iceberg", "jdbc")
+TABLE_FORMATS: Final = ("delta", "iceberg", "jdbc")
 _BATCH_RECORDS: Final = 1_000_000
 _WATERMARK: Final = re.compile(r"[^,]+,\s*(?:interval\s+)?'?\d.*", re.IGNORECASE)
 _DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
 
 
 class SparkSinkConfig(SparkConfig):
-    """Topics in, rows out."""
+    """The settings of a sink, which reads topics and writes rows."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = (
         *SparkConfig.open_prefixes, "sink.option.", "value.option.",
     )  # fmt: skip
 
     value_format: Literal["json", "csv", "avro", "protobuf", "string", "binary"] = key(
-        "value.format", "json", doc="What the values of the records are.",
+        "value.format", "json", doc="The format of the values of the records.",
         importance="high", group=_SOURCE,
     )  # fmt: skip
     value_schema: str | None = key(
         "value.schema", None,
-        doc="The columns of a JSON or CSV value as DDL (`id BIGINT, at TIMESTAMP`), `infer` to "
-        "take them from the first records, `registry` to take them from value.registry, or an Avro "
+        doc="The columns of a JSON or CSV value as DDL (`id BIGINT, at TIMESTAMP`); `infer` to "
+        "take them from the first records; `registry` to take them from value.registry; or an Avro "
         "schema.",
         importance="high", group=_SOURCE,
     )  # fmt: skip
     value_registry: str | None = key(
         "value.registry", None,
-        doc="The address of the Schema Registry that has the schemas of the values (avro, protobuf,"
-        " json), in place of value.schema.",
+        doc="The address of the Schema Registry with the schemas of the values (avro, protobuf, "
+        "json). It replaces value.schema.",
         group=_SOURCE,
     )  # fmt: skip
     key_format: Literal["binary", "string", "json", "avro"] = key(
-        "key.format", "binary", doc="What the keys are, in the column `_key`.", group=_SOURCE
+        "key.format", "binary", doc="The format of the keys, in the column `_key`.", group=_SOURCE
     )
     key_schema: str | None = key(
         "key.schema", None, doc="The fields of a JSON key as DDL, or an Avro schema.", group=_SOURCE
     )
-    is_split: bool = key(
+    task_per_topic: bool = key(
         "spark.task.per.topic", False,
-        doc="A task with a query of its own for each topic, so that one goes on when another "
-        "fails. ${topic} in sink.path, sink.table and sink.topic is the topic.",
+        doc="Make a task with a query of its own for each topic, so that one continues when "
+        "another fails. ${topic} in sink.path, sink.table and sink.topic is the topic.",
         group=_SOURCE,
     )  # fmt: skip
     starting_offsets: str = key(
@@ -69,7 +68,7 @@ class SparkSinkConfig(SparkConfig):
         ge=1, group=_SOURCE,
     )  # fmt: skip
     min_partitions: int | None = key(
-        "min.partitions", None, doc="Read with at least about so many Spark tasks.", ge=1,
+        "min.partitions", None, doc="Read with at least about this number of Spark tasks.", ge=1,
         group=_SOURCE,
     )  # fmt: skip
     fail_on_data_loss: bool = key(
@@ -80,14 +79,14 @@ class SparkSinkConfig(SparkConfig):
         "watermark", None, doc="A column and a delay: `at, 10 minutes`.", group=_QUERY
     )
     dedup_columns: list[str] = key(
-        "dedup.columns", [], doc="Rows that agree in these columns are written once.", group=_QUERY
+        "dedup.columns", [], doc="Write rows that are equal in these columns once.", group=_QUERY
     )
     output_mode: Literal["append", "update", "complete"] = key(
         "output.mode", "append", doc="Spark's output mode.", group=_QUERY
     )
     sink_format: Literal[
         "parquet", "orc", "json", "csv", "delta", "iceberg", "jdbc", "topic", "console", "noop"
-    ] = key("sink.format", doc="What to write.", importance="high", group=_SINK)
+    ] = key("sink.format", doc="The format to write.", importance="high", group=_SINK)
     sink_path: str | None = key(
         "sink.path", None, doc="The directory of files or of the Delta table.",
         importance="high", group=_SINK,
@@ -95,7 +94,9 @@ class SparkSinkConfig(SparkConfig):
     sink_table: str | None = key(
         "sink.table", None, doc="The table, for jdbc and iceberg.", group=_SINK
     )
-    sink_topic: str | None = key("sink.topic", None, doc="The topic, for topic.", group=_SINK)
+    sink_topic: str | None = key(
+        "sink.topic", None, doc="The topic, for sink.format=topic.", group=_SINK
+    )
     sink_mode: Literal["append", "upsert", "overwrite"] = key(
         "sink.mode", "append",
         doc="upsert: a row replaces the one with the same sink.keys. overwrite: a batch replaces "
@@ -103,72 +104,76 @@ class SparkSinkConfig(SparkConfig):
         group=_SINK,
     )  # fmt: skip
     sink_keys: list[str] = key(
-        "sink.keys", [], doc="The columns that tell rows apart; for topic, those of the key.",
+        "sink.keys", [], doc="The columns that identify a row; for topic, the columns of the key.",
         group=_SINK,
     )  # fmt: skip
     partition_by: list[str] = key(
         "partition.by",
         [],
-        doc="Columns that partitions are made of, or `date(column)`.",
+        doc="The columns to partition by, or `date(column)`.",
         group=_SINK,
     )
     coalesce: int | None = key(
-        "coalesce", None, doc="Write each batch with at most so many files.", ge=1, group=_SINK
+        "coalesce", None, doc="The largest number of files of a batch.", ge=1, group=_SINK
     )
     target_file_rows: int | None = key(
-        "target.file.rows", None, doc="Begin another file after so many rows.", ge=1, group=_SINK
+        "target.file.rows", None, doc="The largest number of rows of a file.", ge=1, group=_SINK
     )
-    auto_create: bool = key("auto.create", True, doc="Make a table that is missing.", group=_SINK)
+    auto_create: bool = key("auto.create", True, doc="Create a table that is missing.", group=_SINK)
     auto_evolve: bool = key(
         "auto.evolve", False, doc="Add columns that a table lacks: delta, iceberg and jdbc.",
         group=_SINK,
     )  # fmt: skip
 
-    def of_topic(self, topic: str) -> SparkSinkConfig:
-        """The settings of the query of one topic, with `spark.task.per.topic=true`."""
-        assert self.is_split
-        return SparkSinkConfig.of(props_of(self.originals, topic))
+    def for_topic(self, topic: str) -> SparkSinkConfig:
+        """Return the settings of the query of one topic, with `spark.task.per.topic=true`."""
+        assert self.task_per_topic
+        return SparkSinkConfig.of(topic_props(self.originals, topic))
 
     @property
-    def batch_limit(self) -> int | None:
-        """The largest batch. Batches that this process writes have a limit in any case: they lie
-        beside the checkpoint until they are written, and a merge holds one of them in memory."""
-        if self.max_offsets is None and self.sink_format in TABLES:
+    def max_batch_records(self) -> int | None:
+        """The largest number of records in a batch; None without a limit.
+
+        Batches for a table always have a limit, because one process writes them: their rows lie
+        beside the checkpoint until they are written, and a merge holds a whole batch in memory.
+        """
+        if self.max_offsets is None and self.sink_format in TABLE_FORMATS:
             return _BATCH_RECORDS
         return self.max_offsets
 
     @property
-    def infers(self) -> bool:
+    def infers_columns(self) -> bool:
         """Whether the columns are taken from the first records."""
         return (self.value_schema or "").strip().lower() == "infer" and not self.value_registry
 
     @property
-    def is_typed(self) -> bool:
-        """Whether the data source reads the values into columns itself."""
+    def is_decoded_by_source(self) -> bool:
+        """Whether the data source `moldau` decodes the values into columns."""
         return bool(self.value_registry) or self.value_format == "avro"
 
     @property
-    def is_parsed(self) -> bool:
-        """Whether Spark reads the values into columns."""
-        return self.value_format in ("json", "csv") and not self.is_typed
+    def is_parsed_by_spark(self) -> bool:
+        """Whether Spark's own functions parse the values into columns."""
+        return self.value_format in ("json", "csv") and not self.is_decoded_by_source
 
     @property
-    def is_key_typed(self) -> bool:
-        """Whether a key may be one that cannot be read."""
+    def can_reject_keys(self) -> bool:
+        """Whether the key has a format that a key may not fit."""
         return self.key_format in ("json", "avro")
 
     @property
     def tolerates_errors(self) -> bool:
-        """Whether a value that cannot be read is skipped."""
+        """Whether a key or value that does not fit its schema is skipped."""
         return self.originals.get("errors.tolerance", "none").strip().lower() == "all"
 
     @property
     def dead_letter_topic(self) -> str | None:
-        """Where values that cannot be read go."""
+        """The topic for records whose key or value does not fit its schema; None without one."""
         return self.originals.get("errors.deadletterqueue.topic.name", "").strip() or None
 
     def partition_columns(self) -> list[tuple[str, str | None]]:
-        """Each column to partition by, and the column whose date it is if it is made of one."""
+        """Return the columns to partition by. The second item is the column of `date(column)`, or
+        None for a plain column."""
         found: list[tuple[str, str | None]] = []
         for each in self.partition_by:
             match = _DATE_OF.fullmatch(each.strip())
@@ -177,8 +182,8 @@ class SparkSinkConfig(SparkConfig):
 
     @property
     def guarantee(self) -> str:
-        """What is promised when a process dies at any point."""
-        if self.sink_format in FILES:
+        """The guarantee for each row if a process dies at any point."""
+        if self.sink_format in FILE_FORMATS:
             return (
                 "exactly once: a reader that honours _spark_metadata (Spark does) sees each row "
                 "once"
@@ -199,19 +204,22 @@ class SparkSinkConfig(SparkConfig):
         if self.watermark is not None and not _WATERMARK.fullmatch(self.watermark.strip()):
             yield Problem("watermark", "use a column and a delay, as in `at, 10 minutes`")
         yield from self._check_offsets()
-        if self.dead_letter_topic and not (self.is_typed or self.is_parsed or self.is_key_typed):
+        if self.dead_letter_topic and not self._can_reject_records():
             yield Problem(
                 "errors.deadletterqueue.topic.name",
                 f"each value fits value.format={self.value_format}: leave it out",
             )
         yield from self._check_sink()
-        if self.is_split:
-            yield from check_split(self.originals, self.sink_format, self.sink_mode)
+        if self.task_per_topic:
+            yield from check_task_per_topic(self.originals, self.sink_format, self.sink_mode)
         else:
-            yield from check_whole(self.originals)
+            yield from check_one_query(self.originals)
+
+    def _can_reject_records(self) -> bool:
+        return self.is_decoded_by_source or self.is_parsed_by_spark or self.can_reject_keys
 
     def _check_offsets(self) -> Iterable[Problem]:
-        """By the rules of the data source, which says what is wrong in its own words."""
+        """Check `starting.offsets` by the rules of the data source, with its error messages."""
         given = {"kafka.bootstrap.servers": "-", "subscribe": "-"}
         given["startingOffsets"] = self.starting_offsets
         try:
@@ -236,13 +244,13 @@ class SparkSinkConfig(SparkConfig):
             yield Problem(
                 "value.schema", f"value.format={kind} needs it: columns, infer, or value.registry"
             )
-        if self.is_key_typed and not self.key_schema:
+        if self.can_reject_keys and not self.key_schema:
             yield Problem("key.schema", f"key.format={self.key_format} needs it")
-        if self.infers and kind != "json":
+        if self.infers_columns and kind != "json":
             yield Problem("value.schema", "infer is for value.format=json")
 
     def _check_sink(self) -> Iterable[Problem]:
-        needs = {**dict.fromkeys((*FILES, "delta"), "sink.path"), "topic": "sink.topic"}
+        needs = {**dict.fromkeys((*FILE_FORMATS, "delta"), "sink.path"), "topic": "sink.topic"}
         needed = [needs[self.sink_format]] if self.sink_format in needs else []
         if self.sink_format == "jdbc":
             needed = ["sink.table", "jdbc.url"]
@@ -254,13 +262,13 @@ class SparkSinkConfig(SparkConfig):
             if not self.originals.get(name):
                 yield Problem(name, f"sink.format={self.sink_format} needs it")
         yield from self._check_mode()
-        if self.target_file_rows and self.sink_format not in FILES:
-            yield Problem("target.file.rows", f"it is for {', '.join(FILES)}: leave it out")
-        if self.auto_evolve and self.sink_format not in TABLES:
-            yield Problem("auto.evolve", f"it is for {', '.join(TABLES)}: leave it out")
-        if self.partition_by and self.sink_format not in (*FILES, "delta", "iceberg"):
+        if self.target_file_rows and self.sink_format not in FILE_FORMATS:
+            yield Problem("target.file.rows", f"it is for {', '.join(FILE_FORMATS)}: leave it out")
+        if self.auto_evolve and self.sink_format not in TABLE_FORMATS:
+            yield Problem("auto.evolve", f"it is for {', '.join(TABLE_FORMATS)}: leave it out")
+        if self.partition_by and self.sink_format not in (*FILE_FORMATS, "delta", "iceberg"):
             yield Problem("partition.by", f"{self.sink_format} has no partitions: leave it out")
-        if self.output_mode != "append" and self.sink_format in FILES:
+        if self.output_mode != "append" and self.sink_format in FILE_FORMATS:
             yield Problem("output.mode", f"{self.sink_format} files can only be appended to")
 
     def _check_mode(self) -> Iterable[Problem]:
@@ -270,18 +278,18 @@ class SparkSinkConfig(SparkConfig):
             if not self.sink_keys:
                 yield Problem("sink.keys", "sink.mode=upsert needs the columns of the key")
         if self.sink_mode == "overwrite":
-            if self.sink_format not in TABLES:
+            if self.sink_format not in TABLE_FORMATS:
                 yield Problem(
-                    "sink.mode", f"only {', '.join(TABLES)} can be overwritten: use append"
+                    "sink.mode", f"only {', '.join(TABLE_FORMATS)} can be overwritten: use append"
                 )
             if self.output_mode != "complete":
                 yield Problem(
                     "sink.mode",
-                    "overwrite would leave the rows of the last batch alone: it needs "
+                    "overwrite would keep only the rows of the last batch: it needs "
                     "output.mode=complete, where each batch has all rows",
                 )
         if (self.sink_mode, self.output_mode) == ("append", "complete") and (
-            self.sink_format in TABLES
+            self.sink_format in TABLE_FORMATS
         ):
             yield Problem(
                 "sink.mode",
@@ -289,8 +297,11 @@ class SparkSinkConfig(SparkConfig):
             )
 
 
-def topics_of(props: Mapping[str, str]) -> dict[str, str]:
-    """The subscription as an option of the data source; ConfigError unless there is one."""
+def subscription(props: Mapping[str, str]) -> dict[str, str]:
+    """Return `topics` or `topics.regex` as an option of the data source.
+
+    ConfigError if neither or both are given.
+    """
     topics, pattern = props.get("topics", "").strip(), props.get("topics.regex", "").strip()
     if bool(topics) == bool(pattern):
         raise ConfigError("give either topics or topics.regex", topics=topics, pattern=pattern)

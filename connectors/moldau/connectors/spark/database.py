@@ -1,7 +1,7 @@
-"""Batches into a database, exactly once: rows and the number of the batch in one transaction.
+"""Write batches into a database exactly once: rows and batch number in one transaction.
 
-The table `moldau_spark_batches` has the last batch of each query. A batch that is
-there already was written before a crash, and is left out.
+The table `moldau_spark_batches` has the number of the last batch of each query. A batch whose
+number is there was written before a crash, and is left out.
 """
 
 from __future__ import annotations
@@ -14,103 +14,119 @@ import sqlalchemy as sa
 
 from moldau.connectors.jdbc.address import AddressError, parse_address
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.batches import Place, WriteBatch, check_columns, is_repeated
+from moldau.connectors.spark.batches import (
+    QueryCheckpoint,
+    WriteBatch,
+    check_columns,
+    is_repeated,
+)
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.pieces import Pieces, pieces_of
+from moldau.connectors.spark.spool import SpooledRows, spooled_rows
 from moldau.errors import ConfigError
 
-BATCHES: Final = "moldau_spark_batches"
-_ROWS: Final = 5_000
-_UPSERTS: Final = ("postgresql", "sqlite")
+BATCH_TABLE: Final = "moldau_spark_batches"
+_ROWS_PER_INSERT: Final = 5_000
+_UPSERT_DIALECTS: Final = ("postgresql", "sqlite")
 
 
-def database_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
-    """What writes one batch; the engine is made with the first one."""
-    return DatabaseSink(config, place).write
+def database_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> WriteBatch:
+    """Return the function that writes a batch. It opens the database with the first one."""
+    return DatabaseSink(config, checkpoint).write
 
 
 class DatabaseSink:
-    """One table of one database."""
+    """The sink of one query: a table of a database."""
 
-    def __init__(self, config: SparkSinkConfig, place: Place) -> None:
+    def __init__(self, config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> None:
         self._config = config
-        self._place = place
+        self._checkpoint = checkpoint
         self._engine: sa.Engine | None = None
         self._metadata = sa.MetaData()
         self._batches = sa.Table(
-            BATCHES,
+            BATCH_TABLE,
             self._metadata,
             sa.Column("query", sa.String(255), primary_key=True),
             sa.Column("batch", sa.BigInteger, nullable=False),
         )
 
     def write(self, batch: Any, number: int) -> None:
-        """A Spark DataFrame; its rows come to this process in pieces."""
-        engine = self._opened()
-        with pieces_of(batch, self._place.spool) as pieces, engine.begin() as connection:
+        """Write the rows of a DataFrame and the batch number, unless they were written before.
+
+        Both are committed on return.
+        """
+        engine = self._open_engine()
+        with spooled_rows(batch, self._checkpoint.spool) as rows, engine.begin() as connection:
             last = connection.scalar(
                 sa.select(self._batches.c.batch)
-                .where(self._batches.c.query == self._place.query)
+                .where(self._batches.c.query == self._checkpoint.query_name)
                 .with_for_update()
             )
-            if is_repeated(last, number, is_fresh=self._place.is_fresh):
+            if is_repeated(last, number, is_fresh=self._checkpoint.is_fresh):
                 return
-            table = self._table(connection, pieces.schema)
+            table = self._target_table(connection, rows.schema)
             if self._config.sink_mode == "overwrite":
                 connection.execute(sa.delete(table))
-            statement = self._statement(table)
-            for rows in _chunks(pieces):
-                connection.execute(statement, rows)
-            self._note(connection, number, is_first=last is None)
+            statement = self._insert_statement(table)
+            for values in _insert_values(rows):
+                connection.execute(statement, values)
+            self._store_number(connection, number, is_first=last is None)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections to the database."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose()
 
-    def _opened(self) -> sa.Engine:
+    def _open_engine(self) -> sa.Engine:
         if self._engine is None:
             url = database_url(self._config)
             try:
                 self._engine = sa.create_engine(url)
-                self._make_batches(self._engine)
+                self._create_batch_table(self._engine)
             except (sa.exc.OperationalError, ImportError) as error:
                 shown = url.render_as_string(hide_password=True)
-                raise ConfigError(f"no connection to the database: {error}", url=shown) from error
+                raise ConfigError(
+                    f"no connection to the database: {error}; check jdbc.url, and that it runs",
+                    url=shown,
+                ) from error
         return self._engine
 
-    def _make_batches(self, engine: sa.Engine) -> None:
-        """The table of the last batches, unless another query makes it at this moment."""
+    def _create_batch_table(self, engine: sa.Engine) -> None:
+        """Create the table of batch numbers if it is missing. Another query may create it at the
+        same moment."""
         try:
             self._metadata.create_all(engine, [self._batches])
         except sa.exc.DBAPIError:
-            if not sa.inspect(engine).has_table(BATCHES):
+            if not sa.inspect(engine).has_table(BATCH_TABLE):
                 raise
 
-    def _table(self, connection: sa.Connection, schema: Any) -> sa.Table:
-        """The target as it is; made from the rows' columns if it is missing."""
+    def _target_table(self, connection: sa.Connection, schema: Any) -> sa.Table:
+        """Return the table of the sink. Create it, or add columns to it, if the config allows."""
         whole = self._config.sink_table
         assert whole is not None
         inspector = sa.inspect(connection)
         schema_name, _, name = (
             ("", "", whole) if inspector.has_table(whole) else whole.rpartition(".")
         )
-        place = sa.MetaData(schema=schema_name or None)
+        metadata = sa.MetaData(schema=schema_name or None)
         if inspector.has_table(name, schema_name or None):
-            table = sa.Table(name, place, autoload_with=connection)
+            table = sa.Table(name, metadata, autoload_with=connection)
             missing = [each for each in schema.names if each not in table.c]
             if not missing:
                 return table
             if not self._config.auto_evolve:
                 check_columns(whole, table.c.keys(), schema.names)
-            _add(connection, table, [schema.field(each) for each in missing])
-            again = sa.MetaData(schema=schema_name or None)
-            return sa.Table(name, again, autoload_with=connection)
+            _add_columns(connection, table, [schema.field(each) for each in missing])
+            reloaded = sa.MetaData(schema=schema_name or None)
+            return sa.Table(name, reloaded, autoload_with=connection)
         if not self._config.auto_create:
-            raise ConfigError("there is no such table, and auto.create=false", table=whole)
+            raise ConfigError(
+                "there is no such table, and auto.create=false: create the table, or set "
+                "auto.create=true",
+                table=whole,
+            )
         columns = [
-            sa.Column(each.name, _type_of(each.type), primary_key=each.name in self._keys)
+            sa.Column(each.name, _column_type(each.type), primary_key=each.name in self._keys)
             for each in schema
         ]
         if schema_name and schema_name not in inspector.get_schema_names():
@@ -118,28 +134,29 @@ class DatabaseSink:
                 "there is no such schema in the database: create it, or correct sink.table",
                 schema=schema_name,
             )
-        table = sa.Table(name, place, *columns)
+        table = sa.Table(name, metadata, *columns)
         try:
             with connection.begin_nested():
                 table.create(connection)
         except sa.exc.DBAPIError:
-            # Another query may have made it at this moment.
+            # Another query may have created it at this moment.
             if not sa.inspect(connection).has_table(name, schema_name or None):
                 raise
-            return self._table(connection, schema)
+            return self._target_table(connection, schema)
         return table
 
     @property
     def _keys(self) -> list[str]:
         return self._config.sink_keys if self._config.sink_mode == "upsert" else []
 
-    def _statement(self, table: sa.Table) -> Any:
+    def _insert_statement(self, table: sa.Table) -> Any:
         if self._config.sink_mode != "upsert":
             return sa.insert(table)
-        dialect = self._opened().dialect.name
-        if dialect not in _UPSERTS:
+        dialect = self._open_engine().dialect.name
+        if dialect not in _UPSERT_DIALECTS:
             raise ConfigError(
-                f"sink.mode=upsert is known for {' and '.join(_UPSERTS)}", database=dialect
+                f"sink.mode=upsert works with {' and '.join(_UPSERT_DIALECTS)} only: use append",
+                database=dialect,
             )
         insert = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
         others = {each.name: insert.excluded[each.name] for each in table.c
@@ -148,27 +165,28 @@ class DatabaseSink:
             return insert.on_conflict_do_nothing(index_elements=self._keys)
         return insert.on_conflict_do_update(index_elements=self._keys, set_=others)
 
-    def _note(self, connection: sa.Connection, number: int, *, is_first: bool) -> None:
+    def _store_number(self, connection: sa.Connection, number: int, *, is_first: bool) -> None:
+        name = self._checkpoint.query_name
         if is_first:
-            statement: Any = sa.insert(self._batches).values(query=self._place.query, batch=number)
+            statement: Any = sa.insert(self._batches).values(query=name, batch=number)
         else:
-            mine = self._batches.c.query == self._place.query
-            statement = sa.update(self._batches).where(mine).values(batch=number)
+            own = self._batches.c.query == name
+            statement = sa.update(self._batches).where(own).values(batch=number)
         connection.execute(statement)
 
 
-def _add(connection: sa.Connection, table: sa.Table, fields: Iterable[Any]) -> None:
-    """Adds columns, which are null in the rows that are there."""
+def _add_columns(connection: sa.Connection, table: sa.Table, fields: Iterable[Any]) -> None:
+    """Add columns to a table. They are null in its present rows."""
     dialect = connection.dialect
-    where = dialect.identifier_preparer.format_table(table)
-    columns = [sa.Column(each.name, _type_of(each.type)) for each in fields]
+    name = dialect.identifier_preparer.format_table(table)
+    columns = [sa.Column(each.name, _column_type(each.type)) for each in fields]
     for each in sa.Table(table.name, sa.MetaData(), *columns).columns:
-        told = sa.schema.CreateColumn(each).compile(dialect=dialect)
-        connection.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN {told}")
+        column = sa.schema.CreateColumn(each).compile(dialect=dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {column}")
 
 
 def database_url(config: SparkConfig) -> sa.URL:
-    """SQLAlchemy's URL of `jdbc.url`, which may be a Java driver's."""
+    """Return SQLAlchemy's URL for `jdbc.url`, which may be the URL of a Java driver."""
     assert config.jdbc_url is not None
     try:
         address = parse_address(config.jdbc_url)
@@ -177,14 +195,15 @@ def database_url(config: SparkConfig) -> sa.URL:
     return address.with_login(config.jdbc_user, config.jdbc_password).url
 
 
-def _chunks(pieces: Pieces) -> Iterator[list[dict[str, Any]]]:
-    for batch in pieces.batches():
-        for start in range(0, batch.num_rows, _ROWS):
-            yield batch.slice(start, _ROWS).to_pylist()
+def _insert_values(rows: SpooledRows) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows in lists, each for one INSERT."""
+    for batch in rows.batches():
+        for start in range(0, batch.num_rows, _ROWS_PER_INSERT):
+            yield batch.slice(start, _ROWS_PER_INSERT).to_pylist()
 
 
-def _type_of(kind: Any) -> Any:
-    """The column type for an Arrow type."""
+def _column_type(kind: Any) -> Any:
+    """Return the column type for an Arrow type. ConfigError if there is none."""
     types = import_module("pyarrow").types
     rules: list[tuple[Callable[[Any], bool], Any]] = [
         (types.is_boolean, sa.Boolean()),
@@ -201,4 +220,6 @@ def _type_of(kind: Any) -> Any:
     for is_kind, column in rules:
         if is_kind(kind):
             return column
-    raise ConfigError("this type has no column in a database: make it text", type=str(kind))
+    raise ConfigError(
+        "a database has no column for this type: cast it to text in transforms.sql", type=str(kind)
+    )

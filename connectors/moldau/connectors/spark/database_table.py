@@ -1,6 +1,6 @@
-"""A table of a database as Arrow, read by SQLAlchemy: all of it, or what is above an offset.
+"""Read a table of a database into Arrow: all rows, or the rows above an offset.
 
-Offsets are text: numbers, dates and times as ISO writes them, or the text itself.
+Offsets are text: a number, a date or time in ISO format, or the text itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.connectors.spark.database import database_url
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
 
-_READ: Final[dict[type, Callable[[str], Any]]] = {
+_OFFSET_PARSERS: Final[dict[type, Callable[[str], Any]]] = {
     int: int,
     float: float,
     Decimal: Decimal,
@@ -28,56 +28,57 @@ _READ: Final[dict[type, Callable[[str], Any]]] = {
 
 
 class DatabaseTable:
-    """One table; a connection for each question."""
+    """One table of a database. Each method opens a connection of its own."""
 
     def __init__(self, config: SparkSourceConfig) -> None:
         self._name = config.source_table or ""
         self._url = database_url(config)
 
     def highest(self, column: str, above: str | None) -> str | None:
-        """The highest value of the column, if there is one above the offset."""
-        with self._opened() as connection:
-            table = self._reflected(connection)
-            of_column = self._column(table, column)
-            asked = sa.select(sa.func.max(of_column))
+        """Return the highest value of a column; None if no value is above the offset."""
+        with self._connect() as connection:
+            table = self._load_table(connection)
+            cursor = self._column(table, column)
+            query = sa.select(sa.func.max(cursor))
             if above is not None:
-                asked = asked.where(of_column > _value(of_column, above))
-            found = connection.scalar(asked)
+                query = query.where(cursor > _parse_offset(cursor, above))
+            found = connection.scalar(query)
         if found is None:
             return None
         return found.isoformat() if isinstance(found, date) else str(found)
 
     def rows(self, column: str | None, above: str | None, upto: str | None = None) -> Any:
-        """An Arrow table of the rows, those above the offset and up to another one."""
+        """Return an Arrow table of the rows. With a column, they are sorted by it, lie above the
+        offset `above`, and include the offset `upto`."""
         arrow = import_module("pyarrow")
-        with self._opened() as connection:
-            table = self._reflected(connection)
-            asked = sa.select(table)
+        with self._connect() as connection:
+            table = self._load_table(connection)
+            query = sa.select(table)
             if column is not None:
-                of_column = self._column(table, column)
+                cursor = self._column(table, column)
                 if above is not None:
-                    asked = asked.where(of_column > _value(of_column, above))
+                    query = query.where(cursor > _parse_offset(cursor, above))
                 if upto is not None:
-                    asked = asked.where(of_column <= _value(of_column, upto))
-                asked = asked.order_by(of_column)
-            found = [dict(row) for row in connection.execute(asked).mappings()]
+                    query = query.where(cursor <= _parse_offset(cursor, upto))
+                query = query.order_by(cursor)
+            found = [dict(row) for row in connection.execute(query).mappings()]
         kinds = [(each.name, _arrow_type(arrow, each)) for each in table.columns]
         return arrow.Table.from_pylist(found, arrow.schema(kinds))
 
-    def _opened(self) -> sa.Connection:
-        # No pool: the engine goes with the connection.
+    def _connect(self) -> sa.Connection:
+        # Without a pool, the engine needs no close of its own after the connection's.
         engine = sa.create_engine(self._url, poolclass=sa.pool.NullPool)
         try:
             return engine.connect()
         except (sa.exc.OperationalError, ImportError) as error:
             shown = self._url.render_as_string(hide_password=True)
-            told = str(getattr(error, "orig", None) or error).splitlines()[0]
+            reason = str(getattr(error, "orig", None) or error).splitlines()[0]
             raise ConfigError(
-                f"no connection to the database: {told}; check jdbc.url, and that it runs",
+                f"no connection to the database: {reason}; check jdbc.url, and that it runs",
                 url=shown,
             ) from error
 
-    def _reflected(self, connection: sa.Connection) -> sa.Table:
+    def _load_table(self, connection: sa.Connection) -> sa.Table:
         schema, _, name = self._name.rpartition(".")
         try:
             return sa.Table(name, sa.MetaData(), schema=schema or None, autoload_with=connection)
@@ -89,18 +90,18 @@ class DatabaseTable:
     def _column(self, table: sa.Table, name: str) -> Any:
         if name not in table.c:
             raise ConfigError(
-                "the table lacks the column of incremental.column: choose one that there is",
+                "the table lacks the column of incremental.column: choose one of its columns",
                 missing=name,
                 columns=", ".join(table.c.keys()),
             )
         return table.c[name]
 
 
-def _value(column: Any, text: str) -> Any:
-    """The offset as the column has it."""
-    read = _READ.get(_python_type(column), str)
+def _parse_offset(column: Any, text: str) -> Any:
+    """Return the offset as a value of the column. ConfigError if it does not fit."""
+    parse = _OFFSET_PARSERS.get(_python_type(column), str)
     try:
-        return read(text)
+        return parse(text)
     except (ValueError, ArithmeticError):
         raise ConfigError(
             "the stored offset does not fit the column: reset the connector's offsets",
@@ -134,7 +135,7 @@ def _arrow_type(arrow: Any, column: Any) -> Any:
     }.get(kind)
     if found is None:
         raise ConfigError(
-            "this column has no type in Spark: leave it out by a view of the table",
+            "Spark has no type for this column: leave it out by a view of the table",
             column=column.name,
             type=str(column.type),
         )

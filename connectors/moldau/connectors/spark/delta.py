@@ -1,4 +1,4 @@
-"""Batches into a Delta table, each once, by delta-rs: no jar.
+"""Write batches into a Delta table, each once. delta-rs does it, without a jar.
 
 The name of the query and the number of its last batch are in the same commit as the rows.
 """
@@ -9,14 +9,19 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from moldau.connectors.spark.batches import Place, WriteBatch, check_columns, is_repeated
+from moldau.connectors.spark.batches import (
+    QueryCheckpoint,
+    WriteBatch,
+    check_columns,
+    is_repeated,
+)
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.pieces import Pieces, pieces_of
+from moldau.connectors.spark.spool import SpooledRows, spooled_rows
 from moldau.errors import ConfigError
 
 
-def delta_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
-    """What appends or merges one batch."""
+def delta_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> WriteBatch:
+    """Return the function that appends or merges a batch."""
     try:
         delta = import_module("deltalake")
     except ImportError as error:
@@ -26,21 +31,22 @@ def delta_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
         ) from error
     path = config.sink_path
     options = config.with_prefix("sink.option.") or None
-    columns = [name for name, _ in config.partition_columns()] or None
+    partition_columns = [name for name, _ in config.partition_columns()] or None
+    query = checkpoint.query_name
 
     def write(batch: Any, number: int) -> None:
         exists = delta.DeltaTable.is_deltatable(path, storage_options=options)
         table = delta.DeltaTable(path, storage_options=options) if exists else None
         if table is not None:
-            last = table.transaction_version(place.query)
-            if is_repeated(last, number, is_fresh=place.is_fresh):
+            last = table.transaction_version(query)
+            if is_repeated(last, number, is_fresh=checkpoint.is_fresh):
                 return
-        commit = delta.CommitProperties(app_transactions=[delta.Transaction(place.query, number)])
-        with pieces_of(batch, place.spool, is_optional=config.auto_evolve) as pieces:
+        commit = delta.CommitProperties(app_transactions=[delta.Transaction(query, number)])
+        with spooled_rows(batch, checkpoint.spool, all_nullable=config.auto_evolve) as spooled:
             if table is not None and not config.auto_evolve:
                 known = [each.name for each in table.schema().fields]
-                check_columns(path, known, pieces.schema.names)
-            rows = _rows(config, pieces)
+                check_columns(path, known, spooled.schema.names)
+            rows = _arrow_rows(config, spooled)
             if table is not None and config.sink_mode == "upsert":
                 _merge(table, rows, config, commit)
                 return
@@ -49,7 +55,7 @@ def delta_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
                 rows,
                 mode="overwrite" if config.sink_mode == "overwrite" else "append",
                 schema_mode="merge" if table is not None and config.auto_evolve else None,
-                partition_by=columns,
+                partition_by=partition_columns,
                 storage_options=options,
                 commit_properties=commit,
             )
@@ -57,18 +63,18 @@ def delta_batch(config: SparkSinkConfig, place: Place) -> WriteBatch:
     return write
 
 
-def _rows(config: SparkSinkConfig, pieces: Pieces) -> Any:
-    """A merge needs all rows at once."""
+def _arrow_rows(config: SparkSinkConfig, spooled: SpooledRows) -> Any:
+    """Return a stream of the rows, or for an upsert a table: a merge needs all rows at once."""
     if config.sink_mode == "upsert":
-        return last_of_keys(pieces.table(), config.sink_keys)
-    return pieces.reader()
+        return last_row_per_key(spooled.table(), config.sink_keys)
+    return spooled.reader()
 
 
 def _merge(table: Any, rows: Any, config: SparkSinkConfig, commit: Any) -> None:
-    same = " AND ".join(f"target.`{each}` = source.`{each}`" for each in config.sink_keys)
+    same_key = " AND ".join(f"target.`{each}` = source.`{each}`" for each in config.sink_keys)
     merge = table.merge(
         rows,
-        predicate=same,
+        predicate=same_key,
         source_alias="source",
         target_alias="target",
         merge_schema=config.auto_evolve,
@@ -77,17 +83,22 @@ def _merge(table: Any, rows: Any, config: SparkSinkConfig, commit: Any) -> None:
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
-def last_of_keys(data: Any, keys: Sequence[str]) -> Any:
-    """The last row of each key, in the order of the rows. A merge refuses two rows of one key."""
+def last_row_per_key(data: Any, keys: Sequence[str]) -> Any:
+    """Return the last row of each key, in the order of the rows.
+
+    A merge fails if two rows have one key. ConfigError if the rows lack a column of the key.
+    """
     missing = [each for each in keys if each not in data.column_names]
     if missing:
         raise ConfigError(
-            "sink.keys names columns that the rows do not have", columns=", ".join(missing)
+            "sink.keys names columns that the rows do not have: select them in transforms.sql, or "
+            "correct sink.keys",
+            columns=", ".join(missing),
         )
     arrow = import_module("pyarrow")
-    place = "place"
-    while place in data.column_names:
-        place += "_"
-    numbered = data.append_column(place, arrow.array(range(len(data)), arrow.int64()))
-    last = numbered.group_by(list(keys)).aggregate([(place, "max")])[f"{place}_max"]
+    position = "position"
+    while position in data.column_names:
+        position += "_"
+    numbered = data.append_column(position, arrow.array(range(len(data)), arrow.int64()))
+    last = numbered.group_by(list(keys)).aggregate([(position, "max")])[f"{position}_max"]
     return data.take(last.combine_chunks().sort())

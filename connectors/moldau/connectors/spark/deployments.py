@@ -1,8 +1,8 @@
-"""The session of a runner by `spark.deploy`, and what a runner that was killed left on a server.
+"""Open the Spark session of a runner by `spark.deploy`, and end what a killed runner left open.
 
-A local session ends with its runner. On a Spark Connect server a query goes on without its client:
-so the session's name is written into the checkpoint's folder before the session begins, and the
-next runner ends what the last one left before it starts the query anew from its checkpoint.
+A local session ends with its runner. On a Spark Connect server a query continues without its
+client. So a runner notes its session beside the checkpoint before the session begins, and the next
+runner ends a noted session before it starts the query again from the checkpoint.
 """
 
 from __future__ import annotations
@@ -10,80 +10,127 @@ from __future__ import annotations
 from hashlib import sha256
 from importlib import import_module
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.checkpoints import CheckpointFolder, Session
+from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.session_note import Session
+from moldau.errors import ConfigError
 from moldau.spark.reach import check_reachable
 from moldau.spark.session import new_session, remote_session, shared_server
 
-_MEMORY: Final = "1g"
+_DRIVER_MEMORY: Final = "1g"
 _USER: Final = "moldau"
-_SERVERS: Final = ("shared-local", "remote")
+_SHARED: Final = "shared-local"
+_ON_SERVER: Final = (_SHARED, "remote")
 
 
 def open_session(config: SparkConfig, folder: CheckpointFolder) -> Any:
-    """A session for this query alone; ConfigError in one line for what is missing."""
-    name = folder.name
+    """Open a session for one query alone. ConfigError with one line if something is missing.
+
+    The caller holds the lock of the checkpoint.
+    """
+    _end_last_session(config, folder)
+    name = folder.address.name
     application = f"moldau-{name}"
-    conf = {"spark.driver.memory": _MEMORY, **config.spark_conf}
+    conf = {"spark.driver.memory": _DRIVER_MEMORY, **config.spark_conf}
     if config.deploy == "local":
         return new_session(application, master=config.master, conf=conf)
     if config.deploy == "submit":
         check_reachable(config.master)
         return new_session(application, master=None, conf=config.spark_conf)
-    if config.deploy == "shared-local":
+    if config.deploy == _SHARED:
         master = config.master if config.master.startswith("local") else "local[*]"
-        address = shared_server(master, conf)
+        server = shared_server(master, conf)
     else:
         assert config.remote is not None
-        address = config.remote
-    if not folder.is_here:
-        return new_session(application, remote=address, conf=conf)
-    last = folder.last_session()
-    if last.is_left:
-        _end(_session_at(application, address, name, last.number))
+        server = config.remote
+    if not folder.address.is_local:
+        return new_session(application, remote=server, conf=conf)
+    last = folder.session_note.read()
+    if last.is_open:
+        _stop_session(attach_session(application, server, name, last.number))
     number = last.number + 1
-    folder.note_session(Session(number, is_left=True))
-    return new_session(application, remote=_named(address, name, number), conf=conf)
+    folder.session_note.write(Session(number, is_open=True, server=_server_name(config)))
+    return new_session(application, remote=_session_address(server, name, number), conf=conf)
 
 
 def close_session(session: Any, config: SparkConfig, folder: CheckpointFolder) -> None:
-    """The opposite of `open_session`."""
+    """Stop a session of `open_session`, then note that it is closed."""
     session.stop()
-    if config.deploy in _SERVERS and folder.is_here:
-        folder.note_session(Session(folder.last_session().number, is_left=False))
+    if config.deploy in _ON_SERVER and folder.address.is_local:
+        folder.session_note.write(folder.session_note.read()._replace(is_open=False))
 
 
-def end_left(config: SparkConfig, folder: CheckpointFolder) -> None:
-    """Ends what a runner that was killed has left on a server. ConfigError if no server answers:
-    the query may still work on its checkpoint."""
-    last = folder.last_session()
-    if config.deploy not in _SERVERS or not folder.is_here or not last.is_left:
+def _server_name(config: SparkConfig) -> str:
+    """Return the name of the server for the note of the session; empty without a server."""
+    if config.deploy == "remote" and config.remote is not None:
+        return urlsplit(config.remote).netloc
+    return config.deploy if config.deploy in _ON_SERVER else ""
+
+
+def _end_last_session(config: SparkConfig, folder: CheckpointFolder) -> None:
+    """End the session that a killed runner left open elsewhere, before this config was changed.
+
+    Its query continues there, and two queries on one checkpoint would write rows twice. ConfigError
+    if it may be open on a server that this machine cannot find.
+    """
+    if not folder.address.is_local:
         return
-    address = config.remote if config.deploy == "remote" else _running_server()
-    if address is not None:
-        _end(_session_at(f"moldau-{folder.name}", address, folder.name, last.number))
+    last, name = folder.session_note.read(), folder.address.name
+    server = _server_name(config)
+    if not last.is_open or (server and last.server in (server, "")):
+        return
+    if last.server != _SHARED:
+        raise ConfigError(
+            "the last runner was killed, and its query may continue on its Spark Connect server: "
+            "set spark.deploy and spark.remote back and start the connector there once, which ends "
+            "that query; or, if that server has ended, remove the file named here",
+            server=last.server or "unknown",
+            path=str(folder.session_note.path),
+        )
+    running = _running_server()
+    if running is not None:
+        _stop_session(attach_session(f"moldau-{name}", running, name, last.number))
+    folder.session_note.write(last._replace(is_open=False))
+
+
+def end_open_session(config: SparkConfig, folder: CheckpointFolder) -> None:
+    """End the session that a killed runner left open on a server, with its queries.
+
+    ConfigError if no server answers: the query may still work on its checkpoint.
+    """
+    last = folder.session_note.read()
+    if config.deploy not in _ON_SERVER or not folder.address.is_local or not last.is_open:
+        return
+    server = config.remote if config.deploy == "remote" else _running_server()
+    if server is not None:
+        name = folder.address.name
+        _stop_session(attach_session(f"moldau-{name}", server, name, last.number))
 
 
 def _running_server() -> str | None:
-    """This user's Spark Connect server on this machine; None if none runs."""
+    """Return the address of this user's Spark Connect server on this machine; None if none runs."""
     local = import_module("pyspark.sql.connect.local_server")
     with local.Discovery() as discovery:
         server = local.LocalConnectServer(discovery)
         return f"{server.url}/;token={server.token}" if server.is_reusable() else None
 
 
-def _session_at(application: str, address: str, name: str, number: int) -> Any:
-    """The session of the last runner; an empty one if the server has forgotten it, None if it was
-    closed."""
+def attach_session(application: str, server: str, name: str, number: int) -> Any:
+    """Attach to the session with this number of the query `name`.
+
+    Return None if the session was closed, and a new empty session if the server has forgotten it.
+    """
     closed = import_module("pyspark.errors").PySparkException
     try:
-        return remote_session(application, _named(address, name, number))
+        return remote_session(application, _session_address(server, name, number))
     except closed:
         return None
 
 
-def _end(session: Any) -> None:
+def _stop_session(session: Any) -> None:
+    """Stop the queries of a session, then the session. Do nothing for None."""
     if session is None:
         return
     for query in session.streams.active:
@@ -91,11 +138,11 @@ def _end(session: Any) -> None:
     session.stop()
 
 
-def _named(address: str, name: str, number: int) -> str:
-    """The address with the session's own id, which has to be a UUID."""
-    digits = sha256(f"{address} {name} {number}".encode()).hexdigest()
+def _session_address(server: str, name: str, number: int) -> str:
+    """Return the address of the server with the id of this session, which has to be a UUID."""
+    digits = sha256(f"{server} {name} {number}".encode()).hexdigest()
     session = "-".join((digits[:8], digits[8:12], f"5{digits[13:16]}", f"a{digits[17:20]}",
                         digits[20:32]))  # fmt: skip
-    separator = ";" if "/;" in address else "/;"
-    user = "" if "user_id=" in address else f";user_id={_USER}"
-    return f"{address.rstrip('/')}{separator}session_id={session}{user}"
+    separator = ";" if "/;" in server else "/;"
+    user = "" if "user_id=" in server else f";user_id={_USER}"
+    return f"{server.rstrip('/')}{separator}session_id={session}{user}"

@@ -1,7 +1,7 @@
-"""From a failure inside Spark to one line that says what is wrong. No IO.
+"""Reduce a failure inside Spark to one line that says what is wrong. No IO.
 
-Spark wraps an error of a Python worker into a traceback inside a Java exception's message inside
-another one. What the user has to see is the last line of the innermost one.
+Spark wraps an error of a Python worker into a traceback, inside the message of a Java exception,
+inside another one. A user has to see the last line of the innermost one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 
 from moldau.errors import MoldauError
 
-_OURS: Final = re.compile(r"^\s*(?:moldau\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
+_MOLDAU_ERROR: Final = re.compile(r"^\s*(?:moldau\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
 _TRACEBACK_END: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
-_SPARK_CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
-_CAUSED: Final = re.compile(r"Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)")
-_RAISED: Final = "USER_RAISED_EXCEPTION"
+_SPARK_CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
+_CAUSED_BY: Final = re.compile(r"Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)")
+_RAISED_BY_QUERY: Final = "USER_RAISED_EXCEPTION"
 _WRAPPERS: Final = ("STREAM_FAILED", "PYTHON_EXCEPTION", "FAILED_EXECUTE_UDF", "TASK_WRITE_FAILED")
 _HINTS: Final = {
     "COLUMN_ALREADY_EXISTS": "name each column once in transforms.sql: * has _topic, _key and the "
@@ -26,80 +26,82 @@ _HINTS: Final = {
     "UNRESOLVED_COLUMN": "check the columns in value.schema and transforms.sql",
     "UNRESOLVED_COLUMN.WITH_SUGGESTION": "check the columns in value.schema and transforms.sql",
     "PARSE_SYNTAX_ERROR": "check value.schema and transforms.sql",
-    "USER_RAISED_EXCEPTION": "correct the data, or pass over it with errors.tolerance=all and a "
-    "dead letter queue",
+    "USER_RAISED_EXCEPTION": "correct the data, or skip it with errors.tolerance=all and a dead "
+    "letter queue",
     "CONCURRENT_STREAM_LOG_UPDATE": "another query uses this checkpoint: stop it",
 }
 _JAVA_IS_GONE: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError")
-_LATE_WORKER: Final = "Python worker failed to connect back"
-_LATE: Final = (
-    "a Python process of Spark did not start within Spark's 10 s: the machine is too busy -> leave "
-    "it more, the query goes on from its checkpoint"
+_WORKER_TIMEOUT: Final = "Python worker failed to connect back"
+_WORKER_TIMEOUT_LINE: Final = (
+    "a Python process of Spark did not start within Spark's 10 s: the machine is too busy -> run "
+    "less on it; the query continues from its checkpoint"
 )
 _JAVA_DIED: Final = re.compile(
     r"Answer from Java side is empty|Error while sending or receiving"
     r"|\AAn error occurred while calling [\w.$]+\s*\Z"
 )
-_DIED: Final = (
-    "Spark's Java process has died -> look for the kernel's out-of-memory killer, and give it more "
-    "with spark.conf.driver.memory; the query goes on from its checkpoint"
+_JAVA_DIED_LINE: Final = (
+    "Spark's Java process has died -> look for the kernel's out-of-memory killer, and give Java "
+    "more memory with spark.conf.driver.memory; the query continues from its checkpoint"
 )
-_TOO_LARGE: Final = re.compile(r"Total size of serialized results[^\n]*maxResultSize[^\n]*")
-_SMALLER: Final = (
+_RESULT_TOO_LARGE: Final = re.compile(r"Total size of serialized results[^\n]*maxResultSize[^\n]*")
+_RESULT_TOO_LARGE_HINT: Final = (
     " -> make batches smaller with max.offsets.per.trigger, or set spark.conf.driver.maxResultSize"
     " to 0 for no limit"
 )
-_SERVER_GONE: Final = (
-    "the Spark Connect server is gone -> start it; the query goes on from its checkpoint"
+_SERVER_GONE_LINE: Final = (
+    "the Spark Connect server is gone -> start it; the query continues from its checkpoint"
 )
 
 
-def is_late_worker(error: BaseException) -> bool:
-    """Whether a Python process of Spark took longer to start than Spark waits: 10 s, which cannot
-    be set. On a busy machine it only has to be tried again."""
-    return _LATE_WORKER in str(error)
+def is_worker_timeout(error: BaseException) -> bool:
+    """Whether a Python process of Spark took longer to start than Spark waits.
+
+    Spark waits 10 s, and no setting changes that. On a busy machine a second try can succeed.
+    """
+    return _WORKER_TIMEOUT in str(error)
 
 
-def hinted_cause_of(error: BaseException) -> str:
-    """The same, with what to do about it behind an arrow."""
+def cause_with_hint(error: BaseException) -> str:
+    """Return the line of `cause_of`. An arrow and what to do about it follow the cause."""
     cause = cause_of(error)
     if " -> " in cause:
         return cause
-    if isinstance(error, MoldauError) or _OURS.search(str(error)):
+    if isinstance(error, MoldauError) or _MOLDAU_ERROR.search(str(error)):
         return f"{cause} -> correct this, and restart the connector"
     return f"{cause} -> the trace below says where"
 
 
 def cause_of(error: BaseException) -> str:
-    """One line, without Java frames."""
+    """Return the innermost cause of an error as one line, without Java's frames."""
     if isinstance(error, MoldauError):
         return str(error)
     text = str(error)
-    if is_late_worker(error):
-        return _LATE
+    if is_worker_timeout(error):
+        return _WORKER_TIMEOUT_LINE
     if type(error).__name__ in _JAVA_IS_GONE or _JAVA_DIED.search(text):
-        return _DIED
+        return _JAVA_DIED_LINE
     if "StatusCode.UNAVAILABLE" in text:
-        return _SERVER_GONE
-    too_large = _TOO_LARGE.search(text)
+        return _SERVER_GONE_LINE
+    too_large = _RESULT_TOO_LARGE.search(text)
     if too_large is not None:
-        return _short(too_large[0].rstrip(". ")) + _SMALLER
-    found = _OURS.findall(text) or _TRACEBACK_END.findall(text)
+        return _shorten(too_large[0].rstrip(". ")) + _RESULT_TOO_LARGE_HINT
+    found = _MOLDAU_ERROR.findall(text) or _TRACEBACK_END.findall(text)
     if found and "Traceback" in text:
-        return _short(found[-1][1])
-    caused = _CAUSED.findall(text)
-    named = [each for each in _SPARK_CLASS.findall(text) if each[0] not in _WRAPPERS]
-    if named:
-        name, words = named[-1] if len(named) > 1 and caused else named[0]
+        return _shorten(found[-1][1])
+    caused = _CAUSED_BY.findall(text)
+    conditions = [each for each in _SPARK_CONDITION.findall(text) if each[0] not in _WRAPPERS]
+    if conditions:
+        name, words = conditions[-1] if len(conditions) > 1 and caused else conditions[0]
         hint = _HINTS.get(name)
-        if name == _RAISED:
+        if name == _RAISED_BY_QUERY:
             words, name = words.partition(" SQLSTATE: ")[0], "raised by the query"
-        return _short(f"{words} ({name})" + (f" -> {hint}" if hint else ""))
+        return _shorten(f"{words} ({name})" + (f" -> {hint}" if hint else ""))
     if caused:
-        return _short(f"{caused[-1][0]}: {caused[-1][1]}")
+        return _shorten(f"{caused[-1][0]}: {caused[-1][1]}")
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    return _short(first)
+    return _shorten(first)
 
 
-def _short(line: str) -> str:
+def _shorten(line: str) -> str:
     return line.strip()[:500]

@@ -1,7 +1,7 @@
-"""`value.schema=infer`: the columns of JSON values, from the first records of the topics.
+"""`value.schema=infer`: take the columns of JSON values from the first records of the topics.
 
-What was inferred is kept in the checkpoint's folder, so that a restart has the same columns; fields
-that come later are not seen until the offsets are reset.
+The columns are stored beside the checkpoint, so that a restart has the same ones. Fields that
+appear later are not seen until the offsets are reset.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import Any, Final
 
 from moldau.errors import ConfigError
 
-SAMPLE: Final = 1_000
+SAMPLE_RECORDS: Final = 1_000
 
 
-def inferred(values: Iterable[bytes | None]) -> str:
-    """The columns as DDL; values that are no JSON objects are left out. ConfigError without any."""
+def infer_columns(values: Iterable[bytes | None]) -> str:
+    """Return the columns of the values as DDL. Values that are no JSON objects are left out.
+
+    ConfigError if no value is a JSON object, or if a field has types that contradict each other.
+    """
     arrow, reading = import_module("pyarrow"), import_module("pyarrow.json")
-    lines = [json.dumps(each) for each in map(_object, values) if each]
+    lines = [json.dumps(each) for each in map(_parse_object, values) if each]
     if not lines:
         raise ConfigError(
             "value.schema=infer found no JSON object in the topics: send some records first, or "
@@ -33,13 +36,14 @@ def inferred(values: Iterable[bytes | None]) -> str:
         )
     except arrow.ArrowInvalid as error:
         raise ConfigError(
-            "value.schema=infer: the records do not agree in a field: give the columns",
+            "value.schema=infer: the records do not agree in a field: give the columns, as in "
+            "id BIGINT, at TIMESTAMP",
             cause=str(error).splitlines()[0],
         ) from error
-    return ", ".join(f"`{each.name}` {_ddl(arrow.types, each.type)}" for each in found.schema)
+    return ", ".join(f"`{each.name}` {_ddl_type(arrow.types, each.type)}" for each in found.schema)
 
 
-def _object(value: bytes | None) -> dict[str, Any] | None:
+def _parse_object(value: bytes | None) -> dict[str, Any] | None:
     try:
         found = None if value is None else json.loads(value)
     except ValueError:
@@ -47,12 +51,12 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _ddl(types: Any, kind: Any) -> str:
+def _ddl_type(types: Any, kind: Any) -> str:
     if types.is_struct(kind):
-        fields = (f"`{each.name}`: {_ddl(types, each.type)}" for each in kind)
+        fields = (f"`{each.name}`: {_ddl_type(types, each.type)}" for each in kind)
         return f"STRUCT<{', '.join(fields)}>"
     if types.is_list(kind):
-        return f"ARRAY<{_ddl(types, kind.value_type)}>"
+        return f"ARRAY<{_ddl_type(types, kind.value_type)}>"
     if types.is_boolean(kind):
         return "BOOLEAN"
     if types.is_integer(kind):

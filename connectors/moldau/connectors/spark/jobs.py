@@ -1,6 +1,7 @@
-"""What a runner does with its session: a sink's queries, a source's query, a source's reads.
+"""The jobs of a runner: a sink's queries, a source's query, or a source's scheduled reads.
 
-A job begins, is looked at again and again, and halts; it may begin again after that.
+A runner starts a job, polls it again and again, and stops it. It may start the job again after
+that.
 """
 
 from __future__ import annotations
@@ -9,128 +10,137 @@ from typing import Any, Protocol
 
 from moldau.connectors.spark.avro_values import AvroValues
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.batches import Place, prepare_files
+from moldau.connectors.spark.batches import QueryCheckpoint, prepare_file_sink
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.inference import SAMPLE, inferred
-from moldau.connectors.spark.messages import SINK, Message
-from moldau.connectors.spark.origins import Origin, transformed
-from moldau.connectors.spark.queries import Queries, Tell
+from moldau.connectors.spark.inference import SAMPLE_RECORDS, infer_columns
+from moldau.connectors.spark.messages import SINK, Message, SendMessage
 from moldau.connectors.spark.query import Rows
-from moldau.connectors.spark.reads import Reads
-from moldau.connectors.spark.records import Layout
-from moldau.connectors.spark.sinks import start_dead_letters, start_sink, triggered
+from moldau.connectors.spark.read_schedule import ReadSchedule
+from moldau.connectors.spark.records import RecordLayout
+from moldau.connectors.spark.sinks import set_trigger, start_dead_letter_query, start_sink_query
 from moldau.connectors.spark.source_config import SparkSourceConfig
+from moldau.connectors.spark.source_rows import SourceRows, apply_transforms
+from moldau.connectors.spark.streaming_queries import StreamingQueries
 
 
 class Job(Protocol):
-    """One thread makes all calls."""
+    """The work of a runner. One thread makes all calls."""
 
-    def begin(self, session: Any) -> Message:
-        """Starts it from its checkpoint; facts for `started`."""
+    def start(self, session: Any) -> Message:
+        """Start the job from its checkpoint. Return the fields of the message `started`."""
         ...
 
-    def halt(self) -> None:
-        """Ends the batch at hand, or gives it up where it would be repeated anyway."""
+    def stop(self) -> None:
+        """Stop the job after the batch at hand, or at once if that work is repeated anyway."""
         ...
 
-    def look(self) -> None:
-        """Tells what is new; raises what has ended it."""
+    def poll(self) -> None:
+        """Send the messages for new progress. Raise the error that ended the job."""
         ...
 
 
-def job_of(start: Message, folder: CheckpointFolder, tell: Tell) -> Job:
-    """The job for the task's first message."""
-    config = config_of(start)
+def create_job(start_message: Message, folder: CheckpointFolder, send: SendMessage) -> Job:
+    """Create the job that the message `start` of the task asks for."""
+    config = parse_config(start_message)
     if isinstance(config, SparkSinkConfig):
-        return SinkJob(start, config, folder, tell)
+        return SinkJob(start_message, config, folder, send)
     assert isinstance(config, SparkSourceConfig)
     if config.is_stream:
-        return StreamJob(start, config, folder, tell)
-    return ReadsJob(start, config, tell)
+        return StreamJob(start_message, config, folder, send)
+    return ReadJob(start_message, config, send)
 
 
-def config_of(start: Message) -> SparkConfig:
-    """The settings, of the kind of the connector."""
-    if start.get("kind", SINK) == SINK:
-        return SparkSinkConfig.of(start["config"])
-    return SparkSourceConfig.of(start["config"])
+def parse_config(start_message: Message) -> SparkConfig:
+    """Return the config in the message `start`, as the config of a sink or of a source."""
+    if start_message.get("kind", SINK) == SINK:
+        return SparkSinkConfig.of(start_message["config"])
+    return SparkSourceConfig.of(start_message["config"])
 
 
 class SinkJob:
-    """Topics to somewhere: one query, and one for the dead letters."""
+    """The queries of a sink: one for the rows, and one for dead letters if they have a topic."""
 
     def __init__(
-        self, start: Message, config: SparkSinkConfig, folder: CheckpointFolder, tell: Tell
+        self,
+        start_message: Message,
+        config: SparkSinkConfig,
+        folder: CheckpointFolder,
+        send: SendMessage,
     ) -> None:
-        self._name: str = start["name"]
-        self._clients: dict[str, str] = start.get("clients", {})
-        self._group: str | None = start.get("group")
+        self._name: str = start_message["name"]
+        self._clients: dict[str, str] = start_message.get("clients", {})
+        self._group: str | None = start_message.get("group")
         self._config = config
         self._folder = folder
-        self._queries = Queries(tell)
+        self._queries = StreamingQueries(send)
 
-    def begin(self, session: Any) -> Message:
-        clients, config = self._clients, self._with_columns(session)
-        generation = self._folder.read()
-        checkpoint = self._folder.path(generation)
+    def start(self, session: Any) -> Message:
+        clients, config = self._clients, self._config_with_columns(session)
+        generations = self._folder.generations
+        generation = generations.current()
+        checkpoint = generations.path(generation)
         rows = Rows(session, config, self._name)
         records = rows.records(clients, generation, self._group)
-        made = rows.transformed(rows.good(records))
-        query = self._folder.query(generation)
-        prepare_files(session, config, self._folder, generation)
-        place = Place(query, f"{checkpoint}/rows", is_fresh=self._folder.is_fresh(generation))
-        started = [start_sink(made, config, place, clients)]
+        transformed = rows.transform(rows.valid_rows(records))
+        query = generations.query_name(generation)
+        prepare_file_sink(session, config, self._folder, generation)
+        is_fresh = generations.is_fresh(generation)
+        target = QueryCheckpoint(query, f"{checkpoint}/rows", is_fresh=is_fresh)
+        started = [start_sink_query(transformed, config, target, clients)]
         self._queries.watch(*started)
         if config.dead_letter_topic:
-            letters = rows.letters(clients, generation)
-            started.append(
-                start_dead_letters(
-                    letters, config, Place(f"{query}-dlq", f"{checkpoint}/dlq"), clients
-                )
-            )
+            dead_letters = rows.dead_letters(clients, generation)
+            target = QueryCheckpoint(f"{query}-dlq", f"{checkpoint}/dlq")
+            started.append(start_dead_letter_query(dead_letters, config, target, clients))
             self._queries.watch(*started)
         return {"query": query, "guarantee": config.guarantee, "checkpoint": checkpoint}
 
-    def _with_columns(self, session: Any) -> SparkSinkConfig:
-        """The config, with the columns that were inferred once for this generation."""
+    def _config_with_columns(self, session: Any) -> SparkSinkConfig:
+        """Return the config with the inferred columns. They are inferred once a generation."""
         config = self._config
-        if not config.infers:
+        if not config.infers_columns:
             return config
-        columns = self._folder.columns()
+        columns = self._folder.generations.inferred_columns()
         if columns is None:
-            sample = Rows(session, config, self._name).sample(self._clients, SAMPLE)
-            columns = inferred(sample)
-            self._folder.keep_columns(columns)
+            rows = Rows(session, config, self._name)
+            columns = infer_columns(rows.sample(self._clients, SAMPLE_RECORDS))
+            self._folder.generations.store_inferred_columns(columns)
         return config.model_copy(update={"value_schema": columns})
 
-    def halt(self) -> None:
-        self._queries.halt()
+    def stop(self) -> None:
+        self._queries.stop()
 
-    def look(self) -> None:
-        self._queries.look()
+    def poll(self) -> None:
+        self._queries.poll()
 
 
 class StreamJob:
-    """A source that Spark follows: one query that writes records."""
+    """The query of a source that Spark reads as a stream. It writes records."""
 
     def __init__(
-        self, start: Message, config: SparkSourceConfig, folder: CheckpointFolder, tell: Tell
+        self,
+        start_message: Message,
+        config: SparkSourceConfig,
+        folder: CheckpointFolder,
+        send: SendMessage,
     ) -> None:
-        self._options = written_to(start, config)
+        self._options = writer_options(start_message, config)
         self._config = config
         self._folder = folder
-        self._queries = Queries(tell)
+        self._queries = StreamingQueries(send)
 
-    def begin(self, session: Any) -> Message:
-        generation = self._folder.read()
-        checkpoint = self._folder.path(generation)
-        rows = transformed(session, self._config, Origin(session, self._config).stream())
-        records = layout_of(self._config).records(rows)
-        query = self._folder.query(generation)
+    def start(self, session: Any) -> Message:
+        generations = self._folder.generations
+        generation = generations.current()
+        checkpoint = generations.path(generation)
+        rows = SourceRows(session, self._config).stream()
+        rows = apply_transforms(session, self._config, rows)
+        records = record_layout(self._config).to_records(rows)
+        query = generations.query_name(generation)
         writer = records.writeStream.queryName(query).format("moldau").options(**self._options)
         writer = writer.option("checkpointLocation", f"{checkpoint}/rows")
-        self._queries.watch(triggered(writer, self._config).start())
+        self._queries.watch(set_trigger(writer, self._config).start())
         return {
             "query": query,
             "guarantee": self._config.guarantee,
@@ -138,43 +148,46 @@ class StreamJob:
             "generation": generation.number,
         }
 
-    def halt(self) -> None:
-        self._queries.halt()
+    def stop(self) -> None:
+        self._queries.stop()
 
-    def look(self) -> None:
-        self._queries.look()
+    def poll(self) -> None:
+        self._queries.poll()
 
 
-class ReadsJob:
-    """A source that is read from time to time."""
+class ReadJob:
+    """The scheduled reads of a source with `mode` `bulk` or `incremental`."""
 
-    def __init__(self, start: Message, config: SparkSourceConfig, tell: Tell) -> None:
-        self._name: str = start["name"]
+    def __init__(
+        self, start_message: Message, config: SparkSourceConfig, send: SendMessage
+    ) -> None:
+        self._name: str = start_message["name"]
         self._config = config
-        self._reads = Reads(self._name, config, layout_of(config), written_to(start, config), tell)
-        self._reads.offset = start.get("offset")
+        layout, options = record_layout(config), writer_options(start_message, config)
+        self._schedule = ReadSchedule(self._name, config, layout, options, send)
+        self._schedule.offset = start_message.get("offset")
 
-    def begin(self, session: Any) -> Message:
-        self._reads.begin(session)
+    def start(self, session: Any) -> Message:
+        self._schedule.start(session)
         return {"query": self._name, "guarantee": self._config.guarantee}
 
-    def halt(self) -> None:
-        self._reads.halt()
+    def stop(self) -> None:
+        self._schedule.stop()
 
-    def look(self) -> None:
-        self._reads.look()
+    def poll(self) -> None:
+        self._schedule.poll()
 
 
-def layout_of(config: SparkSourceConfig) -> Layout:
-    """Which columns go where."""
+def record_layout(config: SparkSourceConfig) -> RecordLayout:
+    """Return the layout of a source's records by its config."""
     avro = None
     if config.value_format == "avro":
         avro = AvroValues(config.topic, config.value_schema, config.value_registry)
     keys, timestamp = config.key_columns, config.timestamp_column
-    return Layout(config.value_format, keys, timestamp, config.header_columns, avro)
+    return RecordLayout(config.value_format, keys, timestamp, config.header_columns, avro)
 
 
-def written_to(start: Message, config: SparkSourceConfig) -> dict[str, str]:
-    """The options of the data source for writing."""
-    named = {**start.get("clients", {}), **config.with_prefix("kafka.")}
-    return {**{f"kafka.{name}": text for name, text in named.items()}, "topic": config.topic}
+def writer_options(start_message: Message, config: SparkSourceConfig) -> dict[str, str]:
+    """Return the options with which the data source writes a source's records."""
+    settings = {**start_message.get("clients", {}), **config.with_prefix("kafka.")}
+    return {**{f"kafka.{name}": text for name, text in settings.items()}, "topic": config.topic}

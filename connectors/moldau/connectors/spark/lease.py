@@ -1,9 +1,9 @@
-"""A lock that is a file at an address of fsspec: its owner writes it again and again.
+"""A lock that is a file at an address of fsspec. Its owner renews it: writes it every few seconds.
 
-No system call ends such a lock with its process. So a query that finds one looks at it for
-`LEASE_S`: if it is written meanwhile its owner lives, and else it is taken over. An owner that
-finds another's name in it has been taken for dead, and ends its query. The clocks of the machines
-are never compared.
+No system call ends such a lock with its process. So a query that finds the file reads it for
+`LEASE_S`. If the file changes meanwhile, its owner lives; otherwise the query takes the lock over.
+An owner that finds the name of another owner in the file was taken for dead, and ends its query.
+The clocks of the machines are never compared.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from moldau.errors import ConfigError
 
 RENEW_S: Final = 3.0
 LEASE_S: Final = 20.0
-_LOOK_S: Final = 2.0
+_POLL_S: Final = 2.0
 
 
 class Lease:
-    """The lock of one owner. Not for two threads at once."""
+    """The lock file, for one owner. Do not use it from two threads at once."""
 
     def __init__(
         self, storage: Storage, path: str, owner: str, wait: Callable[[float], object]
@@ -32,25 +32,29 @@ class Lease:
         self._wait = wait
         self._beat = 0
 
-    def take(self) -> None:
-        """ConfigError if another owner lives. Takes `LEASE_S` if one has died, two seconds else."""
+    def acquire(self) -> None:
+        """Acquire the lock. ConfigError if another owner lives.
+
+        This takes two seconds, or `LEASE_S` if the last owner died.
+        """
         seen = self._read()
-        looks = int(LEASE_S / _LOOK_S)
-        while seen is not None and looks:
-            self._wait(_LOOK_S)
+        polls_left = int(LEASE_S / _POLL_S)
+        while seen is not None and polls_left:
+            self._wait(_POLL_S)
             now = self._read()
             if now not in (seen, None):
-                raise self._taken()
-            seen, looks = now, looks - 1
+                raise checkpoint_in_use(self._path)
+            seen, polls_left = now, polls_left - 1
         self._write()
-        # Two may have found it free: the last to write has it.
-        self._wait(_LOOK_S)
-        if not self._is_mine():
-            raise self._taken()
+        # Two owners may have found the lock free: the last one to write has it.
+        self._wait(_POLL_S)
+        if not self._is_held():
+            raise checkpoint_in_use(self._path)
 
     def renew(self) -> None:
-        """Tells others that the owner lives; ConfigError if one of them has taken it over."""
-        if not self._is_mine():
+        """Write the file again, to show that the owner lives. ConfigError if another owner has
+        taken the lock over."""
+        if not self._is_held():
             raise ConfigError(
                 "another query has taken this checkpoint over: its lock was not renewed in time",
                 path=self._path,
@@ -58,15 +62,16 @@ class Lease:
         self._write()
 
     def release(self) -> None:
-        """Removes it if it is still this owner's."""
-        if self._is_mine():
+        """Remove the file if it still belongs to this owner."""
+        if self._is_held():
             self._storage.remove(self._path)
 
-    def _is_mine(self) -> bool:
+    def _is_held(self) -> bool:
         found = self._read()
         return found is not None and found.get("owner") == self._owner
 
     def _read(self) -> dict[str, object] | None:
+        """Return the contents of the file: None without a file, {} if it was written by half."""
         try:
             with self._storage.read(self._path) as file:
                 found = json.loads(file.read())
@@ -81,12 +86,9 @@ class Lease:
         text = json.dumps({"owner": self._owner, "beat": self._beat})
         self._storage.write(self._path, text.encode())
 
-    def _taken(self) -> ConfigError:
-        return another_query(self._path)
 
-
-def another_query(path: str) -> ConfigError:
-    """What the second query on a checkpoint is told."""
+def checkpoint_in_use(path: str) -> ConfigError:
+    """Return the error for a second query on a checkpoint."""
     return ConfigError(
         "another query works on this checkpoint: stop it, or give each connector a name or "
         "checkpoint.location of its own",

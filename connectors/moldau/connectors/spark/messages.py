@@ -1,4 +1,4 @@
-"""What a task and its runner tell each other: one JSON object a line. No IO.
+"""The messages between a task and its runner: one JSON object a line. No IO.
 
 Task to runner: `start` (kind, name, topic, config, clients, group, offset, is_paused), `pause`,
 `resume`, `stop`. Runner to task: `session`, `started`, `progress`, `offset`, `paused`, `finished`,
@@ -8,11 +8,13 @@ Task to runner: `start` (kind, name, topic, config, clients, group, offset, is_p
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 from moldau.spark.ranges import IDS
 
 Message = dict[str, Any]
+SendMessage = Callable[[Message], None]
 
 START: Final = "start"
 PAUSE: Final = "pause"
@@ -23,21 +25,21 @@ SINK: Final = "sink"
 SOURCE: Final = "source"
 
 
-def dump(message: Message) -> bytes:
-    """One line without its end."""
+def encode_message(message: Message) -> bytes:
+    """Return the message as one line, without its line end."""
     return json.dumps(message, separators=(",", ":"), default=str).encode()
 
 
-def parse(line: bytes) -> Message:
-    """What `dump` made; ValueError for anything else."""
+def parse_message(line: bytes) -> Message:
+    """Parse a line of `encode_message`. ValueError for anything else."""
     found = json.loads(line)
     if not isinstance(found, dict) or "type" not in found:
         raise ValueError("a message is a JSON object with a type")
     return found
 
 
-def progress_of(progress: Message) -> Message:
-    """What is worth telling of a StreamingQueryProgress."""
+def progress_message(progress: Message) -> Message:
+    """Return the `progress` message for a StreamingQueryProgress of Spark."""
     source = (progress.get("sources") or [{}])[0]
     return {
         "type": "progress",
@@ -47,14 +49,17 @@ def progress_of(progress: Message) -> Message:
         "input_rows_per_second": progress.get("inputRowsPerSecond", 0.0),
         "processed_rows_per_second": progress.get("processedRowsPerSecond", 0.0),
         "duration_ms": progress.get("durationMs", {}),
-        "end": _offsets(source.get("endOffset")),
-        "latest": _offsets(source.get("latestOffset")),
+        "end": _parse_offsets(source.get("endOffset")),
+        "latest": _parse_offsets(source.get("latestOffset")),
     }
 
 
-def lag_of(message: Message) -> int | None:
-    """How many offsets lie between the end of the last batch and the ends of the logs."""
-    end, latest = message.get("end"), message.get("latest")
+def record_lag(progress: Message) -> int | None:
+    """Return the number of offsets between the end of the last batch and the ends of the logs.
+
+    None if the `progress` message has no offsets by topic and partition.
+    """
+    end, latest = progress.get("end"), progress.get("latest")
     if not isinstance(end, dict) or not isinstance(latest, dict):
         return None
     lags: list[int] = [
@@ -65,8 +70,8 @@ def lag_of(message: Message) -> int | None:
     return sum(lags)
 
 
-def _offsets(given: Any) -> Any:
-    """Spark gives them as text or parsed already. The ids of topics are left out."""
+def _parse_offsets(given: Any) -> Any:
+    """Return offsets without the ids of topics. Spark gives offsets as text or parsed."""
     if isinstance(given, str):
         try:
             given = json.loads(given)

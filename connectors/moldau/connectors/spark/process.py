@@ -1,6 +1,6 @@
-"""A runner as its task sees it: a process, and messages both ways.
+"""The process of a runner, as its task sees it: start it, exchange messages, end it.
 
-Invariants: nothing but messages goes over the wires; a runner ends with its task; the end of a
+Invariants: a transport carries nothing but messages; a runner ends with its task; the end of a
 runner ends its Java.
 """
 
@@ -12,35 +12,35 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, Protocol
 
-from moldau.connectors.spark.messages import Message, dump, parse
+from moldau.connectors.spark.messages import Message, encode_message, parse_message
 from moldau.runtime.children import Mailbox, start_thread
 
 MODULE: Final = "moldau.connectors.spark.runner"
 _END: Final[Message] = {"type": "end"}
 
 
-class Wires(Protocol):
-    """How a runner is started, and how lines go to it and come from it."""
+class Transport(Protocol):
+    """A way to start a runner, and to exchange lines with it."""
 
     def start(self) -> subprocess.Popen[bytes]:
-        """The process; called once."""
+        """Start the process. The caller does this once."""
         ...
 
     def lines(self) -> Iterator[bytes]:
-        """What the runner says, until it is gone."""
+        """Yield the lines of the runner until it closes its side."""
         ...
 
     def write(self, line: bytes) -> None:
-        """One line to the runner. A runner that has ended loses it."""
+        """Write one line to the runner. The line is lost if the runner has ended."""
         ...
 
     def close(self) -> None:
-        """Called when the process has ended; `lines` ends too."""
+        """Close the transport after the process has ended. This ends `lines` too."""
         ...
 
 
 class Pipes:
-    """The runner is a child, and the wires are its standard input and output."""
+    """The transport of a child process: its standard input and output."""
 
     def start(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(  # noqa: S603 - our own module
@@ -69,53 +69,55 @@ class Pipes:
 
 
 class RunnerProcess:
-    """A runner, started."""
+    """The process of one runner. The constructor starts it."""
 
-    def __init__(self, wires: Wires) -> None:
-        self._wires = wires
-        self._process = self._wires.start()
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._process = self._transport.start()
         self._messages: Mailbox[Message] = Mailbox()
         self._listener = start_thread(self._listen, "spark runner")
 
     def _listen(self) -> None:
         try:
-            for line in self._wires.lines():
-                self._messages.put(parse(line))
+            for line in self._transport.lines():
+                self._messages.put(parse_message(line))
         finally:
             self._messages.put(_END)
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The id of the process."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The exit code of the process; None while it runs."""
         return self._process.poll()
 
     def take(self, timeout_s: float) -> Message | None:
-        """The next message, of type `end` when the runner has closed its side; None when there is
-        none in time."""
+        """Return the next message; None if none comes within the timeout.
+
+        After the runner has closed its side, this is a message of type `end` each time.
+        """
         found = self._messages.take(timeout_s)
         if found is _END:
             self._messages.put(_END)
         return found
 
     def send(self, message: Message) -> None:
-        """A runner that has ended loses it."""
-        self._wires.write(dump(message))
+        """Send a message to the runner. The message is lost if the runner has ended."""
+        self._transport.write(encode_message(message))
 
     def kill(self) -> None:
-        """SIGKILL, as from outside."""
+        """Kill the process with SIGKILL."""
         self._process.kill()
 
     def end(self, timeout_s: float) -> None:
-        """Waits for the end of a runner that was told to stop, then forces it."""
+        """Wait until a runner that got `stop` has ended. Kill it after the timeout."""
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._wires.close()
+        self._transport.close()
         self._listener.join()

@@ -1,10 +1,10 @@
-"""From a config to a streaming DataFrame: read, parse, transform, write.
+"""Make the streaming DataFrame of a sink from its config: read, parse and transform records.
 
 The view `source` has the columns of the value, and `_topic`, `_partition`, `_offset`, `_timestamp`
-and `_key`. Without `transforms.sql` the columns that begin with `_` are not written.
+and `_key`. Without transforms these five columns are not written.
 
-Invariants: a value that cannot be read ends the query, or is skipped, or is written to the dead
-letter topic, as the config says, and never becomes a row of nulls; a tombstone is no row.
+Invariants: a value that does not fit its schema ends the query, or is skipped, or is written to the
+dead letter topic, as the config says, and never becomes a row of nulls; a tombstone is no row.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from moldau.connectors.spark.checkpoints import Generation
-from moldau.connectors.spark.config import SparkSinkConfig, topics_of
+from moldau.connectors.spark.config import SparkSinkConfig, subscription
+from moldau.connectors.spark.generations import Generation
 from moldau.errors import ConfigError
 
-_META: Final = ("topic", "partition", "offset", "timestamp", "key")
+_METADATA: Final = ("topic", "partition", "offset", "timestamp", "key")
 _CORRUPT: Final = "_corrupt_record"
-_END: Final = "_moldau_end"
-_STAGE: Final = "VALUE_CONVERTER"
+_END_FIELD: Final = "_moldau_end"
+_VALUE_STAGE: Final = "VALUE_CONVERTER"
 _KEY_STAGE: Final = "KEY_CONVERTER"
 
 
 class Rows:
-    """The query of one connector, up to its sink."""
+    """The rows of a sink's query, from the topics up to the sink.
+
+    Dead letters carry the full name of this class in `__connect.errors.class.name`.
+    """
 
     def __init__(self, session: Any, config: SparkSinkConfig, name: str) -> None:
         self._session = session
@@ -41,14 +44,18 @@ class Rows:
         group: str | None = None,
         mode: str | None = None,
     ) -> Any:
-        """The stream of records. Keys, Avro values and those of a registry are typed; `mode` says
-        what becomes of those that cannot be read, by default what the config says."""
+        """Return the stream of records, with keys and values decoded as far as the data source
+        does that: keys, Avro values, and values of a registry.
+
+        `mode` is the data source's `value.mode`, which decides about keys and values that do not
+        fit. The default follows from the config.
+        """
         config = self._config
         starting = json.dumps(generation.starting) if generation.starting else None
         options = {
             **{f"kafka.{name}": text for name, text in clients.items()},
             **{f"kafka.{name}": text for name, text in config.with_prefix("kafka.").items()},
-            **topics_of(config.originals),
+            **subscription(config.originals),
             "startingOffsets": starting or config.starting_offsets,
             "failOnDataLoss": str(config.fail_on_data_loss).lower(),
             "includeHeaders": str(bool(config.dead_letter_topic)).lower(),
@@ -58,13 +65,13 @@ class Rows:
         }
         if group is not None:
             options["kafka.group.id"] = group
-        if config.batch_limit is not None:
-            options["maxOffsetsPerTrigger"] = str(config.batch_limit)
+        if config.max_batch_records is not None:
+            options["maxOffsetsPerTrigger"] = str(config.max_batch_records)
         if config.min_partitions is not None:
             options["minPartitions"] = str(config.min_partitions)
         if config.key_schema is not None:
             options["key.schema"] = config.key_schema
-        if config.is_typed:
+        if config.is_decoded_by_source:
             options["value.format"] = config.value_format
             if config.value_registry:
                 options["value.registry"] = config.value_registry
@@ -73,55 +80,60 @@ class Rows:
         return self._session.readStream.format("moldau").options(**options).load()
 
     def sample(self, clients: Mapping[str, str], count: int) -> list[bytes | None]:
-        """The values of some of the first records."""
+        """Return the values of up to `count` of the first records."""
         options = {f"kafka.{name}": text for name, text in clients.items()}
         options |= {f"kafka.{name}": text
                     for name, text in self._config.with_prefix("kafka.").items()}  # fmt: skip
-        options |= topics_of(self._config.originals)
+        options |= subscription(self._config.originals)
         rows = self._session.read.format("moldau").options(**options).load()
         found = rows.select("value").limit(count).collect()
         return [None if row.value is None else bytes(row.value) for row in found]
 
-    def good(self, records: Any) -> Any:
-        """The view `source`: values as columns, and where they come from."""
+    def valid_rows(self, records: Any) -> Any:
+        """Return the rows of the view `source`: the columns of the values, and their metadata.
+
+        A value that does not fit is skipped, or fails the query, as the config says.
+        """
         f = self._functions
-        meta = [f.col(name).alias(f"_{name}") for name in _META]
-        kept = records.where("value IS NOT NULL")
+        metadata = [f.col(name).alias(f"_{name}") for name in _METADATA]
+        not_null = records.where("value IS NOT NULL")
         if self._config.value_format in ("string", "binary"):
             value = f.col("value")
             if self._config.value_format == "string":
                 value = value.cast("string")
-            return kept.select(value.alias("value"), *meta)
-        if self._config.is_typed:
-            return kept.select("value.*", *meta)
-        parsed = self._parsed(kept)
+            return not_null.select(value.alias("value"), *metadata)
+        if self._config.is_decoded_by_source:
+            return not_null.select("value.*", *metadata)
+        parsed = self._parse(not_null)
         if self._config.tolerates_errors:
-            rows = parsed.where(~self._is_bad())
+            rows = parsed.where(~self._is_invalid())
         else:
-            failed = f.raise_error(self._complaint())
-            checked = f.when(self._is_bad(), failed).otherwise(f.col("_row"))
-            # The condition keeps the check where a query uses no column of the value.
+            failed = f.raise_error(self._error_message())
+            checked = f.when(self._is_invalid(), failed).otherwise(f.col("_row"))
+            # The condition makes Spark check values even if the query uses no column of them.
             rows = parsed.withColumn("_row", checked).where("_row IS NOT NULL")
-        return rows.select("_row.*", *meta).drop(_CORRUPT, _END)
+        return rows.select("_row.*", *metadata).drop(_CORRUPT, _END_FIELD)
 
-    def letters(self, clients: Mapping[str, str], generation: Generation) -> Any:
-        """Records for the dead letter topic, with Kafka Connect's headers."""
+    def dead_letters(self, clients: Mapping[str, str], generation: Generation) -> Any:
+        """Return the records for the dead letter topic, with Kafka Connect's headers."""
         f = self._functions
         config, found = self._config, []
-        if config.is_typed or config.is_key_typed:
+        if config.is_decoded_by_source or config.can_reject_keys:
             rows = self.records(clients, generation, mode="rejects")
             is_key = f.col("key").isNull() & f.col("rawKey").isNotNull()
-            stage = f.when(is_key, _KEY_STAGE).otherwise(_STAGE)
-            found.append(self._letter(rows, stage, self._complaint("rawValue", is_both=True)))
-        if config.is_parsed:
+            stage = f.when(is_key, _KEY_STAGE).otherwise(_VALUE_STAGE)
+            message = self._error_message("rawValue", is_key_or_value=True)
+            found.append(self._dead_letter(rows, stage, message))
+        if config.is_parsed_by_spark:
             rows = self.records(clients, generation, mode="skip").where("value IS NOT NULL")
-            rows = self._parsed(rows).where(self._is_bad())
-            found.append(self._letter(rows, f.lit(_STAGE), self._complaint("rawValue")))
+            rows = self._parse(rows).where(self._is_invalid())
+            message = self._error_message("rawValue")
+            found.append(self._dead_letter(rows, f.lit(_VALUE_STAGE), message))
         return found[0] if len(found) == 1 else found[0].unionByName(found[1])
 
-    def _letter(self, rows: Any, stage: Any, complaint: Any) -> Any:
+    def _dead_letter(self, rows: Any, stage: Any, message: Any) -> Any:
         f = self._functions
-        told = {
+        errors = {
             "topic": f.col("topic"),
             "partition": f.col("partition"),
             "offset": f.col("offset"),
@@ -130,17 +142,17 @@ class Rows:
             "stage": stage,
             "class.name": f.lit(f"{__name__}.{type(self).__qualname__}"),
             "exception.class.name": f.lit("moldau.connect.errors.DataError"),
-            "exception.message": complaint,
+            "exception.message": message,
         }
         headers = [
             f.struct(
                 f.lit(f"__connect.errors.{name}").alias("key"),
                 column.cast("string").cast("binary").alias("value"),
             )
-            for name, column in told.items()
+            for name, column in errors.items()
         ]
-        nothing = f.array().cast("array<struct<key:string,value:binary>>")
-        own = f.coalesce(f.col("headers"), nothing)
+        no_headers = f.array().cast("array<struct<key:string,value:binary>>")
+        own = f.coalesce(f.col("headers"), no_headers)
         has_time = f.unix_millis("timestamp") >= 0
         return rows.select(
             f.col("rawKey").alias("key"),
@@ -149,18 +161,23 @@ class Rows:
             f.when(has_time, f.col("timestamp")).alias("timestamp"),
         )
 
-    def _parsed(self, records: Any) -> Any:
-        """With a column `_row`. Spark would move conditions on it before the parsing, and parse
-        each value again for each of them; it leaves alone what depends on the partition."""
+    def _parse(self, records: Any) -> Any:
+        """Return the records with a column `_row`, the parsed value.
+
+        Spark would move a condition on `_row` before the parsing, and parse each value again for
+        each condition. It does not move an expression that depends on the partition.
+        """
         f = self._functions
-        return records.withColumn("_row", f.when(f.spark_partition_id() >= 0, self._read()))
+        return records.withColumn("_row", f.when(f.spark_partition_id() >= 0, self._value_struct()))
 
-    def _read(self) -> Any:
-        """The value as a struct, with what cannot be read of it in `_corrupt_record`.
+    def _value_struct(self) -> Any:
+        """Return the value as a struct. `_corrupt_record` in it has the text of a value that does
+        not fit.
 
-        Spark stops reading where a JSON value ends, and would let `{"id":1} {"id":2}` pass. So the
-        last brace is put off by one more field, `_END`: only if nothing stands between the value
-        and the end is it a field of the value."""
+        Spark stops reading where a JSON value ends, so it would accept `{"id":1} {"id":2}`. So one
+        more field, `_END_FIELD`, is inserted before the last brace. It is a field of the value only
+        if no other text stands between the value and the end.
+        """
         f = self._functions
         options = self._config.with_prefix("value.option.")
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
@@ -172,24 +189,28 @@ class Rows:
         blanks = f.rtrim(f.col("value").cast("string"), f.lit(" \t\r\n")).cast("binary")
         value = f.when(f.endswith("value", brace), f.col("value")).otherwise(blanks)
         inside = f.substring(value, f.lit(1), f.length(value) - 1)
-        text = f.concat(inside, f.lit(f',"{_END}":1}}'.encode())).cast("string")
-        row = f.from_json(text, f"{columns}, {_END} INT", options)
+        text = f.concat(inside, f.lit(f',"{_END_FIELD}":1}}'.encode())).cast("string")
+        row = f.from_json(text, f"{columns}, {_END_FIELD} INT", options)
         return f.when(f.endswith(value, brace), row)
 
-    def _is_bad(self) -> Any:
+    def _is_invalid(self) -> Any:
         f = self._functions
         is_corrupt = f.col(f"_row.{_CORRUPT}").isNotNull()
         if self._config.value_format != "csv":
-            # An object without fields has no comma before `_END`. Its row is one of nulls.
+            # An empty object is valid: it is a row of nulls. With `_END_FIELD` inserted it is no
+            # JSON any more, for no field stands before the comma.
             is_empty = f.rlike(f.col("value").cast("string"), f.lit(r"^\s*\{\s*\}\s*$"))
-            is_corrupt = (is_corrupt | f.col(f"_row.{_END}").isNull()) & ~is_empty
+            is_corrupt = (is_corrupt | f.col(f"_row.{_END_FIELD}").isNull()) & ~is_empty
         return f.col("_row").isNull() | is_corrupt
 
-    def _complaint(self, value: str = "value", *, is_both: bool = False) -> Any:
-        """`is_both`: the key or the value, it is not known which."""
+    def _error_message(self, value: str = "value", *, is_key_or_value: bool = False) -> Any:
+        """Return the message for a value that does not fit. `value` is the column with its bytes.
+
+        `is_key_or_value`: either the key or the value does not fit, and it is not known which.
+        """
         f = self._functions
-        what = "a key or value" if is_both else "a value"
-        schema = "key.schema or value.schema" if is_both else "value.schema"
+        what = "a key or value" if is_key_or_value else "a value"
+        schema = "key.schema or value.schema" if is_key_or_value else "value.schema"
         return f.concat(
             f.lit(f"{what} does not fit {schema} (errors.tolerance=all skips it): topic "),
             f.col("topic"),
@@ -201,8 +222,9 @@ class Rows:
             f.substring(f.make_valid_utf8(f.col(value).cast("string")), 1, 80),
         )
 
-    def transformed(self, source: Any) -> Any:
-        """What goes to the sink."""
+    def transform(self, source: Any) -> Any:
+        """Return the rows for the sink: after watermark, deduplication, transforms and partition
+        columns."""
         config, f = self._config, self._functions
         if config.watermark is not None:
             column, _, delay = config.watermark.partition(",")
@@ -217,7 +239,7 @@ class Rows:
             source.createOrReplaceTempView("source")
             rows = self._session.sql(config.transforms_sql)
         if config.transforms_python is not None:
-            rows = function_of(config.transforms_python)(rows)
+            rows = load_function(config.transforms_python)(rows)
         for name, origin in config.partition_columns():
             if origin is not None:
                 if name in rows.columns:
@@ -228,12 +250,12 @@ class Rows:
                     )
                 rows = rows.withColumn(name, f.to_date(f.col(origin)))
         if config.transforms_sql is None and config.transforms_python is None:
-            rows = rows.drop(*(f"_{name}" for name in _META))
+            rows = rows.drop(*(f"_{name}" for name in _METADATA))
         return rows if config.coalesce is None else rows.coalesce(config.coalesce)
 
 
-def function_of(name: str) -> Any:
-    """What `module:function` names; ConfigError if it cannot be imported."""
+def load_function(name: str) -> Any:
+    """Import the function that `module:function` names. ConfigError if that fails."""
     module, _, function = name.partition(":")
     try:
         return getattr(import_module(module), function)

@@ -1,4 +1,4 @@
-"""Rows as records: the columns `value`, `key`, `headers` and `timestamp` of the data source."""
+"""Turn rows into records: columns `value`, `key`, `headers` and `timestamp` of the data source."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from moldau.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Which columns of a row go where."""
+class RecordLayout:
+    """Which columns of a row become the key, the value, the headers and the timestamp."""
 
     value_format: str = "json"
-    keys: Sequence[str] = ()
-    timestamp: str | None = None
-    headers: Sequence[str] = ()
+    key_columns: Sequence[str] = ()
+    timestamp_column: str | None = None
+    header_columns: Sequence[str] = ()
     avro: AvroValues | None = None
 
-    def records(self, rows: Any) -> Any:
-        """A DataFrame that the data source can write; ConfigError names missing columns."""
+    def to_records(self, rows: Any) -> Any:
+        """Return a DataFrame that the data source can write. ConfigError names missing columns."""
         if self.value_format == "columns":
             return rows
-        named = [*self.keys, *self.headers, *([self.timestamp] if self.timestamp else [])]
+        named = self._named_columns()
         missing = [name for name in named if name not in rows.columns]
         if missing:
             raise ConfigError(
@@ -33,38 +33,43 @@ class Layout:
                 missing=", ".join(missing),
                 columns=", ".join(rows.columns),
             )
-        found = [self._value(rows).alias("value")]
-        if self.keys:
-            found.append(self._key().alias("key"))
-        if self.headers:
-            found.append(self._headers().alias("headers"))
-        if self.timestamp:
-            found.append(_functions().col(self.timestamp).cast("timestamp").alias("timestamp"))
-        records = rows.select(*found)
-        return records if self.avro is None else self.avro.encoded(records)
+        columns = [self._value(rows).alias("value")]
+        if self.key_columns:
+            columns.append(self._key().alias("key"))
+        if self.header_columns:
+            columns.append(self._headers().alias("headers"))
+        if self.timestamp_column:
+            timestamp = _functions().col(self.timestamp_column).cast("timestamp")
+            columns.append(timestamp.alias("timestamp"))
+        records = rows.select(*columns)
+        return records if self.avro is None else self.avro.encode(records)
+
+    def _named_columns(self) -> list[str]:
+        """Return the columns of the key, the headers and the timestamp."""
+        timestamp = [self.timestamp_column] if self.timestamp_column else []
+        return [*self.key_columns, *self.header_columns, *timestamp]
 
     def _value(self, rows: Any) -> Any:
         f = _functions()
         if self.avro is not None:
-            elsewhere = [*self.keys, *self.headers, *([self.timestamp] if self.timestamp else [])]
-            return f.struct(*map(_quoted, self.avro.columns(rows, elsewhere)))
+            return f.struct(*map(_quote, self.avro.value_columns(rows, self._named_columns())))
         if self.value_format == "json":
             return f.to_json(f.struct("*"))
-        named = {*self.keys, *self.headers, self.timestamp}
-        left = [name for name in rows.columns if name not in named]
-        if len(left) != 1:
+        named = self._named_columns()
+        others = [name for name in rows.columns if name not in named]
+        if len(others) != 1:
             raise ConfigError(
                 "value.format=string needs one column beside those of the key, the headers and "
                 "the timestamp: select it, or use json",
-                columns=", ".join(left) or "none",
+                columns=", ".join(others) or "none",
             )
-        return f.col(left[0]).cast("string")
+        return f.col(others[0]).cast("string")
 
     def _key(self) -> Any:
         f = _functions()
-        if len(self.keys) == 1:
-            return f.col(self.keys[0]).cast("string")
-        return f.to_json(f.struct(*self.keys))
+        if len(self.key_columns) == 1:
+            return f.col(self.key_columns[0]).cast("string")
+        return f.to_json(f.struct(*self.key_columns))
 
     def _headers(self) -> Any:
         f = _functions()
@@ -73,13 +78,13 @@ class Layout:
                 f.lit(name).alias("key"),
                 f.col(name).cast("string").cast("binary").alias("value"),
             )
-            for name in self.headers
+            for name in self.header_columns
         )
         return f.array(*pairs)
 
 
-def _quoted(column: str) -> str:
-    """A column's name as Spark has it where names may be expressions."""
+def _quote(column: str) -> str:
+    """Return a column's name in backquotes, for places where Spark reads names as expressions."""
     return f"`{column.replace('`', '``')}`"
 
 

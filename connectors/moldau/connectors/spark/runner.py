@@ -1,7 +1,7 @@
 """The runner of a Spark connector: `python -m moldau.connectors.spark.runner`.
 
-It reads a `start` message, opens a session, starts the query and tells what becomes of it, until it
-is told to stop or its task is gone. The same module runs for each `spark.deploy`; with `submit`,
+It reads the message `start`, opens a session, starts the job and sends its progress, until it gets
+`stop` or its task is gone. The same module runs for each `spark.deploy`; with `submit`,
 `spark-submit` calls `main`.
 """
 
@@ -14,86 +14,97 @@ from typing import Any, Final
 
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.deployments import close_session, open_session
-from moldau.connectors.spark.failures import cause_of, hinted_cause_of, is_late_worker
-from moldau.connectors.spark.jobs import config_of, job_of
-from moldau.connectors.spark.messages import PAUSE, RESUME, START, STOP, Message, dump, parse
+from moldau.connectors.spark.failures import cause_of, cause_with_hint, is_worker_timeout
+from moldau.connectors.spark.jobs import create_job, parse_config
+from moldau.connectors.spark.messages import (
+    PAUSE,
+    RESUME,
+    START,
+    STOP,
+    Message,
+    encode_message,
+    parse_message,
+)
 from moldau.runtime.children import Mailbox, open_parent_pipe, open_parent_socket
 
-Send = Callable[[bytes], None]
+SendLine = Callable[[bytes], None]
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
-_LOOK_S: Final = 0.25
+_POLL_S: Final = 0.25
 _TRACE_CHARS: Final = 8_000
-_TRIES: Final = 5
+_RETRIES: Final = 5
 
 
 class Runner:
     """One session and its job. One thread makes all calls."""
 
-    def __init__(self, start: Message, send: Send) -> None:
-        self._write = send
-        self._config = config_of(start)
+    def __init__(self, start_message: Message, send_line: SendLine) -> None:
+        self._send_line = send_line
+        self._config = parse_config(start_message)
         self._folder = CheckpointFolder(
-            self._config.checkpoint_location, start["name"], start.get("topic")
+            self._config.checkpoint_location, start_message["name"], start_message.get("topic")
         )
-        self._name = self._folder.name
-        self._job = job_of(start, self._folder, self._send)
+        self._job = create_job(start_message, self._folder, self._send)
         self._session: Any = None
-        self._tries_left = _TRIES
+        self._retries_left = _RETRIES
 
-    def tell(self, kind: str, **facts: Any) -> None:
-        """An event for the task."""
-        self._send({"type": kind, **facts})
+    def send_event(self, kind: str, **fields: Any) -> None:
+        """Send a message of this type to the task."""
+        self._send({"type": kind, **fields})
 
     def _send(self, message: Message) -> None:
-        self._write(dump(message))
+        self._send_line(encode_message(message))
 
     def open(self) -> None:
-        """The session; ConfigError in one line for what is missing."""
-        self._folder.lock()
+        """Acquire the checkpoint's lock, then open the session.
+
+        ConfigError with one line if another query works on the checkpoint, or something is missing.
+        """
+        self._folder.acquire_for_query()
         self._session = open_session(self._config, self._folder)
-        self.tell("session", version=self._session.version, deploy=self._config.deploy)
+        self.send_event("session", version=self._session.version, deploy=self._config.deploy)
 
-    def begin(self) -> None:
-        """Starts the job from its checkpoint. One that the machine was too busy to start is started
-        again a few times."""
-        while (error := _failure_of(self._begin)) is not None:
-            self._halt_for_another_try(error)
+    def start_job(self) -> None:
+        """Start the job from its checkpoint. If the machine was too busy to start it, try again up
+        to `_RETRIES` times in the life of the runner."""
+        while (error := _failure_of(self._try_start_job)) is not None:
+            self._prepare_retry(error)
 
-    def _begin(self) -> None:
-        self.tell("started", **self._job.begin(self._session))
+    def _try_start_job(self) -> None:
+        self.send_event("started", **self._job.start(self._session))
 
-    def halt(self) -> None:
-        """Stops the job; its checkpoint stays."""
-        self._job.halt()
+    def stop_job(self) -> None:
+        """Stop the job. Its checkpoint stays."""
+        self._job.stop()
 
-    def look(self) -> None:
-        """Tells what is new of the job; raises what ended it, unless it may be started again."""
-        self._folder.check_lock()
-        error = _failure_of(self._job.look)
+    def poll(self) -> None:
+        """Send the job's new progress. Raise the error that ended the job, or start the job again
+        if that can help. ConfigError if another process has taken the checkpoint over."""
+        self._folder.lock.check()
+        error = _failure_of(self._job.poll)
         if error is not None:
-            self._halt_for_another_try(error)
-            self.begin()
+            self._prepare_retry(error)
+            self.start_job()
 
-    def _halt_for_another_try(self, error: Exception) -> None:
-        """Raises the error if another try would not help, or too many were made."""
-        if not is_late_worker(error) or self._tries_left == 0:
+    def _prepare_retry(self, error: Exception) -> None:
+        """Stop the job for another try. Raise the error if a retry cannot help, or none is left."""
+        if not is_worker_timeout(error) or self._retries_left == 0:
             raise error
-        self._tries_left -= 1
-        LOG.warning("%s: it is started again: %s", self._name, cause_of(error))
-        self.halt()
+        self._retries_left -= 1
+        LOG.warning("%s: starting the query again: %s", self._folder.address.name, cause_of(error))
+        self.stop_job()
 
     def close(self) -> None:
-        """Ends the session."""
-        self.halt()
+        """Stop the job, close the session and release the checkpoint's lock, in this order."""
+        self.stop_job()
         if self._session is not None:
             close_session(self._session, self._config, self._folder)
             self._session = None
-        self._folder.release()
+        self._folder.lock.release()
 
 
 def _failure_of(step: Callable[[], object]) -> Exception | None:
-    """What the step has raised: Spark may fail in any way."""
+    """Call the step and return the exception that it raised. Spark may raise any exception."""
     try:
         step()
     except Exception as error:
@@ -101,60 +112,69 @@ def _failure_of(step: Callable[[], object]) -> Exception | None:
     return None
 
 
-def serve(messages: Mailbox[Message], send: Send) -> None:
-    """Until `stop` or a failure."""
-    start = messages.take(None)
-    assert start is not None
-    if start["type"] != START:
+def serve(messages: Mailbox[Message], send_line: SendLine) -> None:
+    """Run the job of the message `start` until the message `stop` or a failure.
+
+    Send `failed` for a failure, and `stopped` at the end. Return at once if the first message is
+    another one.
+    """
+    start_message = messages.take(None)
+    assert start_message is not None
+    if start_message["type"] != START:
         return
     runner: Runner | None = None
     try:
-        runner = Runner(start, send)
+        runner = Runner(start_message, send_line)
         runner.open()
-        if start.get("is_paused"):
-            runner.tell("paused")
+        if start_message.get("is_paused"):
+            runner.send_event("paused")
         else:
-            runner.begin()
-        _obey(runner, messages)
+            runner.start_job()
+        _handle_messages(runner, messages)
     except Exception as error:
-        send(dump({"type": "failed", "cause": hinted_cause_of(error), "trace": _trace(error)}))
+        failed = {"type": "failed", "cause": cause_with_hint(error), "trace": _trace(error)}
+        send_line(encode_message(failed))
     finally:
         if runner is not None:
             _close(runner)
-    send(dump({"type": "stopped"}))
+    send_line(encode_message({"type": "stopped"}))
 
 
 def _close(runner: Runner) -> None:
-    """What failed may not be there to be closed any more."""
+    """Close the runner. After a failure its session may be gone, so an error is only logged."""
     error = _failure_of(runner.close)
     if error is not None:
-        LOG.warning("the session did not end in order: %s", cause_of(error))
+        LOG.warning("the session could not be closed in order: %s", cause_of(error))
 
 
-def _obey(runner: Runner, messages: Mailbox[Message]) -> None:
+def _handle_messages(runner: Runner, messages: Mailbox[Message]) -> None:
+    """Handle messages of the task until `stop`, and poll the job while there are none."""
     while True:
-        message = messages.take(_LOOK_S)
+        message = messages.take(_POLL_S)
         if message is None:
-            runner.look()
+            runner.poll()
         elif message["type"] == STOP:
             return
         elif message["type"] == PAUSE:
-            runner.halt()
-            runner.tell("paused")
+            runner.stop_job()
+            runner.send_event("paused")
         elif message["type"] == RESUME:
-            runner.begin()
+            runner.start_job()
 
 
 def _trace(error: BaseException) -> str:
-    """For the status: its begin says where, and what is left out is Java's."""
+    """Return the begin of the traceback, for the status. The rest of it is Java's frames."""
     return "".join(traceback.format_exception(error))[:_TRACE_CHARS]
 
 
 def main(path: str | None = None) -> None:
-    """Takes the pipe over before anything could print; with `path`, the task listens there."""
+    """Take over the pipe to the task before anything is printed, then serve the task.
+
+    With `path`, connect to the socket on which the task listens.
+    """
     pipe = open_parent_pipe() if path is None else open_parent_socket(path)
     messages: Mailbox[Message] = Mailbox()
-    pipe.listen(lambda line: messages.put(parse(line)))
+    pipe.listen(lambda line: messages.put(parse_message(line)))
     serve(messages, pipe.send)
 
 

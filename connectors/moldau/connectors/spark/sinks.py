@@ -1,7 +1,7 @@
-"""Where the rows of a query go.
+"""Start the queries that write the rows of a sink and its dead letters.
 
-Files and topics are sinks of Spark's own kind. Delta tables and databases get whole batches with
-their numbers, and refuse one that they have already: the number is part of the same transaction.
+Spark itself writes files and topics. Tables and databases get whole batches with their numbers, and
+leave out a batch that they have: its number is part of the same transaction.
 """
 
 from __future__ import annotations
@@ -9,65 +9,72 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moldau.connectors.spark.base_config import FILES, SparkConfig
-from moldau.connectors.spark.batches import Place
+from moldau.connectors.spark.base_config import FILE_FORMATS, SparkConfig
+from moldau.connectors.spark.batches import QueryCheckpoint
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.records import Layout
+from moldau.connectors.spark.records import RecordLayout
 
 
-def start_sink(rows: Any, config: SparkSinkConfig, place: Place, clients: Mapping[str, str]) -> Any:
-    """Starts the query that writes these rows; the StreamingQuery."""
+def start_sink_query(
+    rows: Any, config: SparkSinkConfig, checkpoint: QueryCheckpoint, clients: Mapping[str, str]
+) -> Any:
+    """Start the query that writes these rows to the sink. Return its StreamingQuery."""
     kind = config.sink_format
     if kind == "topic":
-        rows = Layout(keys=config.sink_keys).records(rows)
-    writer = rows.writeStream.queryName(place.query).option("checkpointLocation", place.checkpoint)
-    writer = triggered(writer, config).outputMode(config.output_mode)
+        rows = RecordLayout(key_columns=config.sink_keys).to_records(rows)
+    writer = _query_writer(rows, config, checkpoint).outputMode(config.output_mode)
     if kind == "delta":
-        from moldau.connectors.spark.delta import delta_batch
+        from moldau.connectors.spark.delta import delta_writer
 
-        return writer.foreachBatch(delta_batch(config, place)).start()
+        return writer.foreachBatch(delta_writer(config, checkpoint)).start()
     if kind == "iceberg":
-        from moldau.connectors.spark.iceberg import iceberg_batch
+        from moldau.connectors.spark.iceberg import iceberg_writer
 
-        return writer.foreachBatch(iceberg_batch(config, place)).start()
+        return writer.foreachBatch(iceberg_writer(config, checkpoint)).start()
     if kind == "jdbc":
-        from moldau.connectors.spark.database import database_batch
+        from moldau.connectors.spark.database import database_writer
 
-        return writer.foreachBatch(database_batch(config, place)).start()
+        return writer.foreachBatch(database_writer(config, checkpoint)).start()
     writer = writer.format("moldau" if kind == "topic" else kind)
     writer = writer.options(**config.with_prefix("sink.option."))
     if kind == "topic":
-        writer = writer.options(**_client_options(config, clients)).option(
+        writer = writer.options(**_producer_options(config, clients)).option(
             "topic", config.sink_topic
         )
     columns = [name for name, _ in config.partition_columns()]
-    if columns and kind in FILES:
+    if columns and kind in FILE_FORMATS:
         writer = writer.partitionBy(*columns)
-    if kind in FILES:
+    if kind in FILE_FORMATS:
         writer = writer.option("path", config.sink_path)
     if config.target_file_rows is not None:
         writer = writer.option("maxRecordsPerFile", config.target_file_rows)
     return writer.start()
 
 
-def start_dead_letters(
-    rows: Any, config: SparkSinkConfig, place: Place, clients: Mapping[str, str]
+def start_dead_letter_query(
+    records: Any, config: SparkSinkConfig, checkpoint: QueryCheckpoint, clients: Mapping[str, str]
 ) -> Any:
-    """Starts the query that writes records that cannot be read to the dead letter topic."""
-    writer = rows.writeStream.queryName(place.query).option("checkpointLocation", place.checkpoint)
-    writer = triggered(writer, config).format("moldau")
-    options = _client_options(config, clients)
+    """Start the query that writes these records to the dead letter topic. Return its
+    StreamingQuery."""
+    writer = _query_writer(records, config, checkpoint).format("moldau")
+    options = _producer_options(config, clients)
     return writer.options(**options).option("topic", config.dead_letter_topic).start()
 
 
-def triggered(writer: Any, config: SparkConfig) -> Any:
-    """With the trigger of the config."""
-    if config.is_finite:
+def _query_writer(rows: Any, config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> Any:
+    writer = rows.writeStream.queryName(checkpoint.query_name)
+    return set_trigger(writer.option("checkpointLocation", checkpoint.address), config)
+
+
+def set_trigger(writer: Any, config: SparkConfig) -> Any:
+    """Return the DataStreamWriter with the trigger of the config."""
+    if config.is_available_now:
         return writer.trigger(availableNow=True)
-    return writer.trigger(processingTime=f"{config.interval_ms} milliseconds")
+    return writer.trigger(processingTime=f"{config.trigger_interval_ms} milliseconds")
 
 
-def _client_options(config: SparkSinkConfig, clients: Mapping[str, str]) -> dict[str, str]:
-    own = {"group.id", "isolation.level"}
-    named = {**clients, **config.with_prefix("kafka.")}
-    return {f"kafka.{name}": text for name, text in named.items() if name not in own}
+def _producer_options(config: SparkSinkConfig, clients: Mapping[str, str]) -> dict[str, str]:
+    """Return the client settings as options of the data source, without those of a consumer."""
+    of_consumers = {"group.id", "isolation.level"}
+    settings = {**clients, **config.with_prefix("kafka.")}
+    return {f"kafka.{name}": text for name, text in settings.items() if name not in of_consumers}

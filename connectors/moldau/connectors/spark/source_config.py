@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import Problem, key
-from moldau.connectors.spark.base_config import FILES, SparkConfig
+from moldau.connectors.spark.base_config import FILE_FORMATS, SparkConfig
 from moldau.errors import ConfigError
 from moldau.spark.avro_writing import check_record
 
-STREAMED: Final = (*FILES, "text", "rate", "table")
-"""What Spark can follow by itself."""
-_PATHS: Final = (*FILES, "text", "delta")
+STREAM_FORMATS: Final = (*FILE_FORMATS, "text", "rate", "table")
+"""The formats that Spark can read as a stream."""
+_PATH_FORMATS: Final = (*FILE_FORMATS, "text", "delta")
 _SOURCE, _TOPIC = "Source", "Topic"
 
 
 class SparkSourceConfig(SparkConfig):
-    """Rows in, records out."""
+    """The settings of a source, which reads rows and writes records."""
 
     open_prefixes: ClassVar[tuple[str, ...]] = (
         *SparkConfig.open_prefixes, "source.option.", "topic.creation.", "producer.override.",
@@ -29,18 +29,18 @@ class SparkSourceConfig(SparkConfig):
 
     mode: Literal["bulk", "incremental", "stream"] = key(
         "mode", "bulk",
-        doc="bulk: all rows, again and again. incremental: rows above the highest value of "
-        "incremental.column so far. stream: what is new, as Spark follows it.",
+        doc="bulk: each read takes all rows. incremental: a read takes the rows above the highest "
+        "value of incremental.column so far. stream: Spark reads new rows as they come.",
         importance="high", group=_SOURCE,
     )  # fmt: skip
     query: str | None = key(
-        "query", None, doc="A query in Spark's SQL, in place of source.format.",
+        "query", None, doc="A query in Spark's SQL. It replaces source.format.",
         importance="high", group=_SOURCE,
     )  # fmt: skip
     source_format: Literal[
         "parquet", "orc", "json", "csv", "text", "rate", "table", "delta", "iceberg", "jdbc"
     ] | None = key(
-        "source.format", None, doc="What to read.", importance="high", group=_SOURCE
+        "source.format", None, doc="The format to read.", importance="high", group=_SOURCE
     )  # fmt: skip
     source_path: str | None = key(
         "source.path", None, doc="The directory of files or of the Delta table.",
@@ -51,58 +51,63 @@ class SparkSourceConfig(SparkConfig):
     )
     source_schema: str | None = key(
         "source.schema", None,
-        doc="The columns as DDL; a stream of files needs it, except text.", group=_SOURCE,
+        doc="The columns as DDL. A stream of files needs it, except text.", group=_SOURCE,
     )  # fmt: skip
     incremental_column: str | None = key(
         "incremental.column", None, doc="A column that rises with each new row.", group=_SOURCE
     )
-    schedule_ms: int = key(
+    schedule_interval_ms: int = key(
         "schedule.interval.ms", 60_000, kind="LONG",
-        doc="Between the begins of two reads, for bulk and incremental.", ge=1, group=_SOURCE,
+        doc="The time between the starts of two reads, for bulk and incremental.", ge=1,
+        group=_SOURCE,
     )  # fmt: skip
-    topic: str = key("topic", doc="The topic.", importance="high", group=_TOPIC)
+    topic: str = key("topic", doc="The topic to write.", importance="high", group=_TOPIC)
     key_columns: list[str] = key(
-        "key.columns", [], doc="The columns of the key: one as text, several as JSON.",
+        "key.columns", [], doc="The columns of the key. One is text, several are JSON.",
         group=_TOPIC,
     )  # fmt: skip
     value_format: Literal["json", "avro", "string", "columns"] = key(
         "value.format", "json",
-        doc="json, avro: the row. string: its only column as text. columns: the query gives the "
-        "columns value, key, headers, partition and timestamp itself.",
+        doc="json, avro: the value is the row. string: the value is its only column as text. "
+        "columns: the query itself makes the columns value, key, headers, partition and timestamp.",
         importance="high", group=_TOPIC,
     )  # fmt: skip
     value_schema: str | None = key(
         "value.schema", None,
-        doc="The Avro schema of the values; without it that of the row's columns.", group=_TOPIC,
+        doc="The Avro schema of the values. The default is made from the row's columns.",
+        group=_TOPIC,
     )  # fmt: skip
     value_registry: str | None = key(
         "value.registry", None,
-        doc="A Schema Registry, http://localhost:8081: the schema is registered for the topic, and "
-        "values begin with its id.",
+        doc="The address of a Schema Registry, http://localhost:8081. The schema is registered for "
+        "the topic, and values begin with its id.",
         group=_TOPIC,
     )  # fmt: skip
     timestamp_column: str | None = key(
         "timestamp.column", None, doc="The column that is the record's timestamp.", group=_TOPIC
     )
     header_columns: list[str] = key(
-        "headers.columns", [], doc="Columns that become headers as well.", group=_TOPIC
+        "headers.columns", [], doc="The columns that also become headers.", group=_TOPIC
     )
 
     @property
     def is_stream(self) -> bool:
-        """Whether Spark follows the source by itself."""
+        """Whether Spark reads the source as a stream."""
         return self.mode == "stream"
 
     @property
-    def origin(self) -> str:
-        """What is read, in few words."""
+    def source_name(self) -> str:
+        """The format and the place that are read, as `json:/data/in`, or `query`.
+
+        Connect stores offsets under this name.
+        """
         if self.query is not None:
             return "query"
         return f"{self.source_format}:{self.source_table or self.source_path or ''}".rstrip(":")
 
     @property
     def guarantee(self) -> str:
-        """What is promised when a process dies at any point."""
+        """The guarantee for each row if a process dies at any point."""
         if self.is_stream:
             return "at least once: a batch that is repeated is sent again"
         if self.mode == "incremental":
@@ -137,7 +142,7 @@ class SparkSourceConfig(SparkConfig):
     def _check_source(self) -> Iterable[Problem]:
         kind = self.source_format
         needed = []
-        if kind in _PATHS:
+        if kind in _PATH_FORMATS:
             needed = ["source.path"]
         elif kind in ("table", "iceberg", "jdbc"):
             needed = ["source.table"]
@@ -150,8 +155,8 @@ class SparkSourceConfig(SparkConfig):
                 yield Problem(name, f"source.format={kind} needs it")
         if not self.is_stream:
             return
-        if kind is None or kind not in STREAMED:
-            told = "a query" if kind is None else kind
-            yield Problem("mode", f"Spark cannot follow {told}: use incremental or bulk")
-        if kind in FILES and not self.source_schema:
+        if kind is None or kind not in STREAM_FORMATS:
+            source = "a query" if kind is None else kind
+            yield Problem("mode", f"Spark cannot follow {source}: use incremental or bulk")
+        if kind in FILE_FORMATS and not self.source_schema:
             yield Problem("source.schema", f"a stream of {kind} files needs it: id BIGINT, ...")

@@ -1,8 +1,8 @@
 """`SparkSourceConnector`: files, tables, databases and queries to a topic through Spark.
 
-What was reached is stored as Connect's offset of this source: the highest value of
-`incremental.column`, or what Spark's checkpoint holds, which is only shown: the checkpoint itself
-is what counts.
+The progress is stored as Connect's offset of this source. For an incremental source it is the
+highest value of `incremental.column`. For a stream it is a copy of the offset in Spark's
+checkpoint, to be shown: the query continues from the checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX: Final = "max"
 
 
 class SparkSourceTask(RunnerTask, SelfWritingSourceTask):
-    """The connector's one task."""
+    """The one task of a source."""
 
     @classmethod
     def topics(cls, props: Mapping[str, str]) -> list[str]:
@@ -30,18 +30,18 @@ class SparkSourceTask(RunnerTask, SelfWritingSourceTask):
 
     def start(self, props: Mapping[str, str]) -> None:
         config = SparkSourceConfig.of(props)
-        self._partition = partition_of(config)
+        self._partition = source_partition(config)
         stored = self.context.offset_storage_reader.offset(self._partition) or {}
-        self.follow(self.context, SOURCE, config, offset=stored.get(_MAX))
+        self.start_runner(self.context, SOURCE, config, offset=stored.get(_MAX))
 
     def offset(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-        assert self._following is not None
-        found, self._following.offset = self._following.offset, None
+        assert self._runner is not None
+        found, self._runner.offset = self._runner.offset, None
         return None if found is None else (self._partition, found)
 
 
 class SparkSourceConnector(SparkConnector, SourceConnector):
-    """Checks the config, and gives it to one task."""
+    """A source that checks the config and passes it to one task."""
 
     config_model = SparkSourceConfig
     task = SparkSourceTask
@@ -52,26 +52,31 @@ class SparkSourceConnector(SparkConnector, SourceConnector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: list[tuple[dict[str, Any], dict[str, Any] | None]]
     ) -> bool:
-        """A stream can only begin anew, in a new generation of checkpoints; an incremental source
-        goes on above any value; a bulk source has no offsets."""
+        """Check the offsets, and reset a stream by a new generation of checkpoints.
+
+        A stream can only begin anew. An incremental source continues above any value. A bulk source
+        has no offsets. ConnectError for another offset or partition.
+        """
         config = SparkSourceConfig.of(props)
-        wanted = partition_of(config)
+        known = source_partition(config)
         for partition, offset in offsets:
-            if partition != wanted:
-                raise ConnectError("this is no partition of the source", known=wanted)
-            if offset is None or (config.mode == "incremental" and _is_highest(offset)):
+            if partition != known:
+                raise ConnectError(
+                    "this is no partition of the source: use the known one", known=known
+                )
+            if offset is None or (config.mode == "incremental" and _is_highest_value(offset)):
                 continue
             hint = '{"max": "VALUE"}' if config.mode == "incremental" else "null, which resets it"
             raise ConnectError(f"this is no offset of the source: use {hint}", offset=offset)
         if config.is_stream and offsets:
-            CheckpointFolder(config.checkpoint_location, props["name"]).begin_anew({})
+            CheckpointFolder(config.checkpoint_location, props["name"]).begin_generation({})
         return True
 
 
-def _is_highest(offset: Mapping[str, Any]) -> bool:
+def _is_highest_value(offset: Mapping[str, Any]) -> bool:
     return offset.keys() == {_MAX} and isinstance(offset[_MAX], str)
 
 
-def partition_of(config: SparkSourceConfig) -> dict[str, str]:
-    """Connect's source partition: a source has one."""
-    return {"source": config.origin}
+def source_partition(config: SparkSourceConfig) -> dict[str, str]:
+    """Return Connect's source partition. A source has one."""
+    return {"source": config.source_name}

@@ -1,10 +1,10 @@
-"""`spark.deploy=submit`: the runner as a program that `spark-submit` starts, in client mode.
+"""`spark.deploy=submit`: `spark-submit` starts the runner as a program, in client mode.
 
-spark-submit gives a program no standard input and mixes its output with Java's. So the wires are a
-socket in a directory that only this user may enter; the runner connects to it. The settings are in
-a file there and not in the command, for other users see commands.
+spark-submit gives a program no standard input and mixes its output with Java's. So messages go
+through a socket in a directory that only this user may enter; the runner connects to it. The
+settings are in a file there and not in the command, because other users can see commands.
 
-The process is Java, with the runner as its child: when the runner ends, Java does.
+The process is Java, and the runner is its child. When the runner ends, Java ends.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from moldau.connectors.spark.base_config import SparkConfig
 from moldau.runtime.children import Gate, process_environment
 from moldau.spark.session import prepare_environment
 
-_SOCKET: Final = "wires"
+_SOCKET: Final = "sock"
 _PROGRAM: Final = """from moldau.connectors.spark.runner import main
 
 main({path!r})
 """
-_LOOK_S: Final = 0.5
+_ACCEPT_S: Final = 0.5
 _STDERR: Final = 2
 
 
 class Submission:
-    """A runner that `spark-submit` starts."""
+    """The transport of a runner that `spark-submit` starts: a Unix socket."""
 
     def __init__(self, submit: str, config: SparkConfig, connector: str) -> None:
         self._submit = Path(submit)
@@ -48,11 +48,11 @@ class Submission:
         path = str(self._folder / _SOCKET)
         self._server.bind(path)
         self._server.listen(1)
-        self._server.settimeout(_LOOK_S)
+        self._server.settimeout(_ACCEPT_S)
         program = self._folder / "runner.py"
         program.write_text(_PROGRAM.format(path=path), encoding="utf-8")
         settings = self._folder / "spark.conf"
-        settings.write_text(properties(self._config.spark_conf), encoding="utf-8")
+        settings.write_text(java_properties(self._config.spark_conf), encoding="utf-8")
         self._process = subprocess.Popen(  # noqa: S603 - the user's own Spark
             [
                 str(self._submit),
@@ -71,7 +71,7 @@ class Submission:
         return self._process
 
     def lines(self) -> Iterator[bytes]:
-        connection = self._connection = self._accepted()
+        connection = self._connection = self._accept()
         if connection is None:
             return
         with connection, connection.makefile("rb") as source:
@@ -79,15 +79,15 @@ class Submission:
             with suppress(OSError):
                 yield from source
 
-    def _accepted(self) -> socket.socket | None:
-        """The runner's connection; None if spark-submit has ended without one."""
+    def _accept(self) -> socket.socket | None:
+        """Wait for the runner's connection. Return None if spark-submit ends without one."""
         while True:
             try:
                 return self._server.accept()[0]
             except TimeoutError:
                 if self._process.poll() is not None:
                     return None
-            except OSError:  # closed meanwhile
+            except OSError:  # `close` has closed the socket
                 return None
 
     def write(self, line: bytes) -> None:
@@ -102,12 +102,12 @@ class Submission:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def properties(conf: Mapping[str, str]) -> str:
-    """As a file of Java's properties."""
+def java_properties(conf: Mapping[str, str]) -> str:
+    """Return the settings in the format of a Java properties file."""
 
-    def escaped(text: str) -> str:
-        for plain, written in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r")):
-            text = text.replace(plain, written)
+    def escape(text: str) -> str:
+        for plain, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r")):
+            text = text.replace(plain, escaped)
         return text
 
-    return "".join(f"{name}={escaped(text)}\n" for name, text in sorted(conf.items()))
+    return "".join(f"{name}={escape(text)}\n" for name, text in sorted(conf.items()))

@@ -1,7 +1,8 @@
-"""Where the rows of a source come from: DataFrames of files, tables, databases and queries.
+"""Read the rows of a source as DataFrames, from files, tables, databases and queries.
 
-Files, tables and SQL are read by Spark. A database is read by SQLAlchemy, Delta by deltalake and
-Iceberg by pyiceberg, as the sinks do, so that no jar is needed; their rows pass through the driver.
+Spark reads files, tables and SQL. SQLAlchemy reads a database, deltalake reads Delta and pyiceberg
+reads Iceberg, as for the sinks, so that no jar is needed. Rows of these three pass through the
+driver.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
 
 
-class News(NamedTuple):
-    """Rows above the last offset, and the highest value among them: the next offset."""
+class NewRows(NamedTuple):
+    """The rows above the last offset. `highest` is their highest value, and the next offset."""
 
     rows: Any
     highest: str
 
 
-class Origin:
-    """One source of rows in one session."""
+class SourceRows:
+    """The rows of one source, read in one session."""
 
     def __init__(self, session: Any, config: SparkSourceConfig) -> None:
         self._session = session
@@ -29,7 +30,7 @@ class Origin:
         self._functions = import_module("pyspark.sql.functions")
 
     def stream(self) -> Any:
-        """A streaming DataFrame."""
+        """Return the rows as a streaming DataFrame, before the transforms."""
         config = self._config
         reader = self._session.readStream.options(**config.with_prefix("source.option."))
         if config.source_format == "table":
@@ -39,31 +40,31 @@ class Origin:
         reader = reader.format(config.source_format)
         return reader.load(config.source_path) if config.source_path else reader.load()
 
-    def everything(self) -> Any:
-        """All rows that there are now."""
-        return self._transformed(self._all())
+    def all_rows(self) -> Any:
+        """Return all present rows, after the transforms."""
+        return self._transform(self._read_all())
 
-    def news(self, above: str | None) -> News | None:
-        """The rows above an offset; None where there are none."""
+    def rows_above(self, offset: str | None) -> NewRows | None:
+        """Return the rows above an offset, after the transforms; None if there are none."""
         column = self._config.incremental_column
         assert column is not None
         if self._config.source_format == "jdbc":
-            return self._news_of_database(column, above)
-        rows = self._all()
+            return self._database_rows_above(column, offset)
+        rows = self._read_all()
         if column not in rows.columns:
-            raise _no_column(column, rows.columns)
+            raise _missing_column(column, rows.columns)
         f = self._functions
         kind = dict(rows.dtypes)[column]
-        if above is not None:
-            rows = rows.where(f.col(column) > f.lit(above).cast(kind))
+        if offset is not None:
+            rows = rows.where(f.col(column) > f.lit(offset).cast(kind))
         highest = rows.agg(f.max(column).cast("string")).first()[0]
         if highest is None:
             return None
-        # What comes while this is read belongs to the next read.
+        # Rows that come during this read belong to the next read.
         rows = rows.where(f.col(column) <= f.lit(highest).cast(kind))
-        return News(self._transformed(rows), highest)
+        return NewRows(self._transform(rows), highest)
 
-    def _all(self) -> Any:
+    def _read_all(self) -> Any:
         config = self._config
         if config.query is not None:
             return self._session.sql(config.query)
@@ -71,53 +72,53 @@ class Origin:
             case "table":
                 return self._session.table(config.source_table)
             case "jdbc":
-                return self._of_arrow(self._database().rows(None, None))
+                return self._from_arrow(self._database().rows(None, None))
             case "delta":
-                return self._of_arrow(_delta_table(config))
+                return self._from_arrow(_delta_table(config))
             case "iceberg":
-                return self._of_arrow(_iceberg_table(config))
+                return self._from_arrow(_iceberg_table(config))
         reader = self._session.read.options(**config.with_prefix("source.option."))
         if config.source_schema:
             reader = reader.schema(config.source_schema)
         reader = reader.format(config.source_format)
         return reader.load(config.source_path) if config.source_path else reader.load()
 
-    def _news_of_database(self, column: str, above: str | None) -> News | None:
-        """As `news`; the database leaves out what is not wanted."""
+    def _database_rows_above(self, column: str, offset: str | None) -> NewRows | None:
+        """Return the rows above an offset. The database itself selects them."""
         database = self._database()
-        highest = database.highest(column, above)
+        highest = database.highest(column, offset)
         if highest is None:
             return None
-        rows = self._of_arrow(database.rows(column, above, highest))
-        return News(self._transformed(rows), highest)
+        rows = self._from_arrow(database.rows(column, offset, highest))
+        return NewRows(self._transform(rows), highest)
 
     def _database(self) -> Any:
         from moldau.connectors.spark.database_table import DatabaseTable
 
         return DatabaseTable(self._config)
 
-    def _of_arrow(self, table: Any) -> Any:
+    def _from_arrow(self, table: Any) -> Any:
         return self._session.createDataFrame(table)
 
-    def _transformed(self, rows: Any) -> Any:
-        return transformed(self._session, self._config, rows)
+    def _transform(self, rows: Any) -> Any:
+        return apply_transforms(self._session, self._config, rows)
 
 
-def transformed(session: Any, config: SparkSourceConfig, rows: Any) -> Any:
-    """After `transforms.sql` and `transforms.python`."""
-    from moldau.connectors.spark.query import function_of
+def apply_transforms(session: Any, config: SparkSourceConfig, rows: Any) -> Any:
+    """Return the rows after `transforms.sql` and `transforms.python`."""
+    from moldau.connectors.spark.query import load_function
 
     if config.transforms_sql is not None:
         rows.createOrReplaceTempView("source")
         rows = session.sql(config.transforms_sql)
     if config.transforms_python is not None:
-        rows = function_of(config.transforms_python)(rows)
+        rows = load_function(config.transforms_python)(rows)
     return rows
 
 
-def _no_column(column: str, columns: list[str]) -> ConfigError:
+def _missing_column(column: str, columns: list[str]) -> ConfigError:
     return ConfigError(
-        "the source lacks the column of incremental.column: choose one that there is",
+        "the source lacks the column of incremental.column: choose one of its columns",
         missing=column,
         columns=", ".join(columns),
     )

@@ -1,12 +1,12 @@
-"""The rows of a micro-batch, brought piece by piece to the process that writes them.
+"""Bring the rows of a micro-batch from Spark's tasks to the process that writes them.
 
-Each of Spark's tasks writes its rows into a file of the spool, a folder beside the checkpoint, and
-gives back the file's name. Rows of a task that take less than `_INLINE_BYTES` come back themselves,
+Each task writes its rows into a file of the spool, a folder beside the checkpoint, and returns the
+file's name. If the rows of a task take less than `_INLINE_BYTES`, it returns the rows themselves,
 so a small batch needs no file. Neither Spark's driver nor this process holds a whole batch.
 
 Invariants: rows keep the order of Spark's partitions; only files of tasks that Spark counts are
-read, so a task that ran twice gives its rows once; the spool is gone when the batch is over, and
-what a crash left of it is removed before the next batch.
+read, so a task that ran twice gives its rows once; the spool is removed after the batch, and what a
+crash left of it is removed before the next batch.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from typing import Any, Final
 from moldau.errors import ConfigError
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
-PIECE_BYTES: Final = 64 * 1024 * 1024
-"""About as much is held at once by a sink that takes tables, not single Arrow batches."""
+TABLE_BYTES: Final = 64 * 1024 * 1024
+"""The size at which `SpooledRows.tables` ends a table: about what a sink holds at once."""
 _INLINE_BYTES: Final = 1024 * 1024
-_FOUND: Final = "rows BINARY, file STRING"
+_PART_COLUMNS: Final = "rows BINARY, file STRING"
+"""The columns of a part, which is what a task returns: either its rows or the name of its file."""
 
 
-class Pieces:
-    """The rows of one batch. They can be read more than once while the spool is there."""
+class SpooledRows:
+    """The rows of one batch. They can be read more than once while the spool exists."""
 
     def __init__(self, system: Any, parts: Sequence[Any], schema: Any) -> None:
         self._system = system
@@ -35,69 +36,69 @@ class Pieces:
         self.schema = schema
 
     def batches(self) -> Iterator[Any]:
-        """Arrow batches of some thousand rows each."""
+        """Yield Arrow batches of some thousand rows each."""
         arrow = import_module("pyarrow")
         for part in self._parts:
-            with self._opened(part) as file, arrow.ipc.open_stream(file) as stream:
+            with self._open(part) as file, arrow.ipc.open_stream(file) as stream:
                 for batch in stream:
                     yield arrow.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
-    def _opened(self, part: Any) -> Any:
+    def _open(self, part: Any) -> Any:
         if part.file is None:
             return import_module("pyarrow").BufferReader(part.rows)
         return self._system.open_input_file(part.file)
 
     def reader(self) -> Any:
-        """The same as a RecordBatchReader."""
+        """Return a RecordBatchReader of the batches."""
         return import_module("pyarrow").RecordBatchReader.from_batches(self.schema, self.batches())
 
     def table(self) -> Any:
-        """All rows, for what cannot be done piece by piece."""
+        """Return all rows as one table, for work that needs them at once."""
         return import_module("pyarrow").Table.from_batches(self.batches(), self.schema)
 
     def tables(self) -> Iterator[Any]:
-        """Tables of about `PIECE_BYTES`, at least one."""
+        """Yield tables of about `TABLE_BYTES`, at least one."""
         arrow = import_module("pyarrow")
         held: list[Any] = []
-        is_told = False
+        has_yielded = False
         for batch in self.batches():
             held.append(batch)
-            if sum(each.nbytes for each in held) >= PIECE_BYTES:
+            if sum(each.nbytes for each in held) >= TABLE_BYTES:
                 yield arrow.Table.from_batches(held, self.schema)
-                held, is_told = [], True
-        if held or not is_told:
+                held, has_yielded = [], True
+        if held or not has_yielded:
             yield arrow.Table.from_batches(held, self.schema)
 
 
-def optional(schema: Any) -> Any:
-    """The columns, none of which is required. Spark requires a literal, and a table that evolves
-    has rows without it."""
-    return import_module("pyarrow").schema([each.with_nullable(True) for each in schema])
-
-
 @contextmanager
-def pieces_of(batch: Any, spool: str, *, is_optional: bool = False) -> Iterator[Pieces]:
-    """Runs the batch. `spool` is a folder, or an address of fsspec, that Spark's machines share; at
-    an address that fsspec cannot use here, all rows come back at once. With `is_optional` no column
-    is required."""
+def spooled_rows(batch: Any, spool: str, *, all_nullable: bool = False) -> Iterator[SpooledRows]:
+    """Run the Spark job of a batch, and give access to its rows until the block ends.
+
+    `spool` is a folder, or an address of fsspec, that all of Spark's machines see. If fsspec cannot
+    use the address here, all rows are held in memory. With `all_nullable` no column is required:
+    Spark requires a literal, and a table that evolves has rows without it.
+    """
     try:
         system, path = file_system(spool)
-        _remove(system, path)
+        _remove_folder(system, path)
     except Exception as error:
-        # Spark may reach the address by logins that fsspec does not have.
-        LOG.warning("a batch is held in memory, for its rows cannot be kept elsewhere: %s", error)
-        parts = batch.mapInArrow(_to_spool(None), _FOUND).collect()
-        yield Pieces(None, parts, _schema_of(batch, None, parts, is_optional=is_optional))
+        # Spark may have a login for the address that fsspec does not have.
+        LOG.warning(
+            "a batch is held in memory, for its rows cannot be kept beside the checkpoint: %s",
+            error,
+        )
+        parts = batch.mapInArrow(_task_writer(None), _PART_COLUMNS).collect()
+        yield SpooledRows(None, parts, _schema(batch, None, parts, all_nullable=all_nullable))
         return
     try:
-        parts = batch.mapInArrow(_to_spool(spool), _FOUND).collect()
-        yield Pieces(system, parts, _schema_of(batch, system, parts, is_optional=is_optional))
+        parts = batch.mapInArrow(_task_writer(spool), _PART_COLUMNS).collect()
+        yield SpooledRows(system, parts, _schema(batch, system, parts, all_nullable=all_nullable))
     finally:
-        _remove(system, path)
+        _remove_folder(system, path)
 
 
 def file_system(address: str) -> tuple[Any, str]:
-    """Arrow's file system for a path or an address of fsspec, and the path in it."""
+    """Return Arrow's file system for a path or an address of fsspec, and the path in it."""
     fs = import_module("pyarrow.fs")
     if "://" not in address:
         return fs.LocalFileSystem(), address
@@ -111,36 +112,39 @@ def file_system(address: str) -> tuple[Any, str]:
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path
 
 
-def _to_spool(spool: str | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What a task does with its rows."""
+def _task_writer(spool: str | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return the function that each task of Spark runs on its rows. It yields the task's part."""
 
     def write(batches: Iterator[Any]) -> Iterator[Any]:
         held: list[Any] = []
-        size = 0
+        size_bytes = 0
         for batch in batches:
             held.append(batch)
-            size += batch.nbytes
-            if spool is not None and size > _INLINE_BYTES:
-                yield _found(None, _written(spool, held, batches))
+            size_bytes += batch.nbytes
+            if spool is not None and size_bytes > _INLINE_BYTES:
+                yield _part(None, _write_file(spool, held, batches))
                 return
         if held:
-            yield _found(_inline(held), None)
+            yield _part(_encode(held), None)
 
     return write
 
 
-def _inline(held: Sequence[Any]) -> bytes:
+def _encode(batches: Sequence[Any]) -> bytes:
     arrow = import_module("pyarrow")
     sink = arrow.BufferOutputStream()
-    with arrow.ipc.new_stream(sink, held[0].schema) as stream:
-        for batch in held:
+    with arrow.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
             stream.write_batch(batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
 
-def _written(spool: str, held: Sequence[Any], more: Iterator[Any]) -> str:
-    """The file's path. An attempt has its own, for Spark may run two of them at once."""
+def _write_file(spool: str, held: Sequence[Any], more: Iterator[Any]) -> str:
+    """Write a file of the spool, and return its path.
+
+    Each attempt of a task has a file of its own: Spark may run two attempts at once.
+    """
     context = import_module("pyspark").TaskContext.get()
     system, path = file_system(spool)
     system.create_dir(path, recursive=True)
@@ -156,7 +160,7 @@ def _written(spool: str, held: Sequence[Any], more: Iterator[Any]) -> str:
     return file
 
 
-def _found(rows: bytes | None, file: str | None) -> Any:
+def _part(rows: bytes | None, file: str | None) -> Any:
     arrow = import_module("pyarrow")
     return arrow.RecordBatch.from_arrays(
         [arrow.array([rows], arrow.binary()), arrow.array([file], arrow.string())],
@@ -164,13 +168,15 @@ def _found(rows: bytes | None, file: str | None) -> Any:
     )
 
 
-def _schema_of(batch: Any, system: Any, parts: Sequence[Any], *, is_optional: bool) -> Any:
+def _schema(batch: Any, system: Any, parts: Sequence[Any], *, all_nullable: bool) -> Any:
     schema = _first_schema(batch, system, parts)
-    return optional(schema) if is_optional else schema
+    if not all_nullable:
+        return schema
+    return import_module("pyarrow").schema([each.with_nullable(True) for each in schema])
 
 
 def _first_schema(batch: Any, system: Any, parts: Sequence[Any]) -> Any:
-    """Of the first rows; a batch without any is asked for its columns."""
+    """Return the schema of the first part. A batch without rows has the schema of its columns."""
     if not parts:
         return batch.limit(0).toArrow().schema
     arrow = import_module("pyarrow")
@@ -187,6 +193,6 @@ def _first_schema(batch: Any, system: Any, parts: Sequence[Any]) -> Any:
         ) from None
 
 
-def _remove(system: Any, path: str) -> None:
+def _remove_folder(system: Any, path: str) -> None:
     with suppress(FileNotFoundError):
         system.delete_dir(path)

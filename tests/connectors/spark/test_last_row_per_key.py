@@ -6,7 +6,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from moldau.connectors.spark.delta import last_of_keys  # noqa: E402
+from moldau.connectors.spark.delta import last_row_per_key  # noqa: E402
 from moldau.errors import ConfigError  # noqa: E402
 
 
@@ -15,7 +15,7 @@ def test_the_last_row_of_each_key_is_left_in_the_order_of_the_rows() -> None:
     columns = zip(*rows, strict=True)
     data = pa.table(dict(zip(("key", "part", "place"), map(list, columns), strict=True)))
 
-    found = last_of_keys(data, ["key", "part"])
+    found = last_row_per_key(data, ["key", "part"])
 
     assert found.to_pylist() == [
         {"key": "a", "part": 1, "place": 3},
@@ -23,9 +23,9 @@ def test_the_last_row_of_each_key_is_left_in_the_order_of_the_rows() -> None:
         {"key": "b", "part": 1, "place": 5},
     ]
     assert found.schema == data.schema
-    assert len(last_of_keys(data.slice(0, 0), ["key"])) == 0
+    assert len(last_row_per_key(data.slice(0, 0), ["key"])) == 0
 
 
 def test_a_key_that_the_rows_lack_is_named() -> None:
     with pytest.raises(ConfigError, match=r"sink\.keys.*id"):
-        last_of_keys(pa.table({"a": [1]}), ["id"])
+        last_row_per_key(pa.table({"a": [1]}), ["id"])

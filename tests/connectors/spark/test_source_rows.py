@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from moldau.connectors.spark.origins import Origin
-from moldau.connectors.spark.records import Layout
+from moldau.connectors.spark.records import RecordLayout
 from moldau.connectors.spark.source_config import SparkSourceConfig
+from moldau.connectors.spark.source_rows import SourceRows
 from moldau.errors import ConfigError
 
 pa = pytest.importorskip("pyarrow")
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.real
 TABLE = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]})
 
 
-def origin(session: Any, folder: Path, **more: str) -> Origin:
+def source_rows(session: Any, folder: Path, **more: str) -> SourceRows:
     base = {"topic": "t", "checkpoint.location": str(folder)}
-    return Origin(session, SparkSourceConfig.of({**base, **more}))
+    return SourceRows(session, SparkSourceConfig.of({**base, **more}))
 
 
 def ids(rows: Any) -> list[int]:
@@ -48,7 +48,7 @@ def test_each_kind_of_table_is_read_whole(spark: Any, tmp_path: Path) -> None:
         {"source.format": "jdbc", "source.table": "names", "jdbc.url": f"jdbc:{url}"},
     ]
 
-    assert [ids(origin(spark, tmp_path, **each).everything()) for each in given] == [
+    assert [ids(source_rows(spark, tmp_path, **each).all_rows()) for each in given] == [
         [1, 2, 3]
     ] * len(given)
 
@@ -64,9 +64,9 @@ def test_an_iceberg_table_is_read_whole(spark: Any, tmp_path: Path) -> None:
     more = {f"source.option.{name}": text for name, text in properties.items()}
     given = {"source.format": "iceberg", "source.table": "shop.names", **more}
 
-    assert ids(origin(spark, tmp_path, **given).everything()) == [1, 2, 3]
+    assert ids(source_rows(spark, tmp_path, **given).all_rows()) == [1, 2, 3]
     with pytest.raises(ConfigError, match="there is no such table: check"):
-        origin(spark, tmp_path, **{**given, "source.table": "shop.other"}).everything()
+        source_rows(spark, tmp_path, **{**given, "source.table": "shop.other"}).all_rows()
 
 
 def _fill(url: str) -> None:
@@ -91,23 +91,23 @@ def test_a_database_gives_what_is_above_the_offset(
     _fill(url)
     given = {"source.format": "jdbc", "source.table": "names", "jdbc.url": f"jdbc:{url}",
              "mode": "incremental", "incremental.column": column}  # fmt: skip
-    source = origin(spark, tmp_path, **given)
+    source = source_rows(spark, tmp_path, **given)
 
-    first = source.news(None)
+    first = source.rows_above(None)
     assert first is not None
     assert (ids(first.rows), first.highest) == ([1, 2, 3], offsets[0])
-    assert source.news(first.highest) is None
+    assert source.rows_above(first.highest) is None
 
     engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
     with engine.begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO names VALUES (4, 'd', '2026-11-24 10:00:00.000000')"
         )
-    then = source.news(first.highest)
+    then = source.rows_above(first.highest)
     assert then is not None
     assert (ids(then.rows), then.highest) == ([4], offsets[1])
     with pytest.raises(ConfigError, match="lacks the column of incremental"):
-        origin(spark, tmp_path, **{**given, "incremental.column": "no"}).news(None)
+        source_rows(spark, tmp_path, **{**given, "incremental.column": "no"}).rows_above(None)
 
 
 def test_rows_above_an_offset_are_transformed(spark: Any, tmp_path: Path) -> None:
@@ -116,12 +116,12 @@ def test_rows_above_an_offset_are_transformed(spark: Any, tmp_path: Path) -> Non
              "incremental.column": "id",
              "transforms.sql": "SELECT id * 10 AS id FROM source"}  # fmt: skip
 
-    found = origin(spark, tmp_path, **given).news("1")
+    found = source_rows(spark, tmp_path, **given).rows_above("1")
 
     assert found is not None
     assert (ids(found.rows), found.highest) == ([20, 30], "3")
     with pytest.raises(ConfigError, match="lacks the column"):
-        origin(spark, tmp_path, **{**given, "incremental.column": "no"}).news(None)
+        source_rows(spark, tmp_path, **{**given, "incremental.column": "no"}).rows_above(None)
 
 
 def test_columns_become_keys_headers_and_timestamps(spark: Any) -> None:
@@ -129,16 +129,22 @@ def test_columns_become_keys_headers_and_timestamps(spark: Any) -> None:
         "SELECT 1 AS id, 'de' AS country, TIMESTAMP '2026-11-23T10:00:00Z' AS at, 'x' AS text"
     )
 
-    layout = Layout(keys=["id", "country"], timestamp="at", headers=["country"])
-    found = layout.records(rows).first()
+    layout = RecordLayout(
+        key_columns=["id", "country"], timestamp_column="at", header_columns=["country"]
+    )
+    found = layout.to_records(rows).first()
     assert json.loads(found.value)["text"] == "x"
     assert json.loads(found.key) == {"id": 1, "country": "de"}
     assert [(each.key, bytes(each.value)) for each in found.headers] == [("country", b"de")]
     assert found.timestamp.astimezone(UTC) == datetime(2026, 11, 23, 10, tzinfo=UTC)
 
-    one = Layout("string", keys=["id", "country"], timestamp="at").records(rows).first()
+    one = (
+        RecordLayout("string", key_columns=["id", "country"], timestamp_column="at")
+        .to_records(rows)
+        .first()
+    )
     assert one.value == "x"
     with pytest.raises(ConfigError, match="needs one column beside"):
-        Layout("string").records(rows)
+        RecordLayout("string").to_records(rows)
     with pytest.raises(ConfigError, match="the rows lack columns"):
-        Layout(keys=["no"]).records(rows)
+        RecordLayout(key_columns=["no"]).to_records(rows)
