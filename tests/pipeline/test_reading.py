@@ -147,6 +147,18 @@ def test_lists_in_configs_are_comma_separated_texts() -> None:
     assert pipeline(text).sinks[0].config["topics"] == "counts,lines"
 
 
+def test_a_transform_may_use_the_python_modules_that_the_file_allows() -> None:
+    shouting = WORDS.replace(
+        "    file: input.txt\n",
+        "    file: input.txt\n    transforms: shout\n    transforms.shout.type: Python\n"
+        "    transforms.shout.function: shouting:shout\n",
+    )
+    assert "add it to transforms.python.modules" in "\n".join(problem_lines(shouting))
+
+    allowed = "worker:\n  settings: {transforms.python.modules: shouting}\n"
+    assert all("warning" in line for line in problem_lines(allowed + shouting))
+
+
 def test_variables_are_replaced_and_can_be_given() -> None:
     text = WORDS.replace("input.txt", "${var:folder}/in.txt") + "variables: {folder: here}\n"
 

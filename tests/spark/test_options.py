@@ -96,6 +96,8 @@ def test_a_group_is_named_or_made_of_a_prefix() -> None:
         ({"kafkaConsumer.pollTimeoutMs": "0"}, "1 or more"),
         ({"minPartitions": "0"}, "1 or more"),
         ({"maxRecordsPerPartition": "-1"}, "1 or more"),
+        ({"startingOffsets": '{"t": {"0": true}}'}, "use a number for each partition"),
+        ({"startingOffsets": '{"t": {"\u00b2": 1}}'}, "use a number for each partition"),
         ({"includeHeaders": "1"}, "use one of true, false"),
         ({"kafka.enable.auto.commit": "true"}, "Spark keeps offsets in its checkpoint"),
         ({"failOnDataLoss": "perhaps"}, "use one of true, false"),

@@ -158,6 +158,8 @@ def _lint(arguments: Namespace, context: Context) -> int:
 
 
 def _plan(arguments: Namespace, context: Context) -> int:
+    from contextlib import nullcontext
+
     from moldau.cli.output import write_json
     from moldau.pipeline.cluster import Cluster
     from moldau.pipeline.plan import Facts, plan
@@ -172,8 +174,8 @@ def _plan(arguments: Namespace, context: Context) -> int:
         client["bootstrap.servers"], url = state.bootstrap, url or state.rest
     facts = Facts()
     if "bootstrap.servers" in client:
-        with Cluster(client) as cluster:
-            facts = cluster.facts(reading.pipeline, ConnectApi(url) if url else None)
+        with Cluster(client) as cluster, ConnectApi(url) if url else nullcontext() as connect:
+            facts = cluster.facts(reading.pipeline, connect)
     found = plan(reading.pipeline, facts)
     if arguments.json:
         write_json(context.out, found.to_json())

@@ -68,8 +68,10 @@ def _comma_separated(config: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in config.get(key, "").split(",") if part.strip())
 
 
-def check_connector(connector: Connector, node: Node) -> list[Problem]:
-    """Validate a connector's config as Connect does, without asking any server.
+def check_connector(
+    connector: Connector, node: Node, worker_settings: Mapping[str, str]
+) -> list[Problem]:
+    """Validate a connector's config as a worker with these settings does, without any server.
 
     `node` is the connector's part of the file, for the lines of problems."""
     from moldau.connect.herder.operations import type_of, validated
@@ -87,7 +89,7 @@ def check_connector(connector: Connector, node: Node) -> list[Problem]:
         right = "sources" if kind == "source" else "sinks"
         text = f"{where}: {connector.short_class} is a {kind}: put it under {right}"
         return [Problem(line_of("connector.class"), text)]
-    worker = provider_settings(references_in(connector.config.values()))
+    worker = {**worker_settings, **provider_settings(references_in(connector.config.values()))}
     config = dict(connector.config)
     problems: list[Problem] = []
     for _ in range(len(config) + 1):

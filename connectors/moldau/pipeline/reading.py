@@ -62,7 +62,8 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
     sinks = _connectors(sections.sinks, root, is_source=False)
     for each in (*sources, *sinks):
         section = "sources" if each.is_source else "sinks"
-        problems += check_connector(each, root.entries()[section].entries()[each.name])
+        node = root.entries()[section].entries()[each.name]
+        problems += check_connector(each, node, sections.worker.settings)
     apps, found = _apps(sections, root, topics, inputs)
     problems += found
     pipeline = Pipeline(

@@ -106,7 +106,7 @@ def _normalized(root: Node, problems: list[Problem]) -> dict[str, Any]:
         if not isinstance(entries, dict):
             continue
         for name in list(entries):
-            if not _NAME.match(name):
+            if not _NAME.fullmatch(name):
                 text = f"{section}: {name} is not a name: use letters, digits, '.', '_' and '-'"
                 problems.append(Problem(root.line_at((section, name)), text))
                 del entries[name]

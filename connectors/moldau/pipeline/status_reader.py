@@ -43,7 +43,8 @@ class StatusReader:
         url = self._connect or state.rest
         if url:
             try:
-                connectors = ConnectApi(url).overview()
+                with ConnectApi(url) as connect:
+                    connectors = connect.overview()
             except MoldauError as error:
                 problems["worker"] = str(error)
         client = {**self._client}

@@ -43,10 +43,12 @@ def _duplicate_names(pipeline: Pipeline) -> Iterator[Problem]:
         seen.setdefault(part.name, where)
     apps: dict[str, str] = {}
     for app in pipeline.apps:
-        if app.plan is not None and app.plan.app in apps:
+        if app.plan is None:
+            continue  # it cannot be imported, so its id is not known
+        if app.plan.app in apps:
             text = f"topologies.{app.name}: the app id {app.plan.app} is that of "
             yield Problem(app.line, f"{text}topologies.{apps[app.plan.app]} too")
-        apps.setdefault(app.group, app.name)
+        apps.setdefault(app.plan.app, app.name)
 
 
 def _undeclared(pipeline: Pipeline) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 import httpx
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 class ConnectApi:
-    """The REST API of one Connect worker. Close it."""
+    """The REST API of one Connect worker. Close it, or use it in a `with` block."""
 
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
@@ -38,6 +38,12 @@ class ConnectApi:
             self._client = httpx.Client(base_url=self.url, timeout=_REQUEST_S, trust_env=False)
         except httpx.InvalidURL as error:
             raise PipelineFailed(f"--connect {url}: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._client.close()

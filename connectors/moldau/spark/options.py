@@ -292,8 +292,9 @@ def _by_partition(name: str, text: str, *, least: int) -> dict[TopicPartition, i
         if not isinstance(numbers, dict):
             refuse(name, text, f"use a number for each partition, as in {example}")
         for partition, number in numbers.items():
-            is_good = partition.isdigit() and isinstance(number, int) and number >= least
-            if not is_good:
+            is_partition = partition.isascii() and partition.isdigit()
+            # The type of `true` is bool, which is an int to isinstance.
+            if not (is_partition and type(number) is int and number >= least):
                 refuse(name, text, f"use a number for each partition, as in {example}")
             found[TopicPartition(topic, int(partition))] = number
     return found

@@ -54,6 +54,7 @@ from moldau.spark.ranges import (
 )
 
 LOG: Final = logging.getLogger("moldau.spark")
+COMMIT_PAUSE_S: Final = 30.0
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
@@ -229,6 +230,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.available_now_end: dict[TopicPartition, int] | None = None
         """Where the query ends if its trigger is `availableNow`."""
         self.last_batch_at_s = float("-inf")
+        self.commit_after_s = float("-inf")
+        """No offsets are stored before this time, because storing them has just failed."""
         self.latest_offsets: dict[TopicPartition, int] = {}
         self.topic_ids: dict[str, str] = {}
         """The ids of the topics in `latest_offsets`."""
@@ -358,14 +361,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Store the offsets for the group, if the options name one, so that tools show the lag.
 
         The query continues at its checkpoint, not at these offsets. So a failure is only logged,
-        each error code once."""
-        group = self.options.group
-        if group is None or end == self.stored_offsets:
+        each error code once, and repeated after a pause."""
+        group, now = self.options.group, RealClock.monotonic()
+        if group is None or end == self.stored_offsets or now < self.commit_after_s:
             return
-        self.stored_offsets = end
         try:
             self.lookups.commit(group, from_checkpoint(end))
+            self.stored_offsets = end
         except MoldauError as error:
+            self.commit_after_s = now + COMMIT_PAUSE_S
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             if code not in self.logged_codes:
                 self.logged_codes.add(code)
