@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class _Answer:
-    """The outcomes of one request, until the last one is known."""
+    """The outcomes of one request by partition. It is answered when the last one is known."""
 
     def __init__(self, request: ApiRequest) -> None:
         self._request = request
         self._codes: dict[tuple[str, int], ErrorCode | None] = {}
 
     def expect(self, topic: str, index: int) -> Callable[[KafkaError | None], None]:
-        """Expect an outcome for this partition. Returns the callback for it."""
+        """Register this partition as pending. Return the callback that stores its outcome."""
         self._codes[topic, index] = None
         return partial(self._heard, topic, index)
 
@@ -41,7 +41,7 @@ class _Answer:
         self.send_when_complete()
 
     def send_when_complete(self) -> None:
-        """Answer the request if no outcome is missing."""
+        """Answer the request if every partition has an outcome."""
         topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
         for (topic, index), code in self._codes.items():
             if code is None:

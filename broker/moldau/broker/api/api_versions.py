@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def welcome(keys: Collection[int], features: Mapping[str, Versions]) -> Welcome:
-    """The fixed part of the response of a broker that serves these APIs."""
+    """Return the fixed part of the response of a broker that serves these APIs."""
     advertised = advertised_versions("broker")
     served = {key: versions for key, versions in advertised.items() if key in keys}
     return Welcome(served, features)
 
 
 def finalized(image: Image, metadata_offset: int, kraft_version: int) -> Finalized:
-    """The finalized features, as of the last record that `image` has."""
+    """Return the finalized features, as of the last record that is in `image`."""
     levels = dict(image.features.levels)
     if kraft_version:
         levels[KRAFT_VERSION] = kraft_version  # stored by the quorum, not in the metadata
@@ -37,7 +37,7 @@ def finalized(image: Image, metadata_offset: int, kraft_version: int) -> Finaliz
 
 
 def handler(keys: Callable[[], Collection[int]]) -> Handler:
-    """A handler of ApiVersions for a table of handlers with these keys, including its own."""
+    """Return a handler of ApiVersions for a table of handlers with these keys, its own included."""
     known: tuple[Mapping[str, Versions], Welcome] | None = None
 
     def serve(node: Node, request: ApiRequest) -> None:

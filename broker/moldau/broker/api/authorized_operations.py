@@ -1,6 +1,6 @@
-"""The operations that a client may do with a topic, a group or the cluster (KIP-430).
+"""The operations that a client may perform on a topic, a group or the cluster (KIP-430).
 
-There is no authorizer yet, so every client may do every operation.
+There is no authorizer yet, so every client may perform every operation.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ class LoggerLevel(NamedTuple):
 
 
 def describe_loggers(loggers: Loggers) -> Iterable[LoggerLevel]:
-    """All loggers with their effective levels. Kafka has no OFF. Its highest level is FATAL, and
-    nothing is logged above that here."""
+    """Return all loggers with their effective levels. Kafka has no OFF, so it is reported as FATAL,
+    Kafka's highest level: nothing is logged at that level here."""
     return (
         LoggerLevel(name, Level.FATAL.name if level is Level.OFF else level.name)
         for name, level in loggers.levels().items()
@@ -36,8 +36,7 @@ def describe_loggers(loggers: Loggers) -> Iterable[LoggerLevel]:
 
 
 def alter_loggers(loggers: Loggers, changes: Iterable[Change], *, validate_only: bool) -> None:
-    """Change the levels at once, all or none.
-    Raises KafkaError if one of the changes is invalid."""
+    """Change the levels at once, all or none. Raise KafkaError if one of the changes is invalid."""
     known = loggers.levels()
     levels = {change.name: _level(change, known) for change in changes}
     if not validate_only:

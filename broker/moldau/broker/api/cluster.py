@@ -1,7 +1,8 @@
 """DescribeCluster: the brokers, the controller, and the cluster's id (KIP-700).
 
-A broker's listener tells of brokers, a controller's listener of controllers (KIP-919). On a broker
-the controller is a broker that passes requests on; on a controller it is the quorum's leader.
+A broker's listener returns brokers, a controller's listener returns controllers (KIP-919). On a
+broker, the "controller" is a broker that forwards requests; on a controller it is the quorum's
+leader.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 def answer(view: ListenerView, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """The response with the live brokers, on request with fenced ones too. A client that asks for
-    controllers (KIP-919) must use a controller's listener."""
+    """Return the live brokers, and the fenced ones if the request includes them. A request for
+    controllers (KIP-919) is an error here: it must use a controller's listener."""
     if request.endpoint_type != BROKERS:
         return refusal(_wrong_endpoint(request.endpoint_type, here="broker"))
     return DescribeClusterResponse(
@@ -65,7 +66,7 @@ def answer(view: ListenerView, request: DescribeClusterRequest) -> DescribeClust
 
 
 def refusal(error: KafkaError) -> DescribeClusterResponse:
-    """A response with nothing but the error."""
+    """Return a response that has only the error."""
     return DescribeClusterResponse(
         throttle_time_ms=0,
         error_code=error.code,
@@ -89,7 +90,7 @@ def _wrong_endpoint(endpoint_type: int, here: str) -> KafkaError:
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """The controllers as one of them sees them."""
+    """The registered controllers and the quorum's leader, as one controller knows them."""
 
     image: Image
     cluster_id: str
@@ -102,14 +103,15 @@ class Controllers:
 def answer_of_controllers(
     view: Controllers, request: DescribeClusterRequest, version: int
 ) -> DescribeClusterResponse:
-    """The registered controllers with their addresses of that listener. A leader without one is not
-    named, because the client could not reach it."""
+    """Return the registered controllers, each with its address on the client's listener. A leader
+    without such an address is not named, because the client could not reach it."""
     if view.image.features.metadata_version < _CONTROLLERS_REGISTER_SINCE:
         reason = "the metadata.version is too low for requests of clients to controllers"
         return refusal(KafkaError(ErrorCode.UNSUPPORTED_VERSION, reason))
     if request.endpoint_type != CONTROLLERS:
         error = _wrong_endpoint(request.endpoint_type, here="controller")
-        if version == 0:  # it has no endpoint type, and does not know these codes
+        # version 0 has no endpoint type, and its clients do not know these error codes
+        if version == 0:
             error = KafkaError(ErrorCode.INVALID_REQUEST, error.reason)
         return refusal(error)
     found = [

@@ -78,13 +78,13 @@ class Alteration:
             self.verdicts[resource] = Verdict(each.error_code, each.error_message)
 
     def result(self) -> list[tuple[Resource, Verdict]]:
-        """All verdicts in the order of the request. No resource may be open."""
+        """Return all verdicts in the order of the request. No resource may be open."""
         return [(resource, self.verdicts[resource]) for resource, _ in self.wanted]
 
 
 def judge(wanted: Wanted, node_id: int) -> Alteration:
-    """Reject what is invalid in itself: a resource that is named twice, a setting that is named
-    twice, missing values, and another broker's id."""
+    """Reject invalid resources: one that is named twice, one with a setting that is named twice or
+    has no value, and a broker id that is not this broker's."""
     alteration = Alteration(wanted)
     times = Counter(resource for resource, _ in wanted)
     for resource, changes in wanted:
@@ -123,7 +123,7 @@ def _invalid(reason: str) -> KafkaError:
 
 def _judge_in_force(node: Node, alteration: Alteration, *, replaces: bool) -> None:
     """Reject values that only this broker can check: numbers of threads that it cannot change to,
-    and connection limits that would let no client in."""
+    and connection limits that would let no client connect."""
     before = node.image.configs.of_broker(node.node_id)
     for resource, changes in alteration.wanted:
         is_open = resource not in alteration.verdicts
@@ -164,8 +164,8 @@ def serve_incremental_alter(node: Node, request: ApiRequest) -> None:
 
 
 def serve_alter(node: Node, request: ApiRequest) -> None:
-    """Forward the request to the controller. Levels of loggers cannot be replaced as a whole: they
-    are no resources here."""
+    """Forward the request to the controller. The levels of loggers cannot be replaced as a whole,
+    so a logger is not a valid resource here."""
     message = cast(replacing.AlterConfigsRequest, request.decode())
     alteration = judge(wanted_of(message), node.node_id)
     _judge_in_force(node, alteration, replaces=True)

@@ -1,4 +1,4 @@
-"""The node, as the group coordinator sees it."""
+"""The node's topics, settings and clock, as the group coordinator needs them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NodeHome:
-    """The node, as groups see it. Satisfies `coordinator.group.world.Home`."""
+    """The node as the group coordinator uses it. Satisfies `coordinator.group.world.Home`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -53,12 +53,12 @@ class NodeHome:
         return self._node.metrics
 
     def partition_count(self, topic: str) -> int:
-        """The number of partitions as of now."""
+        """Return the current number of partitions of the topic; 0 if it does not exist."""
         known = self._node.image.topics.by_name(topic)
         return 0 if known is None else len(known.partitions)
 
     def group_settings(self, group_id: str) -> ResourceSettings:
-        """The group's settings. Cached until the settings of the group or the broker change."""
+        """Return the group's settings. Cached until the group's or the broker's settings change."""
         node = self._node
         values = node.image.configs.of(Resource(ResourceType.GROUP, group_id))
         name = group_id if values else ""
@@ -95,8 +95,8 @@ class TopicsOfNode:
         return None if topic is None else self._facts(topic)
 
     def _facts(self, topic: Topic) -> TopicFacts:
-        """The topic for assignors. Racks change when replicas move or brokers restart elsewhere, so
-        the result is cached only for one version of the metadata."""
+        """Return the topic's name, id and racks for assignors. Racks change when replicas move or
+        brokers restart elsewhere, so the result is cached only for one version of the metadata."""
         image = self._node.image
         known = self._known.get(topic.topic_id)
         version, count = self._node.metadata_offset, len(topic.partitions)

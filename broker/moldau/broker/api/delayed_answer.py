@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """The handlers' state for one connection; the connection's `session`."""
+    """The handlers' state for one connection. It is stored in the connection's `session`."""
 
     __slots__ = ("waiting",)
 
@@ -52,7 +52,7 @@ class DelayedAnswer(Delayed):
 
 
 def session_of(connection: Peer) -> Session:
-    """The session of the connection, created on first use: an idle connection has none."""
+    """Return the session of the connection. First use creates it: an idle connection has none."""
     session = connection.session
     if session is None:
         session = connection.session = Session()
@@ -61,7 +61,7 @@ def session_of(connection: Peer) -> Session:
 
 
 def end_session(connection: Peer, purgatory: Purgatory) -> None:
-    """Cancel all waiting responses of a connection that is gone."""
+    """Cancel all waiting responses of a closed connection."""
     session = connection.session
     connection.session = None
     if session is not None:

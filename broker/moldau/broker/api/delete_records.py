@@ -33,7 +33,7 @@ _NO_OFFSET: Final = -1
 
 
 class _Moved(NamedTuple):
-    """A partition whose log start moved, the offset that was asked for, and its row."""
+    """A partition whose log start moved, the requested offset, and its row in the response."""
 
     partition: Partition
     offset: int
@@ -41,7 +41,7 @@ class _Moved(NamedTuple):
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Move the log starts."""
+    """Move the log starts, and answer when that is durable here and done by the live replicas."""
     message = cast(DeleteRecordsRequest, request.decode())
     moved: list[_Moved] = []
     topics = [
@@ -63,8 +63,10 @@ def serve(node: Node, request: ApiRequest) -> None:
 def _delete(
     node: Node, topic: str, asked: DeleteRecordsPartition, moved: list[_Moved]
 ) -> DeleteRecordsPartitionResult:
-    """Move the log start of one partition.
-    Adds it to `moved`: its new start must be made durable."""
+    """Move the log start of one partition and return its row.
+
+    On success, add the partition to `moved`: its new log start must still be made durable.
+    """
     index = asked.partition_index
     row = DeleteRecordsPartitionResult(
         partition_index=index, low_watermark=_NO_OFFSET, error_code=ErrorCode.NONE
@@ -90,7 +92,7 @@ async def _answer_when_durable(node: Node, deletion: _Deletion, end_ms: int) -> 
 
 
 class _Deletion(DelayedAnswer):
-    """A request until all live replicas have deleted what it names."""
+    """A DeleteRecords request that waits until all live replicas have deleted the records."""
 
     __slots__ = ("_left", "_node", "_response")
 
@@ -104,7 +106,7 @@ class _Deletion(DelayedAnswer):
 
     @property
     def partitions(self) -> list[Partition]:
-        """Those that it waits for."""
+        """The partitions that the request still waits for."""
         return [each.partition for each in self._left]
 
     def try_complete(self) -> bool:

@@ -1,7 +1,7 @@
 """DescribeConfigs: the settings of topics, brokers, loggers, groups, client metrics subscriptions.
 
 Any broker describes topics, groups and subscriptions, from the image. A broker describes only its
-own settings, because only it knows its file, and those that all brokers share (the name "").
+own settings (only it knows its file) and the settings that all brokers share (the name "").
 
 Groups and subscriptions need not exist: the response then has the defaults, as in Kafka.
 """
@@ -54,8 +54,7 @@ _DOCUMENTATION_NOT_KEPT: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class ConfigView:
-    """The settings that this broker knows:
-    its own, those of the cluster, and its loggers' levels."""
+    """The settings that this broker knows: its own, the cluster's, and its loggers' levels."""
 
     image: Image
     settings: Settings
@@ -70,7 +69,7 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 def answer(view: ConfigView, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """The settings of each resource, or its error."""
+    """Return the settings of each resource, or its error."""
     return DescribeConfigsResponse(
         throttle_time_ms=0,
         results=[_described(view, request, each) for each in request.resources],
@@ -136,8 +135,9 @@ def _of_broker(view: ConfigView, name: str) -> Iterable[ConfigEntry]:
 
 
 def _strangers(view: ConfigView, resources: Sequence[Resource]) -> Iterator[ConfigEntry]:
-    """Settings that were stored but are in no table, perhaps those of a plugin. Their values are
-    hidden, because they may be secret. The first of `resources` counts."""
+    """Yield stored settings that are in no table, perhaps those of a plugin. Their values are
+    hidden, because they may be secret. If several of `resources` have one, the first of them
+    counts."""
     synonyms: dict[str, list[EntrySynonym]] = {}
     for resource in resources:
         source = (SourceKind.DYNAMIC_BROKER if resource.name else SourceKind.DYNAMIC_DEFAULT).code
@@ -158,8 +158,8 @@ def _strangers(view: ConfigView, resources: Sequence[Resource]) -> Iterator[Conf
 
 
 def check_broker_name(name: str, node_id: int) -> None:
-    """Raise KafkaError unless `name` is this broker's id:
-    only a broker itself knows its settings."""
+    """Raise KafkaError unless `name` is this broker's id: it does not know other brokers'
+    settings."""
     if _NUMBER.fullmatch(name) is None:
         raise _invalid(f"a broker is named by its number, not by {name!r}")
     if int(name) != node_id:

@@ -23,8 +23,7 @@ _UNKNOWN_BYTES: Final = -1
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer with every directory, in the order of `log.dirs`,
-    and the requested ones of its logs."""
+    """Answer with every directory, in the order of `log.dirs`, and the requested logs in it."""
     message = cast(DescribeLogDirsRequest, request.decode())
     asked: Container[TopicPartition] = _Everything()
     if message.topics is not None:
@@ -40,7 +39,7 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 class _Everything:
-    """Contains every partition."""
+    """A container that contains every partition."""
 
     def __contains__(self, partition: object) -> bool:
         return True

@@ -28,8 +28,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 def refusal(request: ElectLeadersRequest, version: int, error: KafkaError) -> ElectLeadersResponse:
-    """The response if no leader was elected.
-    Version 0 has a place for the error only at each partition."""
+    """Return the response for the case that no leader was elected. Version 0 can report the error
+    only at each partition."""
     response = ElectLeadersResponse(
         throttle_time_ms=0,
         replica_election_results=[

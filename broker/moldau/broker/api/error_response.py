@@ -8,7 +8,7 @@ from moldau.protocol.messages import response_class
 
 
 def error_response(key: int, version: int, error: KafkaError) -> Response | None:
-    """The response with this error in its `error_code`; None if the API has no such field."""
+    """Return the response with this error in `error_code`; None if the API has no such field."""
     cls = response_class(key)
     fields = {field.name: field for field in cls.spec.fields if field.is_present(version)}
     if "error_code" not in fields:

@@ -20,7 +20,7 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 def refusal(error: KafkaError) -> UpdateFeaturesResponse:
-    """The response if no feature was changed."""
+    """Return the response for the case that no feature was changed."""
     return UpdateFeaturesResponse(
         throttle_time_ms=0, error_code=error.code, error_message=error.reason
     )

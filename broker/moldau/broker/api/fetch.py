@@ -7,14 +7,14 @@ Invariants:
   records returns one whole batch of any size, so that every client makes progress.
 * A fetch waits until `min_bytes` can be read, at most `max_wait_ms`. An error, a diverging epoch,
   or the rest of a segment that is not the active one ends the wait at once. An unknown topic alone
-  does not, because its client would ask again and again (as in Kafka).
-* The records of a response are read when it is answered. All offsets of a partition in it are of
-  one moment.
+  does not, because its client would send the request again and again (as in Kafka).
+* The records of a response are read when it is answered. All offsets of a partition in it were true
+  at the same moment.
 * A consumer that may be served by a follower (KIP-392, version 11) never reads beyond the high
   watermark that the follower knows.
 
 While a fetch waits, a partition is read again only after its bound has moved. A fetch in the
-session of a follower looks only at partitions that may have news (`follower_view`).
+session of a follower checks only partitions that may have news (`follower_view`).
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 class _Watched:
-    """A partition of a waiting fetch, with its bound, its marks and its readable size when it was
-    last read."""
+    """A partition of a waiting fetch. It keeps the bound, the high watermark, the log start and the
+    readable size of the last read."""
 
     __slots__ = ("bound", "high_watermark", "log_start_offset", "partition", "size", "wanted")
 
@@ -103,16 +103,16 @@ class _Watched:
 
     @classmethod
     def settled(cls, wanted: Wanted, partition: Partition) -> _Watched:
-        """A partition that had no news until now."""
+        """Return a partition that had no news until now, with the marks of its last response."""
         found = cls(wanted, partition, wanted.asked.fetch_offset, 0)
         found.high_watermark = wanted.high_watermark
         found.log_start_offset = wanted.log_start_offset
         return found
 
     def has_marks_for_follower(self, is_rack_aware: bool) -> bool:
-        """Whether a follower shall hear of the partition though it has no records for it: of a
-        later log start, for which DeleteRecords waits, and of the high watermark where consumers
-        read from followers."""
+        """Whether the follower needs a row of the partition although there are no records for it.
+        It needs a later log start, for which DeleteRecords waits, and, where consumers read from
+        followers, a changed high watermark."""
         partition = self.partition
         return self.log_start_offset != partition.log_start_offset or (
             is_rack_aware and self.high_watermark != partition.high_watermark
@@ -120,7 +120,7 @@ class _Watched:
 
 
 class Fetch(DelayedAnswer):
-    """One fetch, until it is answered."""
+    """One fetch request, until it is answered."""
 
     __slots__ = (
         *("_context", "_held", "_is_urgent", "_items", "_reader", "_size", "_view"),
@@ -137,13 +137,13 @@ class Fetch(DelayedAnswer):
         self._size = 0
         self._watched: list[_Watched] = []
         self._held: list[_Watched] = []
-        """With a view: partitions that the replication quota held up at the last look."""
+        """With a view: the partitions that exceeded the replication quota at the last check."""
         self._waiting: dict[Watch, _Watched] | None = None
-        """With a view, while it waits: the partitions that are not settled, and those that have
-        changed since."""
+        """With a view, while the fetch waits: the partitions that are not settled, and the ones
+        that have changed since."""
 
     def view_session(self, now_ms: int) -> None:
-        """Look only at those partitions of a follower's session that may have news."""
+        """Check only the partitions of a follower's session that may have news."""
         node, reader = self._reader.node, self._reader
         view = self._context.view(reader.replica_id, reader.replica_epoch, node.replicas.purgatory)
         if view is not None:
@@ -152,7 +152,7 @@ class Fetch(DelayedAnswer):
 
     @property
     def keys(self) -> Sequence[Hashable]:
-        """What to watch for changes."""
+        """The keys to watch in the purgatory for changes."""
         if self._view is not None:
             return (self._view,)
         return [each.partition for each in self._watched]
@@ -174,7 +174,7 @@ class Fetch(DelayedAnswer):
             self._settle(self._view, now_ms)
 
     def _settle(self, view: FollowerView, now_ms: int) -> None:
-        """Settle the partitions without news."""
+        """Settle the partitions without news, and remember the others."""
         view.clock.fetched_ms = now_ms
         self._waiting = waiting = {}
         for watched in self._watched:
@@ -183,8 +183,8 @@ class Fetch(DelayedAnswer):
                 waiting[watch] = watched
 
     def answer_at_once(self, max_wait_ms: int) -> bool:
-        """Answer now if there is enough to read or the request must not wait.
-        Returns whether it was answered."""
+        """Answer now if there is enough to read or the request must not wait. Return whether it was
+        answered."""
         rows = self._read()
         if (
             self._size >= self._reader.min_bytes
@@ -216,7 +216,7 @@ class Fetch(DelayedAnswer):
     # Reading.
 
     def _read(self) -> list[Row]:
-        """Read all partitions, within the limits of the whole request."""
+        """Read all partitions, within the limits of the whole request. Return a row for each."""
         reader = self._reader
         left = reader.max_bytes
         is_first = True
@@ -251,7 +251,7 @@ class Fetch(DelayedAnswer):
         return rows
 
     def _due(self) -> list[tuple[Key, Wanted]]:
-        """The partitions to read, in their order."""
+        """Return the partitions to read, in their order."""
         if self._view is not None:
             return self._view.due()
         if self._items is None:
@@ -262,7 +262,7 @@ class Fetch(DelayedAnswer):
     def _read_one(
         self, partition: Partition, wanted: Wanted, left: int, is_first: bool
     ) -> tuple[PartitionData, int, int]:
-        """The response for one partition, the size of its records, and the bound of the read."""
+        """Return the response for one partition, its records' size, and the bound of the read."""
         reader = self._reader
         asked = wanted.asked
         offset = asked.fetch_offset
@@ -322,8 +322,8 @@ class Fetch(DelayedAnswer):
         return data, len(records), bound
 
     def _refused(self, wanted: Wanted, error: KafkaError, *, was_there: bool) -> PartitionData:
-        """The response for a partition with an error. `was_there`: the partition could be read
-        earlier, while this fetch waited."""
+        """Return the response for a partition with an error. `was_there`: the partition could be
+        read earlier, while this fetch waited."""
         wanted.is_diverging = False
         refusal = self._reader.told(wanted, error)
         aborted: list[AbortedTransaction] | None = []
@@ -340,7 +340,7 @@ class Fetch(DelayedAnswer):
         )
 
     def _has_enough(self) -> bool:
-        """Whether the wait is over. A partition is read only if its bound has moved."""
+        """Whether the fetch can be answered now. Only partitions with a new bound are read."""
         reader, view = self._reader, self._view
         looked = self._watched
         if view is not None:
@@ -380,7 +380,7 @@ class Fetch(DelayedAnswer):
         return self._size >= reader.min_bytes
 
     def _changed(self, view: FollowerView) -> list[_Watched]:
-        """The partitions that may count otherwise than at the last look."""
+        """Return the partitions whose readable size may have changed since the last check."""
         waiting = self._waiting
         assert waiting is not None
         held, self._held = self._held, []
@@ -417,8 +417,8 @@ class Fetch(DelayedAnswer):
 
 
 def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
-    """Where the follower's or client's log diverges from ours, or None. Its last fetched epoch
-    shows this, so no OffsetForLeaderEpoch request is needed."""
+    """Return the point where the log of the follower or client diverges from ours, or None. The
+    request's last fetched epoch shows it, so no OffsetForLeaderEpoch request is needed."""
     asked = wanted.asked
     epoch, end_offset = partition.epoch_end(asked.last_fetched_epoch)
     if epoch == NO_EPOCH or end_offset == NO_OFFSET:
@@ -439,13 +439,13 @@ def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
 
 
 def _is_newest(partition: Partition, read: LogSlice) -> bool:
-    """Whether the slice is from the active segment.
-    For a slice of an older one there is no reason to wait."""
+    """Whether the slice is from the active segment. After a slice of an older one, more records
+    exist already, so there is no reason to wait."""
     return read.source is partition.log.segments.active.source
 
 
 def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedTransaction]:
-    """The aborted transactions, ordered by first offset. Clients may rely on this order."""
+    """Return the aborted transactions, ordered by first offset. Clients may rely on this order."""
     found = partition.log.reading.aborted_transactions(offset, read)
     if len(found) > 1:
         found.sort(key=lambda each: each.first_offset)
@@ -456,8 +456,7 @@ def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedT
 
 
 def _by_topic(rows: Iterable[PartitionRow]) -> list[FetchableTopicResponse]:
-    """Group the partitions by topic and keep their order.
-    Only adjacent partitions of a topic are merged."""
+    """Group the partitions by topic, in their order. Only adjacent partitions are merged."""
     topics: list[FetchableTopicResponse] = []
     name: str | None = None
     topic_id = b""
@@ -479,8 +478,8 @@ _LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEAD
 
 
 def _name_leaders(node: Node, request: ApiRequest, response: FetchResponse) -> None:
-    """Add the current leader and its epoch to partitions with a
-    wrong leader or an old epoch (KIP-951)."""
+    """Add the current leader and its epoch to partitions whose error is a wrong leader or a fenced
+    leader epoch (KIP-951)."""
     leads: dict[int, Lead] = {}
     listener = request.connection.listener
     for topic in response.responses:

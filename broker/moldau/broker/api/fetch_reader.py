@@ -1,4 +1,4 @@
-"""The reader of a fetch: a consumer, or the follower that another broker is.
+"""The reader of a fetch: a consumer, or another broker that is a follower.
 
 What it may read, and from which replica, is the same for all partitions of a request.
 """
@@ -29,12 +29,11 @@ _REPLICA_STATE_SINCE: Final = 15
 _NS_PER_MS: Final = 1_000_000
 
 Row = tuple[Key, Wanted, PartitionData]
-"""The response for one partition."""
+"""A partition of the request, and the response for it."""
 
 
 class FetchReader:
-    """The client or follower that reads, and its limits.
-    They are the same for all partitions of a request."""
+    """The client or follower that reads, and its limits for all partitions of a request."""
 
     __slots__ = (
         "is_follower",
@@ -72,8 +71,8 @@ class FetchReader:
         self.min_bytes = min(message.min_bytes, self.max_bytes)
 
     def find(self, wanted: Wanted) -> Partition:
-        """The replica to read from.
-        Raises KafkaError if it does not exist or this reader may not read it."""
+        """Return the replica to read from. Raise KafkaError if it does not exist or this reader may
+        not read it."""
         asked = wanted.asked
         replicas, near = self.node.replicas, self.may_read_followers
         if self.uses_topic_ids:
@@ -93,8 +92,9 @@ class FetchReader:
         return partition
 
     def _check_follower(self, partition: Partition, current_leader_epoch: int) -> None:
-        """Reject a reader that is not another assigned replica of the partition. Its metadata may
-        be newer or older than ours."""
+        """Reject a reader that is not another assigned replica of the partition. If the request has
+        a leader epoch, the error is UNKNOWN_LEADER_EPOCH: the reader's metadata may be newer or
+        older."""
         topic = self.node.image.topics.by_id.get(partition.topic_id)
         known = None if topic is None else topic.partitions.get(partition.index)
         replica_id = self.replica_id
@@ -111,7 +111,7 @@ class FetchReader:
             )
 
     def nearby_replica(self, partition: Partition, offset: int) -> int | None:
-        """The replica in the consumer's rack that it shall read from; None means this one."""
+        """Return the replica in the consumer's rack to read from; None means this one."""
         if not self.rack or not partition.is_leader:
             return None
         node = self.node
@@ -133,7 +133,7 @@ class FetchReader:
         return self.node.replicas.quotas.sent.is_exceeded(self._now_ms())
 
     def note_sent(self, rows: list[Row]) -> None:
-        """Count the bytes sent to throttled followers."""
+        """Count the sent bytes of throttled partitions for the replication quota."""
         replicas = self.node.replicas
         for _, wanted, data in rows:
             size = len(data.records or b"")

@@ -1,18 +1,17 @@
 """Fetch sessions (KIP-227): both sides remember the partitions and send only what changed. Pure.
 
-The session id and epoch of a request tell what it is:
+The session id and epoch of a request define its kind:
 
 | id  | epoch | it is                                                                          |
 |-----|-------|--------------------------------------------------------------------------------|
 | any | -1    | a fetch without a session; a session of that id ends                           |
-| any | 0     | a full fetch that asks for a new session; a session of that id ends            |
+| any | 0     | a full fetch that requests a new session; a session of that id ends            |
 | n   | > 0   | the next fetch of session n: partitions to add, to change and to forget        |
 
 Invariants:
 * An incremental response has a partition if it has records, an error, a diverging epoch or a
   replica to read from instead, or if its high watermark or log start differs from the last
-  response. A partition with an error is sent
-  again.
+  response. A partition with an error is sent again.
 * Partitions are read in the order in which they last had no records: one with records goes to the
   end, so that none starves behind a full one.
 * A session of names is never continued with ids, nor the reverse: that is an error.
@@ -46,7 +45,7 @@ Key: TypeAlias = tuple[str | bytes, int]
 
 
 class Wanted:
-    """A partition to read, and what the last response told about it."""
+    """A partition to read, with the high watermark and log start that the client last received."""
 
     __slots__ = (
         "asked",
@@ -61,9 +60,9 @@ class Wanted:
     )
 
     turn: int
-    """The place in the order of a session."""
+    """The position in the session's reading order."""
     watch: Watch
-    """In a follower's session, after its first fetch."""
+    """The partition's watch, in a follower's session after its first fetch."""
 
     def __init__(self, topic: str, topic_id: bytes, asked: FetchPartition) -> None:
         self.topic = topic
@@ -74,7 +73,7 @@ class Wanted:
         so that the client learns that the topic is gone, or that another topic has its name."""
         self.asked = asked
         self.is_diverging = False
-        """Set while reading: the response tells the reader to truncate."""
+        """Set while reading: the response requires the reader to truncate."""
         self.high_watermark = _NEVER_TOLD
         self.log_start_offset = _NEVER_TOLD
 
@@ -82,7 +81,8 @@ class Wanted:
         return f"<Wanted {self.topic or self.topic_id.hex()}-{self.asked.partition}>"
 
     def tell(self, data: PartitionData) -> bool:
-        """Whether the response must have this partition. If so, remembers what it tells."""
+        """Whether the response must contain this partition. Remember the marks that the response
+        contains."""
         must = bool(data.records) or data.preferred_read_replica >= 0
         if data.high_watermark != self.high_watermark:
             must = True
@@ -124,7 +124,7 @@ class FetchSession:
         self.evictable_as: EvictionKey | None = None
         """The entry in the cache's order, if the session may be evicted."""
         self.view: FollowerView | None = None
-        """Which partitions may have news, in a follower's session."""
+        """In a follower's session: which partitions may have news."""
         self._turns = 0
         for wanted in partitions.values():
             self._go_last(wanted)
@@ -157,13 +157,12 @@ class FetchSession:
         wanted.turn = self._turns
 
     def end(self) -> None:
-        """The session is not used any more."""
+        """End the session: close its view."""
         if self.view is not None:
             self.view.close()
 
     def select(self, rows: Iterable[tuple[Key, Wanted, PartitionData]]) -> Iterator[PartitionRow]:
-        """The rows that the response must have.
-        A partition with records goes to the end of the order."""
+        """Yield the rows that the response must have. Partitions with records go to the end."""
         partitions = self.partitions
         for key, wanted, data in rows:
             if wanted.tell(data):
@@ -179,15 +178,14 @@ PartitionRow: TypeAlias = tuple[Wanted, PartitionData]
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after this one. The last one is followed by 1, because 0 would be a full fetch."""
+    """Return the next epoch. The last one is followed by 1, because 0 would be a full fetch."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
 def wanted_by(message: FetchRequest, version: int) -> dict[Key, Wanted]:
-    """The partitions that a request names, in its order.
-    If one is named twice, the last one counts."""
+    """Return the partitions of a request, in its order. If one is named twice, the last counts."""
     wanted: dict[Key, Wanted] = {}
     uses_ids = version >= TOPIC_IDS_SINCE
     for topic in message.topics:
@@ -199,7 +197,7 @@ def wanted_by(message: FetchRequest, version: int) -> dict[Key, Wanted]:
 
 
 def forgotten_by(topics: Iterable[ForgottenTopic], version: int) -> Iterator[Key]:
-    """The partitions that a request removes from the session."""
+    """Yield the partitions that a request removes from the session."""
     for topic in topics:
         of_topic = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
         for index in topic.partitions:

@@ -45,7 +45,7 @@ _ID_MAX: Final = 2**31 - 1
 
 
 class FetchContext:
-    """The partitions of one fetch, and what its response tells about the session. Used once."""
+    """The partitions of one fetch, and its effect on the session. Used for one request only."""
 
     __slots__ = ("_epoch", "_is_privileged", "_session", "_sessions", "_uses_topic_ids", "wanted")
 
@@ -71,7 +71,7 @@ class FetchContext:
     def view(
         self, replica_id: int, replica_epoch: int, purgatory: Purgatory
     ) -> FollowerView | None:
-        """A follower's view of its session; None for a fetch that does not continue one."""
+        """Return a follower's view of its session; None for a fetch that does not continue one."""
         session = self._session
         if session is None:
             return None
@@ -86,7 +86,7 @@ class FetchContext:
     def conclude(
         self, rows: list[tuple[Key, Wanted, PartitionData]], now_ms: int
     ) -> tuple[int, Iterable[PartitionRow]]:
-        """The session id and the rows of the response. Raises KafkaError if the session has
+        """Return the session id and the rows of the response. Raise KafkaError if the session has
         continued meanwhile, which happens only if a client does not wait for its response."""
         session = self._session
         if session is not None:
@@ -123,7 +123,8 @@ class FetchSessions:
     def begin(
         self, message: FetchRequest, version: int, now_ms: int, *, is_follower: bool = False
     ) -> FetchContext:
-        """Classify a request. Raises KafkaError if it is not the next one of its session."""
+        """Begin a fetch: start, continue or end its session. Raise KafkaError if the request is not
+        the next one of its session."""
         epoch = message.session_epoch
         session_id = message.session_id
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -165,7 +166,7 @@ class FetchSessions:
         uses_topic_ids: bool = False,
         is_privileged: bool = False,
     ) -> int:
-        """The id of a new session; NO_SESSION if there is no room for it."""
+        """Create a session and return its id; NO_SESSION if there is no room for it."""
         if len(self.sessions) >= self.slots and not self._make_room(
             (is_privileged, len(partitions), 0), now_ms
         ):

@@ -1,26 +1,26 @@
 """A follower's fetch session between its fetches: which partitions may have news for it. Pure.
 
-A fetch of a session with 300 partitions must not cost 300 looks, when one of them was written to.
-So each partition of the session is settled or not. A settled one has nothing that the next response
-could tell, and no fetch looks at it.
+A fetch of a session with 300 partitions must not check all 300 when one of them was written to. So
+each partition of the session is settled or not. A settled one has nothing new for the next
+response, and no fetch checks it.
 
 A partition is settled if all of this holds:
 * it could be read, this node leads it in the epoch that the follower believes in, and the follower
   is in its ISR;
 * the follower fetches from the end of the log, and its log does not diverge;
-* the last responses have told its high watermark and its log start.
+* the last responses contained its current high watermark and log start.
 
 Invariant: what could end one of these unsettles the partition in the same call. These are:
 * an append, a move of the high watermark or of the log start, a new epoch or leader, another ISR,
   other replicas, a failed directory, a deleted topic: `Partition` calls `on_change` after each of
   them;
-* another offset, epoch or log start that the follower asks with: `touch`;
+* another offset, epoch or log start in the follower's request: `touch`;
 * another session of the same follower that reads the partition: `on_displaced`;
 * another broker epoch of the follower: the session gets a new view.
 
 A change that is missed stalls a replica. One is known: retention moves the log start of a
-`PartitionLog` and tells no one. So all partitions are looked at again after a fetch without news,
-and in a busy session every `WALK_MS`.
+`PartitionLog` without a call of `on_change`. So all partitions are checked again after a fetch
+without news, and in a busy session every `WALK_MS`.
 
 While a partition is settled, each fetch of the session counts as a fetch from the end of its log:
 the leader reads the time from the view's `FetchClock`.
@@ -42,7 +42,7 @@ WALK_MS: Final = 1000
 
 
 class Watch:
-    """One partition of the session."""
+    """One partition of the session. It is called when the partition changes."""
 
     __slots__ = ("is_settled", "key", "partition", "view", "wanted")
 
@@ -51,11 +51,11 @@ class Watch:
         self.key = key
         self.wanted = wanted
         self.partition: Partition | None = None
-        """What was read last, and tells its changes; None if it could not be read."""
+        """The replica that was read last, which reports its changes here; None if unreadable."""
         self.is_settled = False
 
     def on_change(self) -> None:
-        """The partition has changed."""
+        """Unsettle the partition, which has changed, and check the waiting fetch again."""
         view = self.view
         if self.is_settled:
             self.unsettle()
@@ -63,26 +63,27 @@ class Watch:
         view.purgatory.moved(view)
 
     def on_displaced(self) -> None:
-        """The partition tells its changes to another session of the follower."""
+        """Unsettle the partition: its changes now go to another session of the follower."""
         self.unsettle()
         self.partition = None
 
     def bind(self, partition: Partition) -> None:
-        """The partition can be read: be told its changes."""
+        """Subscribe to the changes of this partition, which can be read."""
         if self.partition is not partition and not self.view.is_closed:
             self.release()
             self.partition = partition
             partition.watch(self.view.replica_id, self)
 
     def release(self) -> None:
-        """The partition cannot be read, or is not wanted any more."""
+        """Unsettle and unsubscribe: the partition is not readable, or left the session."""
         self.unsettle()
         partition, self.partition = self.partition, None
         if partition is not None:
             partition.unwatch(self.view.replica_id, self)
 
     def settle(self) -> bool:
-        """Settle the partition if it has no news. Call it after the leader knows of the fetch."""
+        """Settle the partition if it has no news, and return whether it has none. Call it after the
+        leader has noted the fetch."""
         wanted, partition = self.wanted, self.partition
         if (
             partition is None
@@ -99,7 +100,7 @@ class Watch:
         return True
 
     def unsettle(self) -> None:
-        """Look at the partition in the next fetch."""
+        """Check the partition again in the next fetch."""
         if self.is_settled:
             self.is_settled = False
             view, partition = self.view, self.partition
@@ -138,7 +139,7 @@ class FollowerView:
         self.active: dict[Watch, None] = {}
         """The partitions that are not settled."""
         self.changed: dict[Watch, None] = {}
-        """The partitions that have changed since the waiting fetch looked last."""
+        """The partitions that have changed since the waiting fetch last checked them."""
         self.watches: dict[Key, Watch] = {}
         self.is_closed = False
         self.is_walk_due = False
@@ -146,40 +147,40 @@ class FollowerView:
         for key, wanted in partitions.items():
             self.add(key, wanted)
 
-    # What the follower asks.
+    # Changes that the follower requests.
 
     def add(self, key: Key, wanted: Wanted) -> None:
-        """The session has another partition."""
+        """Add a partition to the session, unsettled."""
         watch = wanted.watch = self.watches[key] = Watch(self, key, wanted)
         self.active[watch] = None
 
     def touch(self, key: Key) -> None:
-        """The follower asks for the partition in another way."""
+        """Unsettle the partition: its offset, epoch or log start in the request has changed."""
         self.watches[key].unsettle()
 
     def remove(self, key: Key) -> None:
-        """The session does not have the partition any more."""
+        """Remove a partition from the session."""
         watch = self.watches.pop(key)
         watch.release()
         self.active.pop(watch, None)
         self.changed.pop(watch, None)
 
     def close(self) -> None:
-        """The session ends. A fetch that waits is answered."""
+        """End the session. A fetch that waits is answered."""
         self.is_closed = True
         for watch in self.watches.values():
             watch.release()
         self.purgatory.moved(self)
 
-    # What a fetch looks at.
+    # The partitions that a fetch checks.
 
     @property
     def has_settled(self) -> bool:
-        """Whether there are partitions that need no look."""
+        """Whether there are partitions that need no check."""
         return len(self.active) < len(self.watches)
 
     def begin(self, now_ms: int) -> None:
-        """A fetch begins. From time to time it looks at all partitions."""
+        """Begin a fetch. If a walk is due, unsettle all partitions: this fetch checks them all."""
         if self.is_walk_due or now_ms - self.walked_ms >= WALK_MS:
             self.is_walk_due = False
             self.walked_ms = now_ms
@@ -187,7 +188,7 @@ class FollowerView:
                 watch.unsettle()
 
     def due(self) -> list[tuple[Key, Wanted]]:
-        """The partitions to look at, in the session's order. Nothing has changed after that."""
+        """Return the partitions to check, in the session's order, and forget earlier changes."""
         self.changed.clear()
         found = [(each.key, each.wanted) for each in self.active]
         if len(found) > 1:
@@ -195,7 +196,7 @@ class FollowerView:
         return found
 
     def take_changed(self) -> list[Watch]:
-        """The partitions that have changed since this was asked last."""
+        """Return the partitions that have changed since the last call, and forget them."""
         changed = list(self.changed)
         self.changed.clear()
         return changed

@@ -58,8 +58,10 @@ def forward(
 def submit(
     node: Node, message: Message, context: RequestContext, on_answer: OnAnswer, *, timeout_ms: int
 ) -> None:
-    """Ask the controller. `context` is without a deadline, and gets it here.
-    Without a positive timeout the answer is REQUEST_TIMED_OUT at once, and nothing is done."""
+    """Send the request to the controller. `context` has no deadline; it gets one from `timeout_ms`.
+
+    If the timeout is not positive, nothing is sent and the answer is REQUEST_TIMED_OUT at once.
+    """
     now_ms = node.runtime.clock.monotonic_ns() // 1_000_000
     limited = context.with_timeout(timeout_ms, now_ms)
     if limited.is_over(now_ms):
@@ -69,7 +71,7 @@ def submit(
 
 
 class _Pause(Delayed):
-    """Waits for a time, then calls a function."""
+    """A pause of some time, after which a function is called."""
 
     __slots__ = ("_then",)
 
@@ -84,7 +86,7 @@ class _Pause(Delayed):
 
 
 class _Attempts:
-    """One request until its answer."""
+    """All attempts to send one request, until it is answered."""
 
     __slots__ = (
         "_context", "_end", "_is_sending", "_is_undecided", "_message", "_next", "_node",

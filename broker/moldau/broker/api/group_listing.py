@@ -42,7 +42,7 @@ _DEAD: Final = "Dead"
 
 
 class Together(Generic[T]):
-    """Collects the answers to parts of one request. `then` gets them all, in order."""
+    """Collects the answers to the parts of one request. Calls `then` with all of them, in order."""
 
     def __init__(self, count: int, then: Callable[[Sequence[T]], None]) -> None:
         self._found: dict[int, T] = {}
@@ -51,7 +51,7 @@ class Together(Generic[T]):
         self._end()
 
     def put(self, number: int, found: T) -> None:
-        """Store the answer to that part."""
+        """Store the answer to part `number`."""
         assert number not in self._found
         self._found[number] = found
         self._end()
@@ -87,8 +87,8 @@ def _passes(group: Group, states: set[str], types: set[str]) -> bool:
 
 
 def serve_describe_groups(node: Node, request: ApiRequest) -> None:
-    """Describe classic groups. One that does not exist is described as dead; since version 6 it
-    also has an error (KIP-1043)."""
+    """Describe classic groups. A missing group is described as dead; since version 6 it also has an
+    error (KIP-1043)."""
     message = cast(classics.DescribeGroupsRequest, request.decode())
     version = request.arrival.version
 

@@ -97,7 +97,8 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
 
     def answer(response: Response | KafkaError) -> None:
         if isinstance(response, KafkaError):
-            # It is not known yet whether the member exists. Without an error it simply continues.
+            # The broker does not know yet whether the member exists. Without an error the member
+            # continues.
             code = response.code
             is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             response = HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)
@@ -142,7 +143,7 @@ def serve_leave_group(node: Node, request: ApiRequest) -> None:
 
 
 def _leave_refusal(message: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:
-    """The response to a failed request. A missing group is an error of each member."""
+    """Return the response to a failed request. A missing group is an error of each member."""
     if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
         return LeaveGroupResponse(error_code=error.code)
     return LeaveGroupResponse(
@@ -181,7 +182,8 @@ def serves_consumer_groups(node: Node) -> bool:
 
 @lru_cache(1)
 def _is_switched_on(settings: Settings) -> bool:
-    """The value of the setting. Cached until the settings change, because every heartbeat asks."""
+    """Whether the setting enables the consumer protocol. Cached until the settings change, because
+    every heartbeat calls it."""
     return "consumer" in settings[group_coordinator_rebalance_protocols]
 
 

@@ -22,7 +22,7 @@ _FIRST_EPOCH = 0
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer with a new id. A previous id of the producer is ignored: the producer starts anew."""
+    """Answer with a new id and the first epoch. A previous id in the request is ignored."""
     message = cast(InitProducerIdRequest, request.decode())
     try:
         _check(node, message)

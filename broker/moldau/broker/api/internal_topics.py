@@ -26,7 +26,7 @@ def is_internal(topic: str) -> bool:
 
 
 def creatable(topic: str, settings: Settings) -> CreatableTopic:
-    """The topic to request from the controller when it is needed and does not exist."""
+    """Return the topic for the request that creates it when it is needed and does not exist."""
     shape = _SHAPES.get(topic, _of_users)
     partitions, replicas, configs = shape(settings)
     return CreatableTopic(

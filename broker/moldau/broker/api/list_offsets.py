@@ -1,6 +1,6 @@
 """ListOffsets: find offsets by time, and the ends of logs.
 
-| timestamp | asks for                                         | since version |
+| timestamp | finds                                            | since version |
 |-----------|--------------------------------------------------|---------------|
 | >= 0      | the first record of that time or a later one     | 1             |
 | -1        | the end, as far as the client may read           | 1             |
@@ -42,8 +42,8 @@ _NEVER: Final = 1 << 15
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer for each partition; see the module.
-    One that is named twice gets INVALID_REQUEST once."""
+    """Answer for each partition; see the module. One that is named twice gets one
+    INVALID_REQUEST."""
     message = cast(ListOffsetsRequest, request.decode())
     version = request.arrival.version
     named = Counter(

@@ -1,9 +1,9 @@
 """The cluster as clients of one listener see it: reachable brokers, and leaders.
 
-A broker has an address for each of its listeners, and a client gets only that of the listener that
-it uses. So a leader without that listener is no leader for this client, and a replica without it is
-offline. The addresses of this broker are those that it advertises now, those of other brokers are
-the registered ones.
+A broker has an address for each of its listeners, and a client gets only the address of the
+listener that it uses. So a leader without that listener is no leader for this client, and a replica
+without it is offline. This broker's addresses are the ones that it advertises now; the addresses of
+other brokers are the registered ones.
 
 A view is created for one response and then dropped: it caches its lookups, and the image changes.
 """
@@ -26,7 +26,7 @@ NOBODY: Final = -1
 
 
 class Address(NamedTuple):
-    """The address of a broker."""
+    """A broker's address on one listener."""
 
     broker_id: int
     host: str
@@ -45,7 +45,7 @@ class Identity:
 
 
 class ListenerView:
-    """The view of one listener; see the module."""
+    """The cluster as clients of one listener see it; see the module."""
 
     __slots__ = ("_addresses", "_identity", "image", "listener")
 
@@ -57,7 +57,7 @@ class ListenerView:
 
     @classmethod
     def of(cls, node: Node, request: ApiRequest) -> ListenerView:
-        """The view of the client that sent the request, as of now."""
+        """Return the current view for the client that sent the request."""
         identity = Identity(node.node_id, node.cluster_id, node.endpoints)
         return cls(node.image, identity, request.connection.listener)
 
@@ -67,7 +67,7 @@ class ListenerView:
         return self._identity.cluster_id
 
     def address(self, broker_id: int) -> Address | None:
-        """The broker's address, fenced or not; None if it has no such listener."""
+        """Return the broker's address, fenced or not; None if it has no such listener."""
         try:
             return self._addresses[broker_id]
         except KeyError:
@@ -90,12 +90,13 @@ class ListenerView:
         return None
 
     def addresses(self, *, with_fenced: bool = False) -> list[Address]:
-        """All brokers that are reachable through the listener, by id."""
+        """Return the addresses of all brokers that are reachable through the listener, by id."""
         found = map(self.address, sorted(self.image.brokers.by_id))
         return [each for each in found if each is not None and (with_fenced or not each.is_fenced)]
 
     def controller_id(self) -> int:
-        """The broker that clients use as the controller: it forwards requests to the real one.
+        """Return the broker that clients use as the controller: it forwards requests to the real
+        one.
 
         Kafka names a random broker, to spread the load. The load spreads as well if each broker
         names itself, and this saves a connection.
@@ -106,17 +107,17 @@ class ListenerView:
         return alive[0] if alive else NOBODY
 
     def leader(self, partition: Partition) -> int:
-        """The leader if it can be reached, else NO_LEADER."""
+        """Return the leader if it can be reached, else NO_LEADER."""
         return NO_LEADER if self.address(partition.leader) is None else partition.leader
 
     def reachable(self, broker_ids: Iterable[int]) -> list[int]:
-        """Those of the brokers that are alive and can be reached."""
+        """Return the given brokers that are alive and can be reached."""
         found = ((each, self.address(each)) for each in broker_ids)
         return [each for each, at in found if at is not None and not at.is_fenced]
 
     def offline_replicas(self, partition: Partition) -> list[int]:
-        """The replicas that cannot serve clients of this listener:
-        unreachable, or in a failed directory."""
+        """Return the replicas that cannot serve clients of this listener: they are unreachable, or
+        in a failed directory."""
         return [each for each in partition.replicas if not self._is_online(partition, each)]
 
     def _is_online(self, partition: Partition, broker_id: int) -> bool:

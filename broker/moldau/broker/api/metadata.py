@@ -56,7 +56,7 @@ class Answer:
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer from the image, at once, and ask the controller to create missing topics."""
+    """Answer from the image, at once, and request missing topics from the controller."""
     message = cast(MetadataRequest, request.decode())
     version = request.arrival.version
     auto_create = node.settings[creation.auto_create_topics_enable]
@@ -69,7 +69,7 @@ def serve(node: Node, request: ApiRequest) -> None:
 def answer(
     view: ListenerView, request: MetadataRequest, version: int, *, auto_create: bool
 ) -> Answer:
-    """The answer to a request in this version. `auto_create` is the broker's setting."""
+    """Return the answer to a request in this version. `auto_create` is the broker's setting."""
     try:
         topics, missing = _topics(view, request, version)
     except KafkaError as error:
@@ -103,7 +103,7 @@ def answer(
 
 
 def refusal(request: MetadataRequest, version: int, error: KafkaError) -> MetadataResponse:
-    """The response if the whole request fails: the error is at every topic."""
+    """Return the response for the case that the whole request fails: every topic has the error."""
     return MetadataResponse(
         throttle_time_ms=0,
         brokers=[],
@@ -126,7 +126,7 @@ def refusal(request: MetadataRequest, version: int, error: KafkaError) -> Metada
 def _topics(
     view: ListenerView, request: MetadataRequest, version: int
 ) -> tuple[list[MetadataResponseTopic], list[str]]:
-    """The requested topics, and the names of those that do not exist."""
+    """Return the requested topics, and the names of the missing ones."""
     image = view.image
     if request.topics is None or (version <= _EMPTY_MEANS_ALL_UNTIL and not request.topics):
         return [_topic(view, each, version) for each in image.topics.by_id.values()], []
@@ -152,7 +152,7 @@ def _topics(
 
 
 def _checked_ids(request: MetadataRequest, version: int) -> list[Uuid]:
-    """The requested ids, each once. Versions 10 and 11 have the field but do not use it."""
+    """Return the requested ids, each once. Ids are an error in versions 10 and 11."""
     assert request.topics is not None
     ids = [each.topic_id for each in request.topics if each.topic_id != ZERO_UUID]
     if version < _IDS_SINCE:
@@ -200,8 +200,8 @@ def _partition(
 
 
 def _leaderless(view: ListenerView, partition: Partition, version: int) -> ErrorCode:
-    """The error of a partition without a reachable leader.
-    LISTENER_NOT_FOUND only where clients know it."""
+    """Return the error of a partition without a reachable leader. It is LISTENER_NOT_FOUND only for
+    versions whose clients know that error."""
     is_registered = partition.leader in view.image.brokers.by_id
     if is_registered and version >= _LISTENER_NOT_FOUND_SINCE:
         return ErrorCode.LISTENER_NOT_FOUND
@@ -213,7 +213,7 @@ def _unknown_topics(names: Iterable[str]) -> list[MetadataResponseTopic]:
 
 
 def missing_code(name: str) -> ErrorCode:
-    """The error of a missing topic: unknown, or a name that is not valid."""
+    """Return the error of a missing topic: unknown, or a name that is not valid."""
     try:
         check_topic_name(name)
     except KafkaError as error:
@@ -234,8 +234,8 @@ def _missing_topic(
 
 
 def create_topics(node: Node, names: Sequence[str], cause: RequestContext | None) -> None:
-    """Ask the controller to create the topics that are not being created already. `cause` is the
-    context of the client's request that wants them, None if this node wants them for itself."""
+    """Request these topics from the controller, except those already requested. `cause` is the
+    context of the client's request that needs them; None if this node itself needs them."""
     fresh = [name for name in names if name not in node.topics_in_creation]
     if not fresh:
         return

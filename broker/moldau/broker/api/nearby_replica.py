@@ -1,4 +1,4 @@
-"""The replica that a consumer shall read from: one in its rack (KIP-392). Pure.
+"""Choose the replica that a consumer should read from: one in its rack (KIP-392). Pure.
 
 Invariants: only a replica in sync that holds the offset is named, and never the leader itself: the
 consumer is there already. A leader in the consumer's rack is the nearest. Without a rack, or
@@ -16,8 +16,9 @@ def nearby_replica(
     racks: Mapping[int, str | None],
     followers: Mapping[int, tuple[int, int]],
 ) -> int | None:
-    """`racks` are those of brokers that consumers reach. `followers` are in sync and hold the
-    offset: how far each is, and when it last had all. None means the leader."""
+    """Return the most advanced follower in the rack; None means the leader. `racks` has the brokers
+    that consumers can reach. `followers` are in sync and hold the offset; each has its log end and
+    the time when it last had all records."""
     if not rack or racks.get(leader_id) == rack:
         return None
     near = [each for each in followers if racks.get(each) == rack]

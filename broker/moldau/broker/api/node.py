@@ -47,7 +47,7 @@ class Undecided(KafkaError):
 
 
 class ControllerChannel(Protocol):
-    """The way to the active controller, on this node or another."""
+    """Sends requests to the active controller, on this node or another."""
 
     def submit(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
         """Send the request to the active controller. `on_answer` is called once, perhaps before
@@ -55,8 +55,9 @@ class ControllerChannel(Protocol):
         `image` includes the change then. `Undecided` means that no controller decided; another
         KafkaError means that the result is unknown.
 
-        `context` is that of the client whose request this is or causes, with the version in which
-        `request` is written, or `of_node` for a request of this node itself."""
+        `context` describes the client whose request this is or causes, with the version in which
+        `request` is written. It is `of_node` for a request of this node itself.
+        """
         ...
 
 
@@ -77,8 +78,7 @@ class Node:
     directories: LogDirectories
     controller: ControllerChannel
     endpoints: Mapping[str, tuple[str, int]]
-    """The advertised host and port of this broker by listener name.
-    Those of other brokers are in `image`."""
+    """This broker's advertised host and port, by listener name. Other brokers' are in `image`."""
     features: Mapping[str, Versions]
     """The levels that this code supports, by feature, for ApiVersions."""
     log: Logger
@@ -88,8 +88,7 @@ class Node:
     kraft_version: int = 0
     """The level of the quorum's own protocol: the only feature that no metadata record holds."""
     loggers: Loggers | None = None
-    """The loggers of the process. BROKER_LOGGER changes their levels.
-    None if they cannot be changed."""
+    """The loggers of the process, whose levels BROKER_LOGGER changes. None: unchangeable."""
     on_follower_caught_up: Callable[[Partition, int], None] = lambda partition, replica_id: None
     """Called with the id of a follower that could join the ISR of a partition led by this node."""
     topics_in_creation: set[str] = field(init=False, default_factory=set)
@@ -110,7 +109,7 @@ class Node:
         self.groups = GroupCoordinator(self.runtime, self.replicas, NodeHome(self), Kinds())
 
     def topic_settings(self, name: str) -> ResourceSettings:
-        """The topic's own settings on top of the broker's, as of now. The result is cached."""
+        """Return the topic's own settings on top of the broker's current ones. Cached."""
         values = self.image.configs.of_topic(name)
         if not values:
             unset = self._unset
@@ -130,8 +129,8 @@ class Node:
         return settings
 
     def endpoint_of(self, node_id: int, listener: str) -> tuple[str, int] | None:
-        """The address at which a client of `listener` reaches that node;
-        None if it has no such listener."""
+        """Return the address at which a client of `listener` reaches that node; None if it has no
+        such listener."""
         if node_id == self.node_id:
             return self.endpoints.get(listener)
         broker = self.image.brokers.by_id.get(node_id)

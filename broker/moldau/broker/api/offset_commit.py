@@ -59,8 +59,8 @@ def serve(node: Node, request: ApiRequest) -> None:
 def _sorted(
     node: Node, message: OffsetCommitRequest, version: int
 ) -> tuple[list[OffsetCommitResponseTopic], list[OffsetCommitRequestTopic]]:
-    """Split the request:
-    rejections for missing topics and partitions, and the existing ones by name."""
+    """Split the request into rejections of missing topics and partitions, and the existing ones,
+    which get both their name and their id."""
     topics = node.image.topics
     unknown: list[OffsetCommitResponseTopic] = []
     known: list[OffsetCommitRequestTopic] = []

@@ -38,7 +38,7 @@ Put: TypeAlias = "Callable[[OffsetFetchResponseGroup], None]"
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer with offsets. Each group is read in its shard."""
+    """Answer with committed offsets. Each group is read in its shard."""
     message = cast(OffsetFetchRequest, request.decode())
     version = request.arrival.version
     if version < _GROUPS_SINCE:
@@ -121,7 +121,7 @@ def _unknown(asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 
 
 def _serve_one(node: Node, request: ApiRequest, message: OffsetFetchRequest) -> None:
-    """Handle the form before version 8."""
+    """Answer a request before version 8, which names one group."""
     version = request.arrival.version
     asked = None
     if message.topics is not None:
@@ -157,7 +157,7 @@ def _flat(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
 
 
 def _refusal(message: OffsetFetchRequest, code: int, version: int) -> OffsetFetchResponse:
-    """The response with an error. Version 1 has a place for it only at the partitions."""
+    """Return the response with an error. Version 1 can report it only at the partitions."""
     if version >= _ERROR_CODE_SINCE:
         return OffsetFetchResponse(error_code=code)
     return OffsetFetchResponse(

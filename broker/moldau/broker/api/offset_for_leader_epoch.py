@@ -18,8 +18,7 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer for partitions that this broker leads:
-    the log of another replica may still be truncated."""
+    """Answer for the partitions that this broker leads: other replicas may still be truncated."""
     message = cast(OffsetForLeaderEpochRequest, request.decode())
     topics = [
         OffsetForLeaderTopicResult(

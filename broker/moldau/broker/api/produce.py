@@ -4,11 +4,11 @@ Invariants:
 * Each partition of a request succeeds or fails on its own. If the whole request is invalid (bad
   acks, transactional batches without a transactional id), nothing is appended.
 * acks=0 gets no response. If any part of it failed, the connection is closed: there is no other way
-  to tell such a producer.
+  to report a failure to such a producer.
 * No bytes of the request are held after `serve` returns: they are in the log or rejected.
 
 The common case, one valid batch that is acknowledged at once, is one loop without a task, a closure
-or a look at a record.
+or a check of single records.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-"""Errors that tell nothing about the log.
-As in Kafka, the responses for other errors include the log start offset."""
+"""Errors that say nothing about the log. As in Kafka, the responses for other errors include the
+log start offset."""
 
 
 def serve(node: Node, request: ApiRequest) -> None:
@@ -141,7 +141,7 @@ class _Produce:
     def append(
         self, topic: str, topic_id: bytes, index: int, records: Any
     ) -> PartitionProduceResponse:
-        """The response for one partition. It is final unless the partition is in `pending`."""
+        """Append the batch and return the response, which is final unless in `pending`."""
         asked: Partition | None = None
         try:
             if self._version < _TOPIC_IDS_SINCE:
@@ -171,7 +171,7 @@ class _Produce:
         base_offset, last_offset, append_time_ms, _ = appended
         log = partition.log.state
         answer = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
-        # Below the high watermark a batch is already as safe as any `acks` can ask for.
+        # A batch below the high watermark is already as safe as any `acks` can require.
         if last_offset >= log.high_watermark:
             self._wait_if_needed(partition, last_offset, answer)
         return answer
@@ -187,7 +187,7 @@ class _Produce:
             _note(answer, error)
 
     def _check_batch(self, partition: Partition, records: Any) -> int:
-        """Check the parts that depend on the request; the log checks the rest. Returns the base
+        """Check the parts that depend on the request; the log checks the rest. Return the base
         offset, which is not checked yet."""
         if records is None or len(records) < HEADER_BYTES:
             _refuse_shape(records)
@@ -222,8 +222,8 @@ class _Produce:
     def _refused(
         self, index: int, partition: Partition | None, records: Any, error: KafkaError
     ) -> PartitionProduceResponse:
-        """The response for a rejected batch. `partition` is the one that rejected it, None if the
-        request did not get that far."""
+        """Return the response for a rejected batch. `partition` rejected it; None if the request
+        was rejected before its partition was known."""
         answer = _refusal(index, error)
         if partition is not None and error.code not in _WITHOUT_LOG_START:
             answer.log_start_offset = partition.log_start_offset
@@ -232,7 +232,7 @@ class _Produce:
 
 
 class DelayedProduce(DelayedAnswer):
-    """A request that waits: its batches are in the logs, but not yet as safe as `acks` demands."""
+    """A request whose batches are in the logs, but not yet as safe as `acks` demands."""
 
     __slots__ = ("_acks", "_pending", "_response")
 
@@ -296,7 +296,7 @@ def _has_transaction(message: ProduceRequest) -> bool:
 
 def _check_transaction(partition: Partition, records: Any) -> None:
     """Reject the start of a transaction. No coordinator here tracks it, so it would never end, and
-    read_committed consumers would stop before it forever. A transaction that another broker began
+    read_committed consumers would wait before it forever. A transaction that another broker began
     in this log may continue."""
     producer_id, epoch = _producer(records, PRODUCER_AT)
     entry = partition.log.producers.entries.get(producer_id)

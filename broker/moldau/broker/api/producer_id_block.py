@@ -44,7 +44,7 @@ class ProducerIdBlocks:
         self._waiting: deque[OnId] = deque()
 
     def take(self, on_id: OnId) -> None:
-        """Call `on_id` with a new id, at once if there is one."""
+        """Call `on_id` with a new id, at once if one is available."""
         if self._waiting or not self._has_any():
             self._waiting.append(on_id)
         else:

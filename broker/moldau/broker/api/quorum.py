@@ -25,5 +25,5 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 def refusal(error: KafkaError) -> DescribeQuorumResponse:
-    """The response if the controller did not answer."""
+    """Return the response for the case that the controller did not answer."""
     return DescribeQuorumResponse(error_code=error.code, error_message=error.reason, topics=[])

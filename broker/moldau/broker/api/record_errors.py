@@ -26,7 +26,8 @@ _LISTED_MAX: Final = 100
 def record_errors(
     records: Any, error: KafkaError, config: LogConfig, now_ms: int
 ) -> list[BatchIndexAndErrorMessage]:
-    """One row for each bad record, at most a hundred. Empty if the batch itself is invalid."""
+    """Return one row for each bad record, at most a hundred; none if the batch itself is
+    invalid."""
     if error.code not in (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD):
         return []
     try:

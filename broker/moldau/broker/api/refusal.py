@@ -37,12 +37,12 @@ class Lead:
 
 
 def message_of(error: KafkaError) -> str:
-    """The reason of the error with its facts, without the code, which is a separate field."""
+    """Return the error's reason with its facts, without the code, which is a separate field."""
     return MoldauError.__str__(error)
 
 
 def told(node: Node, topic: str, index: int, error: KafkaError) -> KafkaError:
-    """The error as the client gets it: see the module's invariant."""
+    """Return the error that the client gets: see the module's invariant."""
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         known = node.image.topics.by_name(topic)
         if known is not None and index in known.partitions:
@@ -53,7 +53,7 @@ def told(node: Node, topic: str, index: int, error: KafkaError) -> KafkaError:
 
 
 def told_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> KafkaError:
-    """The error for a client that names the topic by its id."""
+    """Return the error that a client gets if it names the topic by its id."""
     if error.code in UNKNOWN_TOPICS:
         known = node.image.topics.by_id.get(topic_id)
         if known is None:
@@ -70,8 +70,8 @@ def told_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> Kaf
 
 
 def superseded(node: Node, topic: str, index: int) -> KafkaError:
-    """The error for a topic id that does not exist any more, by what became of the topic's name. A
-    topic that has the name now is another one, of which the client has read nothing."""
+    """Return the error for a topic id that does not exist any more. It depends on the topic's name:
+    a topic that has the name now is another one, of which the client has read nothing."""
     try:
         node.replicas.partition(topic, index)
     except KafkaError as error:
@@ -80,8 +80,7 @@ def superseded(node: Node, topic: str, index: int) -> KafkaError:
 
 
 def lead_of(node: Node, topic: str, topic_id: Uuid, index: int, listener: str) -> Lead:
-    """The leader of the partition in the metadata (KIP-951).
-    `topic` may be empty if the id is known."""
+    """Return the partition's leader in the metadata (KIP-951). Without `topic`, the id counts."""
     topics = node.image.topics
     known = topics.by_name(topic) if topic else topics.by_id.get(topic_id)
     partition = None if known is None else known.partitions.get(index)

@@ -46,7 +46,7 @@ class Peer(Protocol):
     """The handlers' own state for the connection, see `delayed_answer`. None at first."""
 
     def close(self) -> None:
-        """Send the answers given so far, then close. The current request needs no answer then."""
+        """Send the answers given so far, then close. The current request then needs no answer."""
         ...
 
 
@@ -71,13 +71,12 @@ class ApiRequest(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the client is gone, so that no answer will be read.
-        Answering is still allowed."""
+        """Whether the client is gone and reads no answer. Answering is still allowed."""
         ...
 
     def decode(self) -> Message:
-        """The decoded message.
-        A handler may let MalformedMessage escape: the connection is then closed."""
+        """Return the decoded message. A handler need not catch MalformedMessage: it closes the
+        connection."""
         ...
 
     def keep(self) -> None:

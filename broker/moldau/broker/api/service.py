@@ -3,11 +3,11 @@
     SocketServer(..., service=BrokerService(node))
 
 Order of a request: the header is decoded -> context -> handler. `BrokerService.serve` is the gate:
-every request of a client or another broker passes it once, before any handler has run. What may
-reject or delay a request whatever it names (an authorizer of whole APIs, the throttles) is asked
-there with `request.context`. What depends on the resources that the message names is asked in the
-handler, after it has decoded the message, with the same context. For what the controller decides,
-the gate is on the controller's node, in the context of the original request
+every request of a client or another broker passes it once, before any handler has run. Checks that
+may reject or delay a request without its message (an authorizer of whole APIs, the throttles)
+belong there, with `request.context`. Checks of the resources that the message names belong in the
+handler, after it has decoded the message, with the same context. For requests that the controller
+decides, the gate is on the controller's node, in the context of the original request
 (`ActiveController.request`).
 
 Invariants: an API is served exactly if it has a handler. A handler that fails affects only its
@@ -35,8 +35,8 @@ from moldau.protocol.versions import Versions
 
 
 def served_versions(handlers: Mapping[int, Handler] = HANDLERS) -> dict[int, Versions]:
-    """The versions that a broker's listener serves, by API key: the stable versions of each API
-    with a handler.
+    """Return the versions that a broker's listener serves, by API key: the stable versions of each
+    API with a handler.
 
     The advertised versions differ in one place, see `moldau.protocol.negotiation`.
     """
@@ -46,7 +46,8 @@ def served_versions(handlers: Mapping[int, Handler] = HANDLERS) -> dict[int, Ver
 
 
 class BrokerService:
-    """Satisfies `moldau.broker.network.Service`. One service can serve any number of listeners."""
+    """The service of a broker's listeners; it can serve any number of them. Satisfies
+    `moldau.broker.network.Service`."""
 
     def __init__(self, node: Node, handlers: Mapping[int, Handler] = HANDLERS) -> None:
         self.served: Mapping[int, Versions] = served_versions(handlers)
@@ -60,7 +61,7 @@ class BrokerService:
         """Handle a request of an API and version that are served. This is the gate, see the module:
         a KafkaError that is raised before the handler runs becomes the answer, too."""
         try:
-            # Nothing is asked here yet, so a produce and a fetch make no context.
+            # There are no checks here yet, so a produce and a fetch make no context.
             self._handlers[request.arrival.key](self._node, request)
         except MalformedMessage:
             raise

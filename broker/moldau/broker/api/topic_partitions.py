@@ -33,7 +33,7 @@ _FIRST: Final = 0
 
 
 class _Start(NamedTuple):
-    """The start of a page."""
+    """The first topic and partition of a page."""
 
     topic: str = ""
     partition: int = _FIRST
@@ -49,7 +49,7 @@ def serve(node: Node, request: ApiRequest) -> None:
 def answer(
     view: ListenerView, request: DescribeTopicPartitionsRequest, limit: int
 ) -> DescribeTopicPartitionsResponse:
-    """One page, with at most `limit` partitions."""
+    """Return one page, with at most `limit` partitions."""
     try:
         start = _start(request)
     except KafkaError as error:
@@ -78,7 +78,7 @@ def answer(
 def refusal(
     request: DescribeTopicPartitionsRequest, error: KafkaError
 ) -> DescribeTopicPartitionsResponse:
-    """The response if the whole request fails: the error is at every topic."""
+    """Return the response for the case that the whole request fails: every topic has the error."""
     return _page([_topic(each.name, error.code, asked=False) for each in request.topics], None)
 
 

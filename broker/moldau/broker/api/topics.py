@@ -42,7 +42,7 @@ def serve_create_topics(node: Node, request: ApiRequest) -> None:
 
 
 def refuse_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
-    """The response if no topic was created."""
+    """Return the response for the case that no topic was created."""
     return CreateTopicsResponse(
         throttle_time_ms=0,
         topics=[
@@ -64,7 +64,7 @@ def serve_delete_topics(node: Node, request: ApiRequest) -> None:
 
 
 def deletion_is_disabled(version: int) -> KafkaError:
-    """The error of a forbidden deletion. Old clients do not know TOPIC_DELETION_DISABLED."""
+    """Return the error of a forbidden deletion. Old clients do not know TOPIC_DELETION_DISABLED."""
     knows_code = version >= _DELETION_DISABLED_SINCE
     return KafkaError(
         ErrorCode.TOPIC_DELETION_DISABLED if knows_code else ErrorCode.INVALID_REQUEST,
@@ -73,7 +73,7 @@ def deletion_is_disabled(version: int) -> KafkaError:
 
 
 def refuse_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
-    """The response if no topic was deleted."""
+    """Return the response for the case that no topic was deleted."""
     named = [(name, ZERO_UUID) for name in request.topic_names]
     return DeleteTopicsResponse(
         throttle_time_ms=0,
@@ -99,7 +99,7 @@ def serve_create_partitions(node: Node, request: ApiRequest) -> None:
 def refuse_partitions(
     request: CreatePartitionsRequest, error: KafkaError
 ) -> CreatePartitionsResponse:
-    """The response if no partition was added."""
+    """Return the response for the case that no partition was added."""
     return CreatePartitionsResponse(
         throttle_time_ms=0,
         results=[

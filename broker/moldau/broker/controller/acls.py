@@ -18,7 +18,7 @@ from moldau.protocol.schemas.metadata_log import (
 
 
 class Acl(NamedTuple):
-    """One rule: an operation on resources that a principal is allowed or denied, from a host."""
+    """One rule: it allows or denies a principal an operation on resources, from a host."""
 
     resource_type: int
     resource_name: str
@@ -62,7 +62,7 @@ class Acls:
             raise CorruptLog("removal of a rule that does not exist", id=record.id.hex())
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot, as of now."""
+        """Yield the records of this family for a snapshot, with the current state."""
         return (
             AccessControlEntryRecord(id=acl_id, **acl._asdict())
             for acl_id, acl in self.by_id.copy().items()

@@ -1,8 +1,8 @@
 """The reassignment of a partition from some replicas to others (KIP-455).
 
 During the move `replicas` holds both: first the replicas of the goal, then those to remove.
-`adding_replicas` are those that it did not have before, `removing_replicas` those that it will not
-have after.
+`adding_replicas` are the replicas that the partition did not have before, `removing_replicas` the
+ones that it will not have after.
 
 Invariants: no replica is removed before every added replica is in sync. A cancelled move restores
 the replicas before it. At least one replica stays in sync.
@@ -23,7 +23,7 @@ def is_moving(partition: Partition) -> bool:
 
 
 def goal_of(partition: Partition) -> tuple[int, ...]:
-    """The replicas after the move."""
+    """Return the replicas after the move."""
     leaving = partition.removing_replicas
     return tuple(each for each in partition.replicas if each not in leaving)
 
@@ -31,7 +31,7 @@ def goal_of(partition: Partition) -> tuple[int, ...]:
 def towards(
     partition: Partition, goal: Sequence[int], new_directory: Callable[[int], Uuid]
 ) -> Partition:
-    """The partition at the start of its move to these replicas.
+    """Return the partition at the start of its move to the replicas `goal`.
 
     A replica that only an earlier move wanted is removed at once if it is neither in sync nor
     eligible. Otherwise it is removed at the end, like all others.
@@ -59,15 +59,15 @@ def towards(
 
 
 def cancelled(partition: Partition) -> Partition:
-    """The partition as it was before the move. Its ISR is empty if only added replicas are in sync:
-    then a replica that lacks records must lead."""
+    """Return the partition as it was before the move. Its ISR is empty if only added replicas are
+    in sync: then a replica that lacks records must lead."""
     added = partition.adding_replicas
     return _only(partition, [each for each in partition.replicas if each not in added])
 
 
 def completed(partition: Partition) -> Partition | None:
-    """The partition after its move, if all added replicas are in sync. None while the move
-    continues, or if there is none."""
+    """Return the partition after its move, if all added replicas are in sync; None while the move
+    continues, or if there is no move."""
     if not is_moving(partition):
         return None
     after = _only(partition, list(goal_of(partition)))
@@ -76,7 +76,7 @@ def completed(partition: Partition) -> Partition | None:
 
 
 def _only(partition: Partition, replicas: list[int]) -> Partition:
-    """The partition with only these replicas and no move."""
+    """Return the partition with only these replicas and no move."""
     return replace(
         partition,
         replicas=tuple(replicas),

@@ -1,4 +1,4 @@
-"""The first records of a cluster: its feature levels, and what `storage format` wrote.
+"""The first records of a cluster: its feature levels, and the records that `storage format` wrote.
 
 Invariant: they enter the log as one metadata transaction in one batch, so a cluster is never half
 initialized. They are appended only if the log has no metadata at all.
@@ -38,9 +38,9 @@ def bootstrap_records(
     levels: Mapping[str, int] | None = None,
     credentials: Sequence[UserScramCredentialRecord] = (),
 ) -> list[MetadataRecord]:
-    """The records of a new cluster. `levels` overrides the defaults of the metadata.version.
+    """Return the records of a new cluster. `levels` overrides the defaults of the metadata.version.
 
-    Raises ConfigError that names a level that is not possible.
+    Raise ConfigError, which names the level, if a level is not possible.
     """
     wanted = default_levels(metadata_version) | dict(levels or {})
     for name, level in wanted.items():
@@ -66,7 +66,8 @@ def bootstrap_records(
 def birth_records(
     image: Image, rules: Rules, given: Sequence[MetadataRecord]
 ) -> list[MetadataRecord]:
-    """The records that a controller appends to an empty log; an empty list if the log is not empty.
+    """Return the records that a controller appends to an empty log; an empty list for a log with
+    records.
 
     `given` are the records of the bootstrap file. Without them the newest defaults are used.
     """

@@ -49,8 +49,8 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A registered broker.
-    A fenced one cannot lead; one in controlled shutdown gives up its leaderships."""
+    """A registered broker. A fenced one cannot lead; one in controlled shutdown gives up its
+    leaderships."""
 
     broker_id: int
     incarnation_id: Uuid
@@ -70,7 +70,7 @@ class Broker:
         return not self.is_fenced and not self.is_in_controlled_shutdown
 
     def has_online(self, directory: Uuid) -> bool:
-        """Whether the directory is not known to have failed."""
+        """Whether the directory is not reported as failed."""
         return (
             directory in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED)
             or not self.log_dirs
@@ -79,8 +79,7 @@ class Broker:
 
     @property
     def takes_new_replicas(self) -> bool:
-        """Whether the broker may get new replicas.
-        False if all its directories are cordoned (KIP-1066)."""
+        """Whether the broker may get new replicas: not all directories are cordoned (KIP-1066)."""
         return not self.log_dirs or not set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
 
 
@@ -121,7 +120,7 @@ class Brokers:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def active_ids(self) -> frozenset[int]:
-        """The brokers that may lead."""
+        """Return the ids of the brokers that may lead."""
         return frozenset(each.broker_id for each in self.by_id.values() if each.is_active)
 
     def replay(self, record: MetadataRecord) -> None:
@@ -169,7 +168,7 @@ class Brokers:
         self.by_id[record.broker_id] = broker
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot, as of now."""
+        """Yield the records of this family for a snapshot, with the current state."""
         brokers = list(self.by_id.values())
         controllers = list(self.controllers.values())
         return chain(
@@ -179,21 +178,21 @@ class Brokers:
 
 
 def fence_record(broker: Broker) -> BrokerRegistrationChangeRecord:
-    """The record that fences the broker."""
+    """Return the record that fences the broker."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=_FENCED
     )
 
 
 def unfence_record(broker: Broker) -> BrokerRegistrationChangeRecord:
-    """The record that unfences the broker."""
+    """Return the record that unfences the broker."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=_UNFENCED
     )
 
 
 def stopping_record(broker: Broker) -> BrokerRegistrationChangeRecord:
-    """The record that the broker began a controlled shutdown."""
+    """Return the record that the broker began a controlled shutdown."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id,
         broker_epoch=broker.broker_epoch,

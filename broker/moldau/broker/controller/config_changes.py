@@ -2,10 +2,10 @@
 
 Each resource of a request succeeds or fails as a whole. Only a request with more records than enter
 the log at once is rejected completely. Deleting a setting that is not set succeeds, whatever its
-name; the only exception is the minimum ISR of one broker (KIP-966). Setting a value again changes
-nothing and makes no record. Brokers are an exception: the record makes them check again what the
-value names, such as a file (KAFKA-14136). When the minimum ISR of a topic changes, its eligible
-leader replicas lose their meaning and are cleared (KIP-966).
+name; the only exception is the minimum ISR of one broker (KIP-966). Setting the same value again
+makes no record, except for brokers: the record makes them check again the file or other thing that
+the value names (KAFKA-14136). When the minimum ISR of a topic changes, its eligible leader replicas
+lose their meaning and are cleared (KIP-966).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
 
     @classmethod
     def of(cls, error: KafkaError) -> Verdict:
-        """The result for a resource that is rejected."""
+        """Return the result for a resource that is rejected."""
         return cls(error.code, error.reason)
 
 
@@ -85,7 +85,7 @@ _LISTED_TYPES: Final = (
 def incremental_alter_configs(
     image: Image, rules: Rules, request: changing.IncrementalAlterConfigsRequest
 ) -> Outcome[changing.IncrementalAlterConfigsResponse]:
-    """Set, delete, append to a list, subtract from a list."""
+    """Apply the operations: set, delete, append to a list, subtract from a list."""
 
     def incremental(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
         return _changed(image, rules, resource, changes)
@@ -103,7 +103,7 @@ def alter_configs(
 
 
 def wanted_of(request: AlterRequest) -> list[tuple[Resource, list[Change]]]:
-    """The changes that either request asks for, in its order."""
+    """Return the changes that the request contains, in its order."""
     return [
         (
             Resource(each.resource_type, each.resource_name),
@@ -120,19 +120,19 @@ def _change_of(config: replacing.AlterableConfig | changing.AlterableConfig) -> 
 
 
 def incremental_response(verdicts: Verdicts) -> changing.IncrementalAlterConfigsResponse:
-    """The response of IncrementalAlterConfigs."""
+    """Return the response of IncrementalAlterConfigs."""
     rows = _rows(changing.AlterConfigsResourceResponse, verdicts)
     return changing.IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
 def replacing_response(verdicts: Verdicts) -> replacing.AlterConfigsResponse:
-    """The response of AlterConfigs."""
+    """Return the response of AlterConfigs."""
     rows = _rows(replacing.AlterConfigsResourceResponse, verdicts)
     return replacing.AlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
 def _rows(row: Callable[..., R], verdicts: Verdicts) -> list[R]:
-    """The rows of both responses, which have the same fields in two classes."""
+    """Return the rows of either response. Both have the same fields, in two classes."""
     return [
         row(
             error_code=verdict.error_code,
@@ -147,7 +147,7 @@ def _rows(row: Callable[..., R], verdicts: Verdicts) -> list[R]:
 def list_config_resources(
     image: Image, request: ListConfigResourcesRequest, version: int
 ) -> ListConfigResourcesResponse:
-    """The resources that have settings or may have them. Version 0 knows client metrics only."""
+    """Return the resources that have or may have settings. Version 0 knows client metrics only."""
     wanted = request.resource_types or list(_LISTED_TYPES)
     if version == 0:
         wanted = [ResourceType.CLIENT_METRICS]
@@ -262,8 +262,8 @@ def _combined(before: str, value: str, operation: int) -> str:
 
 
 def _parts(value: str) -> list[str]:
-    """Split a list as Java does. Empty items at the end do not count, unless there is nothing else
-    to split. Other empty items are kept, and the list's own rules decide about them."""
+    """Split a list as Java does. Empty items at the end do not count, unless the list has no other
+    items. Other empty items are kept, and the list's own rules decide about them."""
     text = value.rstrip(",")
     return [item.strip() for item in text.split(",")] if text or not value else []
 
@@ -279,7 +279,7 @@ def _replaced(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
 
 
 def _said_again(resource: Resource, changes: Sequence[Change]) -> set[str]:
-    """The settings that get a record even if their value does not change."""
+    """Return the settings that get a record even if their value does not change."""
     if resource.resource_type != ResourceType.BROKER:
         return set()
     return {each.name for each in changes if each.operation != Operation.DELETE}
@@ -314,8 +314,8 @@ def _records(
 
 
 def _check(image: Image, rules: Rules, resource: Resource, after: Mapping[str, str]) -> None:
-    """Check the settings of a resource.
-    For a broker the effective ones count: its own over those of all brokers."""
+    """Check the settings of a resource. For a broker, its own settings count together with those of
+    all brokers, which they override."""
     if resource.name == "" and resource != ALL_BROKERS:
         raise _invalid("the resource needs a name")
     if resource.resource_type != ResourceType.BROKER:
@@ -337,7 +337,8 @@ def _check_cordons(image: Image, after: Mapping[str, str]) -> None:
 
 
 def _check_min_isr(resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """With eligible leader replicas the controller must know the minimum ISR of the cluster."""
+    """Reject a change of the minimum ISR that eligible leader replicas forbid: the controller must
+    always know the cluster's value."""
     if resource == ALL_BROKERS and MIN_ISR in before and MIN_ISR not in after:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

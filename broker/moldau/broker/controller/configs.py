@@ -62,20 +62,20 @@ class Configs:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def of(self, resource: Resource) -> Mapping[str, str]:
-        """The settings of the resource; empty if none was set."""
+        """Return the settings of the resource; empty if none was set."""
         return self.by_resource.get(resource, NOTHING_SET)
 
     def of_broker(self, broker_id: int) -> DynamicConfigs:
-        """The settings of this broker and those of all brokers."""
+        """Return the settings of all brokers, and those of this broker."""
         own = self.of(Resource(ResourceType.BROKER, str(broker_id)))
         return DynamicConfigs(self.of(ALL_BROKERS), own)
 
     def of_topic(self, name: str) -> Mapping[str, str]:
-        """The settings of the topic."""
+        """Return the settings of the topic."""
         return self.of(Resource(ResourceType.TOPIC, name))
 
     def resources(self, resource_type: int) -> Iterator[str]:
-        """The names of the resources of that type that have settings."""
+        """Yield the names of the resources of this type that have settings."""
         return (each.name for each in self.by_resource if each.resource_type == resource_type)
 
     def replay(self, record: MetadataRecord) -> None:
@@ -92,11 +92,11 @@ class Configs:
             self.by_resource.pop(resource, None)
 
     def forget_topic(self, name: str) -> None:
-        """Drop the settings of a deleted topic. No record of this family says so."""
+        """Drop the settings of a deleted topic. The log has no record of this family for it."""
         self.by_resource.pop(Resource(ResourceType.TOPIC, name), None)
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot, as of now."""
+        """Yield the records of this family for a snapshot, with the current state."""
         return (
             ConfigRecord(
                 resource_type=resource.resource_type,

@@ -52,8 +52,8 @@ from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 
 
 class Controller:
-    """Makes the decisions of the cluster, one at a time.
-    Its image is the fold of the log so far."""
+    """Makes the decisions of the cluster, one at a time. Its image is the state of the log so
+    far."""
 
     __slots__ = ("image", "liveness", "periodic", "rules")
 
@@ -64,8 +64,7 @@ class Controller:
         self.periodic = Periodic(rules)
 
     def take_over(self, now_ms: int, *, is_own_broker_up: bool = False) -> None:
-        """Begin the sessions of brokers,
-        when the log is replayed to its end and this node leads."""
+        """Begin the sessions of brokers: the log is replayed to its end, and this node leads."""
         left = None if is_own_broker_up else self.rules.node_id
         self.liveness.take_over(self.image, left, now_ms)
         self.periodic.take_over(now_ms)
@@ -77,9 +76,9 @@ class Controller:
     def on_request(
         self, request: Request, context: RequestContext, inputs: DecisionInputs
     ) -> Outcome[Response]:
-        """The outcome of a request.
-        Raises REQUEST_TIMED_OUT if its deadline has passed, as Kafka's controller does: the client
-        expects no answer any more, and may have sent the request again."""
+        """Return the outcome of a request. Raise REQUEST_TIMED_OUT if its deadline has passed, as
+        Kafka's controller does: the client expects no answer any more, and may have sent the
+        request again."""
         if context.is_over(inputs.now_ms):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         outcome = _DECISIONS[type(request)](self, request, context, inputs)
@@ -87,11 +86,11 @@ class Controller:
         return outcome
 
     def on_tick(self, inputs: DecisionInputs) -> tuple[MetadataRecord, ...]:
-        """The records due to time alone: fencing a broker that has been silent too long, then
-        periodic work that is due.
+        """Return the records that only time causes: fencing a broker that has been silent too long,
+        then periodic work that is due.
 
-        Returns one decision at a time, because each must see the one before. Call it until it
-        returns nothing.
+        One decision is returned at a time, because each must include the effect of the one before.
+        Call it until it returns nothing.
         """
         for broker in self.liveness.silent(self.image, inputs.now_ms):
             self.liveness.forget(broker.broker_id)

@@ -20,7 +20,7 @@ from moldau.protocol.schemas.metadata_log import (
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server needs to check a user's password without knowing it."""
+    """The data with which a server checks a user's password without knowing it."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -87,7 +87,7 @@ class Credentials:
                 raise AssertionError(f"{type(record).__name__} is not about a credential")
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot, as of now."""
+        """Yield the records of this family for a snapshot, with the current state."""
         scram = (
             UserScramCredentialRecord(
                 name=name,

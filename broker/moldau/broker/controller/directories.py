@@ -7,11 +7,11 @@ from typing import Final
 from moldau.ids import ZERO_UUID, Uuid
 
 DIRECTORY_MIGRATING: Final[Uuid] = ZERO_UUID
-"""Chosen before directories had ids; not known to the controller."""
+"""Chosen before directories had ids; the controller does not know the directory."""
 DIRECTORY_UNASSIGNED: Final[Uuid] = bytes(15) + b"\x01"
-"""Not chosen yet."""
+"""The directory is not chosen yet."""
 DIRECTORY_LOST: Final[Uuid] = bytes(15) + b"\x02"
-"""In a directory that failed."""
+"""The replica is in a directory that failed."""
 
 _RESERVED: Final = 100
 

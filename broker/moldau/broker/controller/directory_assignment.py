@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 def assign_replicas_to_dirs(
     image: Image, rules: Rules, request: AssignReplicasToDirsRequest
 ) -> Outcome[AssignReplicasToDirsResponse]:
-    """Handle each replica separately.
-    An assignment that the metadata has already needs no record."""
+    """Handle each replica separately. An assignment that is in the metadata needs no record."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return _refusal(ErrorCode.STALE_BROKER_EPOCH)
@@ -92,8 +91,7 @@ def _assign(
     placed: tuple[tuple[Uuid, int], Uuid],
     records: dict[tuple[Uuid, int], PartitionChangeRecord],
 ) -> None:
-    """Put the one record of a replica into `records`.
-    A later assignment replaces an earlier one."""
+    """Put the one record of a replica into `records`. A later assignment replaces it."""
     name, directory_id = placed
     records.pop(name, None)
     topic = image.topics.by_id[name[0]]

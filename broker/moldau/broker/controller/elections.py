@@ -1,4 +1,4 @@
-"""Elections over many partitions: a broker is fenced, unfenced or stops, or a request asks for one.
+"""Elections over many partitions: a broker is fenced, unfenced or stops, or a client requests one.
 
 All of them apply `leadership.change_of` to the partitions concerned, with the settings of their
 topics.
@@ -34,7 +34,7 @@ _ELECTION_TYPES = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
 def topic_config(image: Image, rules: Rules, topic: str, name: str) -> str | None:
-    """The effective value for the topic: its own, this node's, the cluster's, or the default."""
+    """Return the topic's effective value: its own, this node's, the cluster's, or the default."""
     own = image.configs.of_topic(topic).get(name)
     if own is not None:
         return own
@@ -45,8 +45,8 @@ def topic_config(image: Image, rules: Rules, topic: str, name: str) -> str | Non
 def circumstances_of(
     image: Image, rules: Rules, topic: str, partition: Partition, active: Collection[int]
 ) -> Circumstances:
-    """The conditions of an automatic election of the topic's partition,
-    when those brokers are active."""
+    """Return the conditions of an automatic election of the topic's partition, when these brokers
+    are active."""
 
     def may_lead(replica: int) -> bool:
         directory = partition.directory_of(replica)
@@ -63,13 +63,13 @@ def circumstances_of(
 
 
 def on_broker_gone(image: Image, rules: Rules, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The changes when the broker leaves every ISR and loses its leaderships."""
+    """Yield the changes when the broker leaves every ISR and loses its leaderships."""
     active = image.brokers.active_ids() - {broker_id}
     return _changes(image, rules, active, lambda each: broker_id in each.isr, leaving=broker_id)
 
 
 def on_broker_back(image: Image, rules: Rules, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The changes for partitions without a leader that may have one again."""
+    """Yield the changes for partitions without a leader that may have one again."""
     active = image.brokers.active_ids() | {broker_id}
     return _changes(
         image,
@@ -82,8 +82,8 @@ def on_broker_back(image: Image, rules: Rules, broker_id: int) -> Iterator[Parti
 def on_unclean_shutdown(
     image: Image, rules: Rules, broker_id: int
 ) -> Iterator[PartitionChangeRecord]:
-    """The changes after an unclean shutdown. The broker may have lost unflushed records, so it is
-    neither in sync nor eligible."""
+    """Yield the changes after an unclean shutdown. The broker may have lost unflushed records, so
+    it is neither in sync nor eligible."""
     active = image.brokers.active_ids() - {broker_id}
     return _changes(
         image,
@@ -97,8 +97,8 @@ def on_unclean_shutdown(
 def on_directories_lost(
     image: Image, rules: Rules, broker_id: int, directories: Collection[Uuid]
 ) -> Iterator[PartitionChangeRecord]:
-    """The changes after log directories of the broker failed:
-    its replicas there leave the ISR and do not lead."""
+    """Yield the changes after log directories of the broker failed: its replicas there leave the
+    ISR and do not lead."""
     return _changes(
         image,
         rules,
@@ -135,8 +135,8 @@ def _changes(
 def elect_leaders(
     image: Image, rules: Rules, request: ElectLeadersRequest
 ) -> Outcome[ElectLeadersResponse]:
-    """Handle ElectLeaders. Without a list it elects for all partitions that need it, and the
-    response names only those that got a leader or could not."""
+    """Elect the requested leaders. A request without a list elects for all partitions that need it;
+    the response then names only partitions that got a leader or could not."""
     election = _ELECTION_TYPES.get(request.election_type)
     records: list[PartitionChangeRecord] = []
     results: list[ReplicaElectionResult] = []
@@ -168,8 +168,7 @@ def give_back(image: Image, rules: Rules, most: int) -> tuple[PartitionChangeRec
 
 
 def elect_uncleanly(image: Image, rules: Rules, most: int) -> tuple[PartitionChangeRecord, ...]:
-    """Elect leaders for at most `most` partitions without one,
-    if their topic allows unclean elections."""
+    """Elect leaders for at most `most` leaderless partitions that allow unclean elections."""
     return _elections(image, rules, Election.UNCLEAN, most)
 
 

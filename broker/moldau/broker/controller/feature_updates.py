@@ -41,7 +41,7 @@ _RESULTS_UNTIL: Final = 1
 
 
 class UpgradeType(IntEnum):
-    """How far an update may go."""
+    """The kind of an update: whether it may lower a level."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -51,8 +51,8 @@ class UpgradeType(IntEnum):
 def update_features(
     image: Image, rules: Rules, request: UpdateFeaturesRequest, version: int
 ) -> Outcome[UpdateFeaturesResponse]:
-    """Update the levels.
-    `version` is that of the request, since old versions encode downgrades differently."""
+    """Update the levels. `version` is the request's version: old versions encode downgrades
+    differently."""
     updates = {each.feature: each for each in request.feature_updates}
     levels = {**image.features.levels}
     levels.update({each.feature: each.max_version_level for each in updates.values()})
@@ -155,8 +155,8 @@ def _records(image: Image, rules: Rules, update: FeatureUpdateKey) -> list[Metad
 
 
 def min_isr_record(min_isr: int) -> ConfigRecord:
-    """The record of the cluster's minimum ISR. Eligible leader replicas need it in the log: brokers
-    with different settings files would disagree about which replicas are eligible."""
+    """Return the record of the cluster's minimum ISR. Eligible leader replicas need it in the log:
+    brokers with different settings files would disagree about which replicas are eligible."""
     return ConfigRecord(
         resource_type=ALL_BROKERS.resource_type,
         resource_name=ALL_BROKERS.name,

@@ -43,7 +43,7 @@ class Features:
         return self.level_of(ELR_VERSION) > 0
 
     def level_of(self, feature: str) -> int:
-        """The finalized level; 0 if there is none."""
+        """Return the finalized level; 0 if there is none."""
         return self.levels.get(feature, 0)
 
     def replay(self, record: MetadataRecord) -> None:
@@ -55,7 +55,7 @@ class Features:
             self.levels[record.name] = record.feature_level
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot, as of now. metadata.version comes first,
-        because it determines how the rest is read."""
+        """Yield the records of this family for a snapshot, with the current state. metadata.version
+        comes first, because it determines how the rest is read."""
         levels = sorted(self.levels.items(), key=lambda each: (each[0] != METADATA_VERSION, each))
         return (FeatureLevelRecord(name=name, feature_level=level) for name, level in levels)

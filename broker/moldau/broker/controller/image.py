@@ -92,12 +92,11 @@ class Image:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether records wait for the end of their transaction. No snapshot can be made then."""
+        """Whether records wait for the end of their transaction. No snapshot is possible then."""
         return self._transaction is not None
 
     def replay(self, record: MetadataRecord) -> None:
-        """Apply the next record of the log.
-        Raises CorruptLog if it cannot follow the records before it."""
+        """Apply the next record of the log. Raise CorruptLog if it contradicts earlier ones."""
         match record:
             case BeginTransactionRecord():
                 if self._transaction is not None:
@@ -119,17 +118,18 @@ class Image:
             self.replay(record)
 
     def records(self) -> Iterator[MetadataRecord]:
-        """The records of a snapshot. Replayed on an empty image they produce an equal one.
+        """Yield the records of a snapshot. Replayed on an empty image they produce an equal one.
 
-        They are those of now, although they are made one by one: later changes are not in them.
-        It takes milliseconds until this returns, however much there is."""
+        They have the state at the time of this call, although they are made one by one: later
+        changes are not in them. The call itself takes milliseconds, even for a large image.
+        """
         assert self._transaction is None, "half a transaction cannot be in a snapshot"
         metadata_version = self.features.metadata_version
         families = [getattr(self, name) for name, _ in _FAMILIES]
         return chain.from_iterable([each.records(metadata_version) for each in families])
 
     def copy(self) -> Image:
-        """A copy of the image that later records do not change."""
+        """Return a copy of the image that later records do not change."""
         twin = Image()
         twin.replay_all(self.records())
         return twin

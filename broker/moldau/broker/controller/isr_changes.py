@@ -1,6 +1,6 @@
 """AlterPartition: a leader proposes another ISR, and the controller accepts or rejects it.
 
-Invariants: only the leader of the present epoch changes an ISR, and only based on the present state
+Invariants: only the leader of the current epoch changes an ISR, and only based on the current state
 (the partition epoch). A replica may not join if its broker is fenced, is in controlled shutdown, or
 is another incarnation than the one that fetched (KIP-841, KIP-903). Rules and codes are Kafka's.
 """
@@ -99,7 +99,7 @@ def _alter_one(
 
 
 def _isr_of(asked: AlterPartitionRequestPartitionData, version: int) -> dict[int, int]:
-    """The broker epoch of each replica, if the request has it."""
+    """Return the broker epoch of each replica; any epoch counts if the request has none."""
     if version < _EPOCHS_SINCE:
         return dict.fromkeys(asked.new_isr, _ANY_EPOCH)
     return {each.broker_id: each.broker_epoch for each in asked.new_isr_with_epochs}
@@ -115,7 +115,7 @@ def _refusal(
         asked.leader_epoch > partition.leader_epoch
         or asked.partition_epoch > partition.partition_epoch
     ):
-        return ErrorCode.NOT_CONTROLLER  # the leader knows newer metadata than we do
+        return ErrorCode.NOT_CONTROLLER  # the leader knows newer metadata than this controller
     if asked.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != partition.leader:

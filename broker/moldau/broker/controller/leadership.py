@@ -5,11 +5,12 @@ An election happens when a broker joins or leaves, or when one is requested.
 Invariants: a clean election selects only a replica that holds all committed records: one of the
 in-sync replicas or, with KIP-966, of the eligible leader replicas (ELR). With KIP-966 the ISR may
 become empty, and the ELR stays empty while the ISR is large enough. Without it the last in-sync
-replica stays in the ISR when it leaves, because nothing else would remember it.
+replica stays in the ISR when its broker leaves, because only the ISR records which replica holds
+all committed records.
 
 Order of choice:
 
-1. the present leader;
+1. the current leader;
 2. the first of `replicas` that may lead cleanly;
 3. the last known leader, if no other candidate is known (it lost data, so it starts as recovering);
 4. any live replica, only if unclean elections are allowed.
@@ -67,7 +68,7 @@ def change_of(
     leaving: int | None = None,
     lost_its_data: int | None = None,
 ) -> PartitionChangeRecord | None:
-    """The change of the partition; None if nothing changes.
+    """Return the change of the partition; None if nothing changes.
 
     `leaving` leaves the ISR. `lost_its_data` leaves ISR and ELR, because its shutdown was unclean.
     """
@@ -106,7 +107,7 @@ def assignment_change(
     wanted: Partition,
     circumstances: Circumstances,
 ) -> PartitionChangeRecord | None:
-    """The change to the partition `wanted`, with another ISR or other replicas. If all added
+    """Return the change to the partition `wanted`, with another ISR or other replicas. If all added
     replicas are in sync, it also completes the reassignment. None if nothing changes.
 
     If replicas are removed, the leader epoch is raised, so that their fetches are rejected.
@@ -179,7 +180,7 @@ def _eligible(
     lost_its_data: int | None,
     replicas: tuple[int, ...],
 ) -> tuple[list[int], list[int]]:
-    """The ELR and the last known leader that belong to that ISR, among those replicas."""
+    """Return the ELR and the last known leader that belong to this ISR, among these replicas."""
     if not at.is_elr_enabled:
         return (
             [each for each in partition.elr if each in replicas],

@@ -90,8 +90,8 @@ _RECORDS_CHANGED_AT: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
 
 
 def metadata_version_level(name: str) -> int | None:
-    """The level of a metadata.version written as `4.3-IV0`,
-    or as `4.3` for the newest of a release."""
+    """Return the level of a metadata.version written as `4.3-IV0`, or as `4.3` for the newest of a
+    release; None if it is unknown."""
     newest = None
     for level, known in METADATA_VERSION_NAMES.items():
         if known == name:
@@ -102,8 +102,8 @@ def metadata_version_level(name: str) -> int | None:
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:
-    """The levels that a new cluster of this metadata.version starts with,
-    including metadata.version itself."""
+    """Return the levels that a new cluster of this metadata.version starts with, including
+    metadata.version itself."""
     levels = {METADATA_VERSION: metadata_version}
     for feature, since, level in _DEFAULTS:
         if metadata_version >= since:
@@ -132,7 +132,7 @@ def supports_cordoned_directories(metadata_version: int) -> bool:
 
 
 def record_version(record: MetadataRecord, metadata_version: int) -> int:
-    """The version in which the record is written at this metadata.version."""
+    """Return the version in which the record is written at this metadata.version."""
     match record:
         case PartitionRecord() | PartitionChangeRecord():
             if supports_elr(metadata_version):
@@ -155,8 +155,8 @@ def _registration_version(metadata_version: int) -> int:
 
 
 def _change_version(record: BrokerRegistrationChangeRecord) -> int:
-    """The lowest version that can hold the record's fields. The decision that made the record knows
-    what the cluster understands."""
+    """Return the lowest version that can hold the record's fields. The decision that made the
+    record used only fields that the cluster knows."""
     if record.cordoned_log_dirs is not None:
         return 3
     if record.log_dirs:

@@ -44,7 +44,7 @@ class Liveness:
         return contact_ms is not None and now_ms - contact_ms < self._session_timeout_ms
 
     def silent(self, image: Image, now_ms: int) -> list[Broker]:
-        """The brokers to fence: unfenced, and without contact for a session."""
+        """Return the brokers to fence: unfenced, and without contact for a session."""
         return [
             each
             for each in image.brokers.by_id.values()
@@ -52,7 +52,7 @@ class Liveness:
         ]
 
     def next_expiry_ms(self, image: Image) -> int | None:
-        """When the next session ends without further contact; None if there is no session."""
+        """Return the time at which the next session ends without contact; None without sessions."""
         ends = [
             self._contacts_ms[each.broker_id] + self._session_timeout_ms
             for each in image.brokers.by_id.values()

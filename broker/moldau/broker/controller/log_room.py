@@ -1,4 +1,4 @@
-"""The number of further replicas for which this node has file descriptors, within one decision.
+"""The number of new replicas that this node has file descriptors for, within one decision.
 
 A topic that needs more is rejected when it is requested: once it is in the metadata log, the node
 must open all of it at each start.
@@ -16,20 +16,20 @@ from moldau.runtime.files import OpenFiles
 
 
 class LogRoom:
-    """Created for one request. Its topics take their part one after the other."""
+    """The room for new logs of one request. Its topics take their part one after the other."""
 
     __slots__ = ("_files", "_logs", "_node_id", "_taken")
 
     def __init__(self, image: Image, node_id: int, files: OpenFiles | None) -> None:
-        """`files` are those of the process. None means no limit."""
+        """`files` are the open files of the process. None means no limit."""
         self._files = files
         self._node_id = node_id
         self._logs = 0 if files is None else _replicas_on(image, node_id)
         self._taken = 0
 
     def take(self, partitions: Iterable[Partition]) -> None:
-        """Take room for these partitions.
-        Raises KafkaError if this node would hold too many of their replicas."""
+        """Take room for these partitions. Raise KafkaError if this node would hold too many of
+        their replicas."""
         if self._files is None:
             return
         more = sum(self._node_id in each.replicas for each in partitions)

@@ -37,7 +37,7 @@ def encode_records(
 
 
 def decode_records(batch: Batch) -> list[MetadataRecord]:
-    """The records of a batch; none if it is a control batch of the quorum."""
+    """Return the records of a batch; none if it is a control batch of the quorum."""
     if batch.header.is_control:
         return []
     records = []
@@ -55,8 +55,8 @@ def replay_batches(image: Image, batches: Iterable[Batch]) -> None:
 
 
 def deleted_topics(batches: Iterable[Batch]) -> dict[Uuid, str | None]:
-    """The topics that the batches delete, with their names if the batches have these too. Ids are
-    never reused, so none of these topics can exist."""
+    """Return the topics that the batches delete, with their names if the batches also create them.
+    Ids are never reused, so none of these topics can exist."""
     names: dict[Uuid, str] = {}
     deleted: dict[Uuid, str | None] = {}
     for batch in batches:
@@ -69,14 +69,14 @@ def deleted_topics(batches: Iterable[Batch]) -> dict[Uuid, str | None]:
 
 
 def snapshot_batches(image: Image, timestamp_ms: int) -> Iterator[bytearray]:
-    """The image as batches of limited size, as of now: later changes are not in them."""
+    """Yield the current image as batches of limited size. Later changes are not in them."""
     return batches_of(image.records(), image.features.metadata_version, timestamp_ms)
 
 
 def batches_of(
     records: Iterable[MetadataRecord], metadata_version: int, timestamp_ms: int
 ) -> Iterator[bytearray]:
-    """The records as batches of limited size."""
+    """Yield the records as batches of limited size."""
     left = iter(records)
     while taken := list(islice(left, SNAPSHOT_BATCH_RECORDS)):
         yield encode_records(taken, metadata_version, timestamp_ms)

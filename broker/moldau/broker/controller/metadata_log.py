@@ -1,4 +1,4 @@
-"""The metadata log, as the runtime of the controller's decisions sees it: a quorum that leads.
+"""The metadata log for the controller's decision runtime: a quorum that this node leads.
 
 Invariant: after an append that the disk rejects the log is not trusted. `on_failure` is called, and
 the next start reads the log again. Records that do not fit into one batch do not reach the log.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MetadataLog:
-    """Satisfies `decision.log.DecisionLog`. Records of the metadata belong to no producer."""
+    """The metadata log as a `decision.log.DecisionLog`. Its records belong to no producer."""
 
     def __init__(
         self,
@@ -31,8 +31,8 @@ class MetadataLog:
         on_appended: Callable[[], None],
         on_failure: Callable[[KafkaError], None],
     ) -> None:
-        """`image` says which versions of records the cluster knows. `on_appended` is called when
-        the log has grown."""
+        """`image` determines which versions of records the cluster knows. `on_appended` is called
+        when the log has grown."""
         self._quorum = quorum
         self._image = image
         self._wall_ms = wall_ms

@@ -1,4 +1,4 @@
-"""The outcome of a controller's decision, and what a decision depends on besides the image.
+"""The outcome of a controller's decision, and the inputs of a decision besides the image.
 
 Invariant: the response of an outcome without records waits only until older records are committed.
 """
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 BATCH_RECORDS_MAX = 10_000
-"""The maximum number of records for a user's request.
-They enter the log as one batch, all or none."""
+"""The maximum number of records for a user's request. They enter the log as one batch, all or
+none."""
 
 
 def check_record_count(records: Sized) -> None:
@@ -39,12 +39,12 @@ def check_record_count(records: Sized) -> None:
 
 class Outcome(outcome.Outcome[MetadataRecord], Generic[R_co]):
     """Records for the metadata log, in order, and the response. The controller keeps no tickets:
-    the one answer is for the request that is decided."""
+    the one answer is for the request that is being decided."""
 
     __slots__ = ()
 
     def __new__(cls, records: tuple[MetadataRecord, ...], response: R_co) -> Self:
-        """The response to the request, once the records are committed."""
+        """`response` is the response to the request, once the records are committed."""
         assert isinstance(response, Response)
         return tuple.__new__(cls, (records, ((REQUEST, response),), None))
 

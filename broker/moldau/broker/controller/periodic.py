@@ -15,13 +15,13 @@ from moldau.broker.controller.rules import Rules
 from moldau.protocol.declare import MetadataRecord
 
 MOST: Final = 1000
-"""The maximum number of records in one turn of such work."""
+"""The maximum number of records of one turn of periodic work."""
 
 Work: TypeAlias = Callable[[Image, Rules, int], tuple[MetadataRecord, ...]]
 
 
 class Periodic:
-    """The work of one active controller."""
+    """The periodic work of one active controller."""
 
     __slots__ = ("_due_ms", "_rules", "_works")
 
@@ -39,7 +39,7 @@ class Periodic:
         self._due_ms = {work: now_ms + interval_ms for work, interval_ms in self._works}
 
     def on_tick(self, image: Image, now_ms: int) -> tuple[MetadataRecord, ...]:
-        """The records of one kind of work that is due. Call it until it returns none."""
+        """Return the records of one kind of work that is due. Call it until it returns none."""
         for work, interval_ms in self._works:
             if now_ms < self._due_ms.get(work, now_ms + 1):
                 continue

@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
 
 class _Rack:
-    """The brokers of one rack, dealt out in turn: the live ones before the fenced ones."""
+    """The brokers of one rack, taken in turn: the live ones before the fenced ones."""
 
     def __init__(self, candidates: Iterable[Candidate], random: Random) -> None:
         ordered = sorted(candidates)
@@ -37,13 +37,13 @@ class _Rack:
         self.has_living = bool(self._alive.items)
 
     def take(self, turn: int) -> Iterator[int]:
-        """The brokers in the order of this turn."""
+        """Yield the brokers in the order of this turn."""
         yield from self._alive.from_turn(turn)
         yield from self._fenced.from_turn(turn)
 
 
 class _Ring:
-    """Items that take turns in being first."""
+    """A list that begins with another item in each turn."""
 
     def __init__(self, items: list[int], random: Random) -> None:
         self.items = items
@@ -57,8 +57,8 @@ class _Ring:
 def place(
     partitions: int, replication_factor: int, candidates: Iterable[Candidate], random: Random
 ) -> list[list[int]]:
-    """The replicas of each partition.
-    Raises INVALID_REPLICATION_FACTOR if the placement is impossible."""
+    """Return the replicas of each partition. Raise INVALID_REPLICATION_FACTOR if the placement is
+    impossible."""
     known = list(candidates)
     if replication_factor < 1:
         raise _refusal("Replication factor must be larger than 0", replication_factor, known)
@@ -89,8 +89,8 @@ def place(
 
 
 def _stripe(racks: list[_Rack], first: int, turn: int, replication_factor: int) -> list[int]:
-    """The replicas of one partition:
-    one from each rack in turn, beginning with a rack that has a live broker."""
+    """Return the replicas of one partition: one from each rack in turn, beginning with a rack that
+    has a live broker."""
     order = [racks[(first + step) % len(racks)] for step in range(len(racks))]
     leading = next(place for place, rack in enumerate(order) if rack.has_living)
     order = order[leading:] + order[:leading]

@@ -26,7 +26,7 @@ _ID_MAX: Final = (1 << 63) - 1
 
 
 class ProducerIds:
-    """Where the next block starts."""
+    """The first id of the next block."""
 
     RECORDS = (ProducerIdsRecord,)
 
@@ -52,8 +52,8 @@ class ProducerIds:
         self.next_id = record.next_producer_id
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot, as of now.
-        The broker of the last request does not matter any more."""
+        """Return the record of this family for a snapshot, with the current state. It names no
+        broker: the broker of the last request does not matter any more."""
         if self.next_id:
             return iter((ProducerIdsRecord(broker_id=-1, next_producer_id=self.next_id),))
         return iter(())

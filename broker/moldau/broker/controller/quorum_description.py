@@ -32,7 +32,7 @@ _DISKS_SINCE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class QuorumView:
-    """What the leader knows about the quorum now."""
+    """The current facts about the quorum that its leader knows."""
 
     leader_id: int
     leader_epoch: int
@@ -42,15 +42,15 @@ class QuorumView:
     now_ms: int
     monotonic_ms: int = 0
     progress: Mapping[int, Progress] = field(default_factory=dict)
-    """The progress of the other voters. Its times are of the clock of `monotonic_ms`."""
+    """The progress of the other voters. Its times are on the clock of `monotonic_ms`."""
     observers: Mapping[int, Progress] = field(default_factory=dict)
 
 
 def describe_quorum(
     image: Image, view: QuorumView, request: DescribeQuorumRequest, version: int
 ) -> DescribeQuorumResponse:
-    """The quorum as its leader sees it;
-    since version 2 with directory ids and addresses (KIP-853)."""
+    """Return the description of the quorum; since version 2 with directory ids and addresses
+    (KIP-853)."""
     asked = [
         (each.topic_name, [one.partition_index for one in each.partitions])
         for each in request.topics
@@ -113,7 +113,7 @@ def _partition(view: QuorumView) -> DescribeQuorumResponsePartitionData:
 
 
 def _replica(view: QuorumView, voter: Voter) -> ReplicaState:
-    """The state of a voter. The leader counts as having just fetched from itself."""
+    """Return the state of a voter. The leader counts as having just fetched from itself."""
     if voter.voter_id != view.leader_id:
         known = view.progress.get(voter.voter_id, Progress())
         return _progressed(view, voter.voter_id, known)
@@ -126,7 +126,7 @@ def _replica(view: QuorumView, voter: Voter) -> ReplicaState:
 
 
 def _progressed(view: QuorumView, replica_id: int, progress: Progress) -> ReplicaState:
-    """The state of another replica, from its fetches."""
+    """Return the state of another replica, from its fetches."""
 
     def wall_ms(then_ms: int) -> int:
         return then_ms if then_ms < 0 else view.now_ms - (view.monotonic_ms - then_ms)
@@ -141,7 +141,7 @@ def _progressed(view: QuorumView, replica_id: int, progress: Progress) -> Replic
 
 
 def _node(image: Image, voter: Voter) -> Node:
-    """The addresses of a voter: those in the log of the quorum, else those of its registration."""
+    """Return a voter's addresses: those in the quorum's log, else those of its registration."""
     endpoints = voter.endpoints
     registered = image.brokers.controllers.get(voter.voter_id)
     if not endpoints and registered is not None:

@@ -47,7 +47,7 @@ class ClientQuotas:
             self.by_entity.pop(entity, None)
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot, as of now."""
+        """Yield the records of this family for a snapshot, with the current state."""
         return (
             ClientQuotaRecord(
                 entity=[

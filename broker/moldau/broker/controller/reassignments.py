@@ -136,7 +136,7 @@ def _begin(image: Image, partition: Partition, goal: list[int], *, may_grow: boo
 def list_reassignments(
     image: Image, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The moves in progress. A partition that does not move or does not exist is left out."""
+    """Return the moves in progress. Partitions that do not move or do not exist are left out."""
     topics = []
     for topic, numbers in _wanted(image, request):
         moving = list(_moving(topic, numbers))

@@ -1,4 +1,4 @@
-"""How brokers and controllers join, stay and leave: registration, heartbeats, fencing.
+"""Brokers and controllers join, stay and leave: registration, heartbeats, fencing.
 
 The states of a broker and their transitions:
 
@@ -83,7 +83,7 @@ _LEGAL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """What the controller knows about a broker besides the log."""
+    """The facts about a broker that the controller knows besides the log."""
 
     is_alive: bool
 
@@ -222,8 +222,7 @@ def _register_record(
 def heartbeat(
     image: Image, rules: Rules, request: BrokerHeartbeatRequest
 ) -> Outcome[BrokerHeartbeatResponse]:
-    """Handle a broker's sign of life,
-    with its position in the metadata log and the state that it wants."""
+    """Handle a broker's heartbeat, with its metadata offset and the state that it wants."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return Outcome(
@@ -265,7 +264,7 @@ def _next_state(
     if broker.is_fenced:
         if request.want_shut_down:
             return BrokerState.STOPPED
-        # An incarnation that began to stop cannot take that back.
+        # An incarnation that began to stop cannot return.
         is_ending = request.want_fence or broker.is_in_controlled_shutdown
         wakes = is_caught_up and not is_ending
         return BrokerState.UNFENCED if wakes else BrokerState.FENCED
@@ -291,14 +290,14 @@ def _transition(
 
 
 def fence(image: Image, rules: Rules, broker: Broker) -> list[MetadataRecord]:
-    """The records that fence a broker that was silent too long or asked for it."""
+    """Return the records that fence a broker, which was silent too long or requested it."""
     return [*on_broker_gone(image, rules, broker.broker_id), fence_record(broker)]
 
 
 def _lost_directories(
     image: Image, rules: Rules, broker: Broker, request: BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """The records for directories that failed since the broker registered (KIP-858)."""
+    """Return the records for directories that failed since the broker registered (KIP-858)."""
     lost = set(request.offline_log_dirs) & set(broker.log_dirs)
     left = [each for each in broker.log_dirs if each not in lost]
     if not lost or not left:
@@ -314,7 +313,7 @@ def _lost_directories(
 def _cordoned(
     image: Image, broker: Broker, request: BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """The record of directories that take no new replicas (KIP-1066)."""
+    """Return the record of directories that take no new replicas (KIP-1066)."""
     if not supports_cordoned_directories(image.features.metadata_version):
         return []
     cordoned = request.cordoned_log_dirs
@@ -333,7 +332,7 @@ def _cordoned(
 def unregister_broker(
     image: Image, rules: Rules, request: UnregisterBrokerRequest
 ) -> Outcome[UnregisterBrokerResponse]:
-    """Remove a broker that is gone for good."""
+    """Remove a broker that will not return."""
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None:
         return Outcome(

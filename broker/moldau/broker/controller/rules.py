@@ -1,4 +1,4 @@
-"""The controller's own settings, and its questions about the settings of resources.
+"""The controller's own settings, and its interface to the settings of resources.
 
 `ConfigSchema` is a protocol, so that decisions do not depend on the table of settings. The rows of
 that table decide which values are valid; the controller decides how values are changed.
@@ -27,15 +27,15 @@ class EffectiveConfig(NamedTuple):
 
 
 class ConfigSchema(Protocol):
-    """What the controller needs to know about settings."""
+    """The facts about settings that the controller needs."""
 
     def is_list(self, resource_type: int, name: str) -> bool:
         """Whether the setting is a list, so that single values can be appended or subtracted."""
         ...
 
     def default(self, resource_type: int, name: str, dynamic: DynamicConfigs) -> str | None:
-        """The effective value if the resource does not set it.
-        `dynamic` holds the dynamic settings of this node."""
+        """Return the effective value if the resource does not set it. `dynamic` holds the dynamic
+        settings of this node."""
         ...
 
     def check(
@@ -53,7 +53,7 @@ class ConfigSchema(Protocol):
     def effective(
         self, resource: Resource, configs: Mapping[str, str], dynamic: DynamicConfigs
     ) -> list[EffectiveConfig]:
-        """The effective values of all settings of the resource, by name."""
+        """Return the effective values of all settings of the resource, by name."""
         ...
 
 
@@ -69,8 +69,8 @@ class Rules:
     min_isr: int = 1
     session_timeout_ms: int = 9_000
     rebalance_interval_ms: int | None = None
-    """How often leadership returns to preferred replicas; None means never automatically."""
+    """The interval in which leadership returns to preferred replicas; None means never."""
     unclean_interval_ms: int | None = None
-    """How often partitions without a leader are checked for an unclean election;
-    None means never."""
+    """The interval in which partitions without a leader are checked for an unclean election; None
+    means never."""
     supported: Mapping[str, LevelRange] = field(default_factory=lambda: SUPPORTED)

@@ -1,4 +1,4 @@
-"""Answers to the controller's questions about settings, from the tables of settings.
+"""The facts about settings that the controller needs, from the tables of settings.
 
 Invariant: a value that is accepted here can be used by every broker that has these settings. The
 rows of the tables decide what is rejected; this module decides on the error codes, which belong to
@@ -55,7 +55,8 @@ class SettingSchema:
 
     def __init__(self, broker: Settings) -> None:
         self._broker = broker
-        # A cache of the settings with the last dynamic ones: elections ask for each partition.
+        # A cache of the settings with the last dynamic ones: elections read them for each
+        # partition.
         self._dynamic = DynamicConfigs({}, {})
         self._with_dynamic = broker
         self._topic_defaults: dict[str, str | None] = {}
@@ -66,7 +67,7 @@ class SettingSchema:
         return row is not None and row.kind is LIST
 
     def default(self, resource_type: int, name: str, dynamic: DynamicConfigs) -> str | None:
-        """The effective value if the resource does not set it."""
+        """Return the effective value if the resource does not set it."""
         if resource_type == ResourceType.TOPIC:
             return self._topic_default(name, self._overlaid(dynamic))
         row = _TABLES[resource_type].find(name)
@@ -105,7 +106,7 @@ class SettingSchema:
     def effective(
         self, resource: Resource, configs: Mapping[str, str], dynamic: DynamicConfigs
     ) -> list[EffectiveConfig]:
-        """All settings of a topic, by name."""
+        """Return all settings of a topic, by name."""
         settings = topic_settings(resource.name, configs, self._overlaid(dynamic), is_stored=True)
         entries = (
             EffectiveConfig(
@@ -136,7 +137,7 @@ def _refusal(code: ErrorCode, error: BadSettings, kind: str = "") -> KafkaError:
 
 
 def _described(problem: Problem, kind: str) -> str:
-    """The problem in Kafka's words, which scripts search for."""
+    """Return the problem in Kafka's words, which scripts search for."""
     if kind and problem.reason.startswith(UNKNOWN):
         return f"Unknown {kind} config name: {problem}"
     if problem.shown is not None:
@@ -187,8 +188,8 @@ def _check_client_metrics(
 def _client_metrics_code(
     resource: Resource, configs: Mapping[str, str], error: BadSettings
 ) -> ErrorCode:
-    """The error code for client metrics.
-    Kafka checks in this order: names, readable values, the interval, and selectors."""
+    """Return the error code for client metrics. Kafka checks in this order: names, readable values,
+    the interval, and selectors."""
     rows = {name: CLIENT_METRICS_SETTINGS.find(name) for name in configs}
     if not resource.name or None in rows.values():
         return ErrorCode.INVALID_REQUEST
@@ -199,8 +200,7 @@ def _client_metrics_code(
 
 
 def _is_readable(row: Row, value: str) -> bool:
-    """Whether the value has the setting's kind, and a list has no empty items.
-    Bounds do not count."""
+    """Whether the value has the setting's kind, and a list no empty items. Bounds do not count."""
     try:
         read = row.kind.read(trim(value))
     except ValueError:

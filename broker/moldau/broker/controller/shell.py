@@ -1,5 +1,5 @@
-"""The controller with its log: starts from it, decides, changes voters, and publishes what is
-committed.
+"""The controller with its log: starts from it, decides, changes voters, and publishes committed
+records.
 
 Decisions are carried out by the `DecisionRuntime` (`moldau.broker.decision.runtime`): append,
 replay, park, release. A decision without records also waits while older ones are uncommitted,
@@ -68,7 +68,7 @@ VOTER_CHANGES: Final = (AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftV
 
 
 def voter_answer(request: VoterChange, error: KafkaError | None) -> Response:
-    """The response to a change of voters, with the error if there is one."""
+    """Return the response to a change of voters, with the error if there is one."""
     code = ErrorCode.NONE if error is None else error.code
     reason = None if error is None else error.reason or error.code.message
     if isinstance(request, AddRaftVoterRequest):
@@ -96,13 +96,13 @@ class Observer:
 
 
 def _as_answer(error: KafkaError) -> KafkaError:
-    """The error that clients get for an error of the log."""
+    """Return the error that clients get for an error of the log."""
     is_lost = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     return KafkaError(ErrorCode.NOT_CONTROLLER) if is_lost else error
 
 
 class Decider:
-    """What the decisions are about. The controller has nothing to tidy up after a decision."""
+    """The state of the decision runtime. The controller has nothing to tidy up after a decision."""
 
     is_settled: Final = True
 
@@ -110,7 +110,7 @@ class Decider:
         self.controller = controller
 
     def settle(self, now_ms: int) -> None:
-        """Nothing is left to do."""
+        """Return None: nothing is left to do."""
 
 
 class ActiveController:
@@ -147,8 +147,8 @@ class ActiveController:
     ) -> None:
         """Start as leader: replay the log to its end, and append the first records of a new
         cluster, made from `bootstrap`. Later decisions depend on all of this. `is_own_broker_up`
-        means that the broker in this process is registered already. Raises NOT_CONTROLLER if the
-        log rejects the records."""
+        means that the broker in this process is registered already. Raise NOT_CONTROLLER if the log
+        rejects the records."""
         image = self.controller.image
         replay_batches(image, self._quorum.batches())
         assert not image.is_in_transaction, "a decision is one batch, so no transaction stays open"
@@ -160,8 +160,7 @@ class ActiveController:
         self.controller.take_over(now_ms, is_own_broker_up=is_own_broker_up)
 
     def request(self, request: Request, context: RequestContext, on_answer: OnAnswer) -> None:
-        """Decide at once.
-        `on_answer` is called when the decision is committed, perhaps before this returns."""
+        """Decide at once. `on_answer` is called after the commit, perhaps before this returns."""
         if self.failure is not None:
             on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
             return
@@ -208,12 +207,11 @@ class ActiveController:
         self._decisions.perform(Outcome((), ((on_answer, answer),)), self._monotonic_ms())
 
     def tick(self) -> None:
-        """Fence brokers that have been silent too long, and do periodic work.
-        Call it about once a second."""
+        """Fence silent brokers, and do periodic work. Call it about once a second."""
         self._decisions.each(self._overdue)
 
     def _overdue(self, decider: Decider, now_ms: int) -> Iterator[Outcome[MetadataRecord]]:
-        """What is due now, one decision at a time, until the log rejects one."""
+        """Yield the outcomes that are due, one decision at a time, until the log rejects one."""
         while records := decider.controller.on_tick(self._inputs()):
             end_offset = self._quorum.log_end_offset
             yield Outcome(records)
@@ -221,7 +219,7 @@ class ActiveController:
                 return
 
     def on_broker_gone(self, broker_id: int, broker_epoch: int) -> None:
-        """Fence a broker after the end of its process, before its session ends."""
+        """Fence a broker whose process has ended, before its session ends."""
         broker = self.controller.image.brokers.by_id.get(broker_id)
         if broker is not None and broker.broker_epoch == broker_epoch:
             self.controller.liveness.forget(broker_id)
@@ -269,7 +267,7 @@ class ActiveController:
         )
 
     def _monotonic_ms(self) -> int:
-        """Monotonic time, because a change of the wall clock must not end sessions."""
+        """Return monotonic time, because a change of the wall clock must not end sessions."""
         return self._runtime.clock.monotonic_ns() // 1_000_000
 
     def _replay(self, offset: int, append: Append[MetadataRecord], now_ms: int) -> None:

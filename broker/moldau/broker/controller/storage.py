@@ -56,12 +56,12 @@ class Plan:
     bootstrap: tuple[MetadataRecord, ...]
     controller_endpoints: tuple[tuple[str, str, int], ...] | None = None
     first_voters: tuple[Voter, ...] = ()
-    """All first voters, each with its directory id.
-    This node's metadata directory is formatted with its own."""
+    """All first voters, each with its directory id. This node's metadata directory is formatted
+    with its own id."""
 
     @property
     def own_voter(self) -> Voter | None:
-        """This node among the first voters, or None."""
+        """The entry of this node among the first voters, or None."""
         return next((each for each in self.first_voters if each.voter_id == self.node_id), None)
 
 
@@ -79,7 +79,7 @@ def format_storage(
 ) -> list[str]:
     """Format the directories that are not formatted, and return their paths. Durable on return.
 
-    Raises ConfigError if one is formatted already (unless `ignore_formatted`) or belongs to another
+    Raise ConfigError if one is formatted already (unless `ignore_formatted`) or belongs to another
     cluster or node. Then nothing was written.
     """
     assert plan.metadata_directory in plan.directories
@@ -130,7 +130,7 @@ def _metadata_version(records: Sequence[MetadataRecord]) -> int:
 
 
 def read_bootstrap(files: Files, directory: str) -> list[MetadataRecord]:
-    """The cluster's first records that `format` wrote; empty if there is no such file."""
+    """Return the cluster's first records that `format` wrote; empty if the file does not exist."""
     path = f"{directory}/{BOOTSTRAP}"
     if not files.exists(path):
         return []
@@ -139,7 +139,7 @@ def read_bootstrap(files: Files, directory: str) -> list[MetadataRecord]:
 
 
 def storage_info(files: Files, directories: Sequence[str]) -> list[DirectoryInfo]:
-    """The description of each directory, and the problems in them or between them."""
+    """Return the description of each directory, and the problems in them or between them."""
     found: list[DirectoryInfo] = []
     seen: MetaProperties | None = None
     for path in directories:

@@ -1,4 +1,4 @@
-"""Dynamic settings of brokers, over those that a node was started with.
+"""Check the dynamic settings of brokers, together with those that a node was started with.
 
 A dynamic change that would prevent a node from starting is rejected while it runs. But the settings
 file may change too, and then both may no longer fit. For example, the stored `listeners` names a
@@ -30,7 +30,7 @@ class Stored(NamedTuple):
 
 
 def problem_with(started_with: Settings, dynamic: DynamicConfigs) -> str | None:
-    """Why a node cannot run with these settings together; None if it can."""
+    """Return the reason why a node cannot run with these settings together; None if it can."""
     try:
         settings = started_with.overlaid(*dynamic_layers(*dynamic))
     except BadSettings as error:
@@ -41,7 +41,7 @@ def problem_with(started_with: Settings, dynamic: DynamicConfigs) -> str | None:
 def check_stored(started_with: Settings, dynamic: DynamicConfigs, directory: str) -> None:
     """Raise ConfigError if the node cannot start with its dynamic settings, but could without them.
 
-    `directory` is where its metadata log is.
+    `directory` is the directory of its metadata log.
     """
     problem = problem_with(started_with, dynamic)
     if problem is None or problem_with(started_with, DynamicConfigs({}, {})) is not None:
@@ -59,7 +59,7 @@ def check_stored(started_with: Settings, dynamic: DynamicConfigs, directory: str
 
 
 def blamed(started_with: Settings, dynamic: DynamicConfigs) -> list[Stored]:
-    """The dynamic settings whose deletion is enough, without any that may stay."""
+    """Return the dynamic settings whose deletion is enough, without any that may stay."""
     stored = [Stored(name, is_of_all=True) for name in sorted(dynamic.all_brokers)]
     stored += [Stored(name, is_of_all=False) for name in sorted(dynamic.one_broker)]
     taken = stored

@@ -44,7 +44,7 @@ UNSAID: Final = -1
 def create_topics(
     image: Image, rules: Rules, request: CreateTopicsRequest, inputs: DecisionInputs
 ) -> Outcome[CreateTopicsResponse]:
-    """Create the valid topics. The response has an error for each other one. Raises KafkaError if
+    """Create the valid topics. The response has an error for each other one. Raise KafkaError if
     all of them together are more than one request may create."""
     _check_partition_count(rules, request)
     named = Counter(each.name for each in request.topics)
@@ -81,7 +81,7 @@ def _check_partition_count(rules: Rules, request: CreateTopicsRequest) -> None:
 
 
 def too_many_partitions() -> KafkaError:
-    """The error of a request with more records than enter the log at once."""
+    """Return the error of a request with more records than enter the log at once."""
     return KafkaError(
         ErrorCode.POLICY_VIOLATION,
         "too many partitions for one request",
@@ -144,8 +144,8 @@ def _fresh_id(image: Image, inputs: DecisionInputs) -> Uuid:
 
 
 def _configs_of(topic: CreatableTopic) -> dict[str, str]:
-    """The first settings of the topic, sorted by name.
-    If one is given twice, the last one counts."""
+    """Return the first settings of the topic, sorted by name. If one is given twice, the last one
+    counts."""
     values = {each.name: each.value for each in topic.configs}
     unset = sorted(name for name, value in values.items() if value is None)
     if unset:
@@ -179,7 +179,7 @@ def _partitions_of(
 
 
 def _assigned(image: Image, topic: CreatableTopic) -> list[Partition]:
-    """The partitions with the replicas that the user chose."""
+    """Return the partitions with the replicas that the user chose."""
     for said, what in (
         (topic.replication_factor, "replication factor"),
         (topic.num_partitions, "number of partitions"),
@@ -206,7 +206,7 @@ def _assigned(image: Image, topic: CreatableTopic) -> list[Partition]:
 
 
 def bad_assignment(reason: str) -> KafkaError:
-    """The error of an invalid choice of replicas."""
+    """Return the error of an invalid choice of replicas."""
     return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
 
 
@@ -222,7 +222,7 @@ def check_replicas(image: Image, replicas: list[int]) -> None:
 
 
 def candidates(image: Image) -> list[Candidate]:
-    """The brokers that may get new replicas."""
+    """Return the brokers that may get new replicas."""
     return [
         Candidate(each.broker_id, each.rack, not each.is_active)
         for each in image.brokers.by_id.values()
@@ -231,8 +231,8 @@ def candidates(image: Image) -> list[Candidate]:
 
 
 def new_partition(image: Image, replicas: list[int], number: int | None = None) -> Partition:
-    """A partition on those brokers, led by the first active one. `number` is for the error message
-    if none is active."""
+    """Return a partition on these brokers, led by the first active one. `number` is for the error
+    message if none is active."""
     brokers = image.brokers.by_id
     isr = tuple(each for each in replicas if brokers[each].is_active)
     if not isr:
@@ -247,8 +247,8 @@ def new_partition(image: Image, replicas: list[int], number: int | None = None) 
 
 
 def first_directory(broker: Broker) -> Uuid:
-    """The directory of a new replica on the broker.
-    A broker with several directories chooses itself."""
+    """Return the directory of a new replica on the broker. A broker with several directories
+    chooses it itself."""
     return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED
 
 

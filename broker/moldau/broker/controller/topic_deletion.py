@@ -44,7 +44,7 @@ def delete_topics(image: Image, request: DeleteTopicsRequest) -> Outcome[DeleteT
 
 
 def _meaning(image: Image, wanted: DeleteTopicState) -> tuple[str | None, Uuid]:
-    """A key that is the same for every way to name one topic."""
+    """Return a key that is the same for both ways to name a topic."""
     if wanted.name is not None:
         topic = image.topics.by_name(wanted.name)
     else:

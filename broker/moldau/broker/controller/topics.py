@@ -36,8 +36,7 @@ RECOVERING: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition.
-    `directories` holds the log directory of each replica, in the order of `replicas`."""
+    """One partition. `directories` has each replica's log directory, in the order of `replicas`."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -61,14 +60,14 @@ class Partition:
         return self.replicas[0] if self.replicas else NO_LEADER
 
     def directory_of(self, broker_id: int) -> Uuid:
-        """The log directory of the broker's replica."""
+        """Return the log directory of the broker's replica."""
         try:
             return self.directories[self.replicas.index(broker_id)]
         except (ValueError, IndexError):
             return DIRECTORY_UNASSIGNED
 
     def changed(self, record: PartitionChangeRecord) -> Partition:
-        """The partition after the change."""
+        """Return the partition after the change."""
         moved = record.leader != LEADER_UNCHANGED
         replicas = _or_kept(record.replicas, self.replicas)
         directories = self.directories
@@ -95,7 +94,7 @@ class Partition:
         )
 
     def record(self, topic_id: Uuid, partition_id: int, metadata_version: int) -> PartitionRecord:
-        """The record that creates this partition in its present state."""
+        """Return the record that creates this partition in its current state."""
         knows_elr = supports_elr(metadata_version)
         return PartitionRecord(
             partition_id=partition_id,
@@ -145,7 +144,7 @@ class Topic:
     topic_id: Uuid
     partitions: dict[int, Partition] = field(default_factory=dict)
     generation: int = field(default=0, compare=False, repr=False)
-    """The number of snapshots that were begun before this object was made."""
+    """The number of snapshots that had begun when this object was created."""
 
     @property
     def replication_factor(self) -> int:
@@ -154,16 +153,16 @@ class Topic:
 
 
 def collision_key(name: str) -> str:
-    """The name as metrics write it, with `_` for `.`.
-    Names with the same key collide in metrics."""
+    """Return the name as metrics write it, with `_` for `.`. Names with the same key collide in
+    metrics."""
     return name.replace(".", "_")
 
 
 class Topics:
     """All topics, by id and by name.
 
-    Invariant: a snapshot keeps the topics of the moment at which it was begun. Those that are older
-    than the newest snapshot are replaced, and not changed in place.
+    Invariant: a snapshot keeps the topics of the moment at which it was begun. Topics that are
+    older than the newest snapshot are replaced, and not changed in place.
     """
 
     RECORDS = (
@@ -188,21 +187,21 @@ class Topics:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def by_name(self, name: str) -> Topic | None:
-        """The topic of that name, or None."""
+        """Return the topic of this name, or None."""
         topic_id = self._ids.get(name)
         return None if topic_id is None else self.by_id[topic_id]
 
     def names(self) -> Iterator[str]:
-        """All names, in the order of creation."""
+        """Return all names, in the order of creation."""
         return iter(self._ids)
 
     def colliding_with(self, name: str) -> str | None:
-        """Another topic whose name collides with `name` in metrics; the first one by name."""
+        """Return another topic that collides with `name` in metrics; the first one by name."""
         others = self._likes.get(collision_key(name), set()) - {name}
         return min(others) if others else None
 
     def all_partitions(self) -> Iterator[tuple[Topic, int, Partition]]:
-        """Every partition of every topic."""
+        """Yield every partition of every topic."""
         for topic in self.by_id.values():
             for partition_id, partition in topic.partitions.items():
                 yield topic, partition_id, partition
@@ -231,7 +230,7 @@ class Topics:
         return topic
 
     def _changeable(self, topic_id: Uuid) -> Topic:
-        """The topic, as an object that no snapshot has."""
+        """Return the topic as an object that no snapshot uses; copy it if necessary."""
         topic = self._known(topic_id)
         if topic.generation != self._generation:
             topic = Topic(topic.name, topic_id, topic.partitions.copy(), self._generation)
@@ -279,7 +278,7 @@ class Topics:
                     own.partitions[partition_id] = replace(partition, elr=(), last_known_elr=())
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
-        """The records of this family for a snapshot, as of now."""
+        """Yield the records of this family for a snapshot, with the current state."""
         self._generation += 1
         return _records_of(self.by_id.copy(), metadata_version)
 

@@ -30,7 +30,7 @@ _ENDS: Final[dict[int, bool]] = {ControlType.ABORT: False, ControlType.COMMIT: T
 
 
 class Stored(NamedTuple):
-    """A record as it is in the log."""
+    """A record and its key and value, as read from the log."""
 
     offset: int
     producer_id: int
@@ -63,8 +63,8 @@ def encode_batch(
     size_bytes_max: int,
     producer: Producer = NO_PRODUCER,
 ) -> bytearray:
-    """Encode the records as one batch of their producer.
-    Raises MESSAGE_TOO_LARGE if it is larger than the log accepts."""
+    """Encode the records as one batch of their producer. Raise MESSAGE_TOO_LARGE if it is larger
+    than the log accepts."""
     builder = BatchBuilder(codec=codec)
     for record in records:
         key = log.encode_key(record.key)
@@ -84,8 +84,8 @@ def encode_batch(
 
 
 def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
-    """Decode the whole batches in `data`, from `offset` on. Raises MalformedMessage or
-    CorruptRecord if the log cannot be read."""
+    """Decode the whole batches in `data`, from `offset` on. Raise MalformedMessage or CorruptRecord
+    if the log cannot be read."""
     entries: list[Stored | Ended] = []
     unknown = 0
     next_offset = offset
@@ -113,6 +113,6 @@ def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
 
 
 def chunks(entries: list[Stored | Ended], size: int) -> Iterator[list[Stored | Ended]]:
-    """Split the entries into parts of at most `size`."""
+    """Split the entries into parts of at most `size` entries."""
     for start in range(0, len(entries), size):
         yield entries[start : start + size]

@@ -60,6 +60,6 @@ class Shells(Protocol):
 
 
 def _count(shells: Shells, name: str) -> int:
-    """The number of shards in a state. A closed shard that is still here failed to load."""
+    """Return the number of shards in a state. A closed shard in the table failed to load."""
     shown = "closed" if name == "failed" else name
     return sum(each.value == shown for each in shells.states())

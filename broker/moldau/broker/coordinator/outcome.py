@@ -13,14 +13,13 @@ __all__ = ("NOTHING", "Answer", "LogRecord", "Outcome", "Ticket", "answered")
 
 
 class LogRecord(NamedTuple):
-    """One record of a coordinator's log, as a key and a value of its schemas.
-    Without a value it is a tombstone."""
+    """One record of a coordinator's log, as a key and a value of its schemas. Without a value it is
+    a tombstone."""
 
     key: LogKey
     value: LogValue | None = None
     version: int | None = None
-    """The version in which the value is written.
-    None means the newest version that the features allow."""
+    """The version in which the value is written. None means its newest version."""
 
 
 if TYPE_CHECKING:
@@ -33,5 +32,5 @@ NOTHING: Final[Outcome] = Outcome()
 
 
 def answered(ticket: Ticket, response: Response | KafkaError) -> Outcome:
-    """An outcome with one answer and no records."""
+    """Return an outcome with one answer and no records."""
     return Outcome((), ((ticket, response),))

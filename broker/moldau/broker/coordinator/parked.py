@@ -1,4 +1,4 @@
-"""How the parked answers of a shard hear of commits, and what clients hear of errors of its log.
+"""Wake the parked answers of a shard after commits, and map errors of its log to clients' errors.
 
 Invariant: while answers of a shard are parked, one operation waits in the purgatory for its
 partition. It is tried after each move of the partition. It ends when no answers are left, when the
@@ -37,7 +37,7 @@ _MS: Final = 1_000_000
 
 
 def as_answer(error: KafkaError) -> KafkaError:
-    """The error that clients of a coordinator get for an error of its log."""
+    """Return the error that clients of a coordinator get for an error of its log."""
     code = _BY_APPEND_ERROR.get(error.code)
     return error if code is None else KafkaError(code)
 
@@ -56,7 +56,7 @@ class CommitWatch:
     )
 
     decisions: DecisionRuntime[Any, Any]
-    """Set when the runtime is made, before any answer is parked."""
+    """Set after the runtime is made, before any answer is parked."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class CommitWatch:
         timeout_ms: Callable[[], int],
         monotonic_ns: Callable[[], int],
     ) -> None:
-        """`timeout_ms` says how long an answer may wait."""
+        """`timeout_ms` returns how long an answer may wait."""
         self._purgatory = purgatory
         self._partition = partition
         self._timeout_ms = timeout_ms
@@ -74,19 +74,19 @@ class CommitWatch:
         self._is_over = False
 
     def begin(self) -> None:
-        """Watch the partition: answers are parked now, and none were before."""
+        """Watch the partition: answers have just been parked, and none were before."""
         if self._waiting is None and not self._is_over:
             self._watch(self._timeout_ms())
 
     def end(self) -> None:
-        """Watch no more: the shard is closed."""
+        """Stop watching: the shard is closed."""
         self._is_over = True
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             self._purgatory.cancel(waiting)
 
     def on_moved(self) -> bool:
-        """The partition has moved. Returns whether no answers are left to wait for."""
+        """Release committed answers after the partition has moved. Return whether none is left."""
         is_fine = False
         try:
             self.decisions.on_commit()
@@ -101,7 +101,7 @@ class CommitWatch:
         return True
 
     def on_timeout(self, since_ns: int) -> None:
-        """What is parked since that time or longer has waited for too long."""
+        """Refuse the answers that have been parked since this time or longer."""
         self._waiting = None
         try:
             self.decisions.expire(since_ns, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -124,7 +124,7 @@ class Waiting(Delayed):
     __slots__ = ("_since_ns", "_watch")
 
     def __init__(self, watch: CommitWatch, since_ns: int) -> None:
-        """`since_ns`: the first of the answers wait since then. Those after them have more time."""
+        """`since_ns`: when the first of the answers began to wait. Later ones have more time."""
         self._watch = watch
         self._since_ns = since_ns
 

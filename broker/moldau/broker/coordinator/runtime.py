@@ -32,8 +32,7 @@ class CoordinatorRuntime(Generic[S]):
         self._is_closed = False
 
     def elect(self, index: int, leader_epoch: int = 0) -> None:
-        """Load the shard of a partition that this node leads in that epoch.
-        May be called repeatedly."""
+        """Load the shard of a partition that this node leads in this epoch. May be repeated."""
         if self._is_closed:
             return
         try:
@@ -51,37 +50,36 @@ class CoordinatorRuntime(Generic[S]):
         self._shells[index] = ShardShell(self._ground, partition, self._make())
 
     def resign(self, index: int) -> None:
-        """Close the shard of a partition that this node does not lead.
-        Parked requests are answered with NOT_COORDINATOR."""
+        """Close the shard of a partition that this node does not lead. Parked requests are answered
+        with NOT_COORDINATOR."""
         self._epochs.pop(index, None)
         known = self._shells.pop(index, None)
         if known is not None:
             known.close()
 
     def drop_unled(self) -> None:
-        """Close the shards of partitions that this node no longer leads,
-        after replicas went out of service."""
+        """Close the shards that this node no longer leads, after replicas went out of service."""
         for index, shell in list(self._shells.items()):
             if not shell.partition.is_leader:
                 self.resign(index)
 
     def shell(self, index: int) -> ShardShell[S]:
-        """The shard of that partition. Raises NOT_COORDINATOR if it is not here."""
+        """Return the shard of this partition. Raise NOT_COORDINATOR if it is not on this node."""
         known = self._shells.get(index)
         if known is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return known
 
     def __iter__(self) -> Iterator[ShardShell[S]]:
-        """All shards on this node, also those that are loading."""
+        """Iterate over all shards on this node, including those that are loading."""
         return iter(list(self._shells.values()))
 
     def states(self) -> Iterator[State]:
-        """The state of each shard on this node."""
+        """Return the state of each shard on this node."""
         return iter([shell.state for shell in self._shells.values()])
 
     def close(self) -> None:
-        """Stop: close all shards, and load none any more."""
+        """Stop: close all shards, and load no more."""
         self._is_closed = True
         for index in list(self._shells):
             self.resign(index)

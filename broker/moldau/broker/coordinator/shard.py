@@ -16,13 +16,12 @@ NO_PRODUCER: int = -1
 
 
 class Shard(Protocol):
-    """The state of one partition."""
+    """The state of one partition, and its business logic."""
 
     def replay(
         self, offset: int, producer_id: int, key: LogKey, value: LogValue | None, now_ms: int
     ) -> None:
-        """Apply the record at `offset`.
-        `producer_id` is that of its transaction, or NO_PRODUCER."""
+        """Apply the record at `offset`. `producer_id` is its transaction's, or NO_PRODUCER."""
         ...
 
     def replay_end(self, producer_id: int, *, is_commit: bool) -> None:
@@ -31,31 +30,30 @@ class Shard(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether `settle` has nothing to do,
-        and no deadline has moved nearer since it was last called."""
+        """Whether `settle` has nothing to do, and no deadline moved nearer since its last call."""
         ...
 
     def settle(self, now_ms: int) -> Outcome | None:
-        """Tidy up and return what else must be done. Called after loading and after each outcome
-        unless `is_settled`, until it returns None."""
+        """Tidy up and return the next outcome to carry out. Called after loading and after each
+        outcome unless `is_settled`, until it returns None."""
         ...
 
     def next_deadline_ms(self) -> int | None:
-        """When `on_tick` is due; never later than needed."""
+        """Return when `on_tick` is due, or None. It may be earlier than needed, never later."""
         ...
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """Do a part of what is overdue."""
+        """Handle a part of the overdue deadlines."""
         ...
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """Give back the tickets of all parked requests, because the partition moves to another
-        broker. They are answered with NOT_COORDINATOR."""
+        """Return the tickets of all parked requests, because the partition moves to another broker.
+        They are answered with NOT_COORDINATOR."""
         ...
 
 
 S = TypeVar("S", bound=Shard)
 
 Decide: TypeAlias = "Callable[[S, int], Outcome]"
-"""A decision about the shard at `now_ms` (monotonic).
-If it raises a KafkaError, nothing has changed."""
+"""A decision about the shard at `now_ms` (monotonic). If it raises a KafkaError, nothing has
+changed."""

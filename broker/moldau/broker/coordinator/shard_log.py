@@ -1,7 +1,7 @@
-"""The log of one shard, as the runtime of its decisions sees it: a partition that this node leads.
+"""The log of one shard for its decision runtime: a partition that this node leads.
 
-Invariant: an append of another leader epoch than the partition's is rejected. The state that it was
-decided on may be that of records that were truncated since.
+Invariant: an append in another leader epoch than the partition's is rejected. Its decision may be
+based on records that were truncated since.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Encoding(NamedTuple):
-    """How records become batches."""
+    """How records are encoded as batches."""
 
     schema: CoordinatorLog
     terms: Callable[[], Terms]
@@ -32,14 +32,14 @@ class Encoding(NamedTuple):
 
 
 class ShardLog:
-    """Satisfies `decision.log.DecisionLog`."""
+    """The log of one shard. Satisfies `decision.log.DecisionLog`."""
 
     __slots__ = ("_encoding", "_leader_id", "_partition")
 
     def __init__(self, partition: Partition, encoding: Encoding) -> None:
         self._partition = partition
         self._leader_id = partition.leader_id if partition.is_leader else None
-        """This node, while it leads."""
+        """The id of this node, if it leads."""
         self._encoding = encoding
 
     @property
@@ -73,7 +73,7 @@ class ShardLog:
         limit, codec = partition.log.config.max_message_bytes, encoding.terms().codec
         try:
             batch = encode_batch(encoding.schema, records, wall_ms, codec, limit, producer)
-        except UnencodableMessage as error:  # a bug; only the callers of this batch learn of it
+        except UnencodableMessage as error:  # a bug; only the callers of this batch get the error
             facts = {"topic": partition.topic, "partition": partition.index}
             encoding.log.failure("a record does not fit its schema", error, **facts)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error

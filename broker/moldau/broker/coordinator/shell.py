@@ -55,11 +55,11 @@ class State(Enum):
 
 
 class Terms(NamedTuple):
-    """Values of the settings."""
+    """The values of the settings that the shards use."""
 
     codec: Codec
     load_bytes: int
-    """How many bytes one read of the log takes while loading."""
+    """How many bytes of the log one read takes while loading."""
     commit_timeout_ms: int
     linger_ms: int
     """How long decisions are gathered. If it is not positive, they are gathered for the rest of the
@@ -68,14 +68,14 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What all shards of a coordinator share."""
+    """The services that all shards of a coordinator share."""
 
     runtime: Runtime
     purgatory: Purgatory
     log: Logger
     schema: CoordinatorLog
     terms: Callable[[], Terms]
-    """The values as of now."""
+    """Returns the current values of the settings."""
     metrics: CoordinatorMetrics
 
 
@@ -83,7 +83,7 @@ class ShardShell(Generic[S]):
     """One shard while this node leads its partition."""
 
     def __init__(self, ground: Ground, partition: Partition, shard: S) -> None:
-        """Begin to load the shard."""
+        """Create the shell and begin to load the shard."""
         self.state = State.LOADING
         self.shard = shard
         self.partition = partition
@@ -100,7 +100,7 @@ class ShardShell(Generic[S]):
         )
         decisions = self._make_decisions()
         self._decisions = self._watch.decisions = decisions
-        # The runtime's own methods, because each request takes this way.
+        # The runtime's own methods, because each request calls them.
         self.run = decisions.run
         self.gather = decisions.gather
         self.each = decisions.each
@@ -141,7 +141,7 @@ class ShardShell(Generic[S]):
     # Requests.
 
     def check(self) -> None:
-        """Raise KafkaError if nothing can be decided now."""
+        """Raise KafkaError if no decision can be made now."""
         refusal = self._decisions.refusal
         if refusal is not None:
             raise KafkaError(refusal)
@@ -159,7 +159,7 @@ class ShardShell(Generic[S]):
         tickets = self.shard.on_unloaded() if was_active else ()
         self._decisions.close(ErrorCode.NOT_COORDINATOR, tickets)
 
-    # What the runtime asks for.
+    # Hooks of the decision runtime.
 
     def _on_gathered(self) -> None:
         linger_ms = self._ground.terms().linger_ms
@@ -232,7 +232,7 @@ class ShardShell(Generic[S]):
         self._decisions.open(self._now_ms())
 
     async def _replay_log(self) -> int:
-        """Replay the whole log. Returns the number of its records and transaction markers."""
+        """Replay the whole log. Return the number of its records and transaction markers."""
         partition, ground = self.partition, self._ground
         offset, count, unknown = partition.log_start_offset, 0, 0
         while offset < partition.log_end_offset:

@@ -1,4 +1,4 @@
-"""What the coordinators and the controller share: decisions, and the runtime that carries them out.
+"""Decisions, and the runtime that carries them out, for the coordinators and the controller.
 
 A decision is a function of state, request and time that returns an `Outcome`. The `DecisionRuntime`
 appends its records to a `DecisionLog`, replays them, and keeps its answers as `Parked` until the

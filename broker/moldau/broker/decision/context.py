@@ -1,13 +1,13 @@
 """The context of a request: its client, principal, listener and deadline.
 
-A handler gets it from the request, which makes it from the connection and the header. It goes with
-the message to the coordinator or the controller that decides, also in the envelope of a broker that
-forwards a client's request. Authorization and quotas are decided from it. It holds no buffers, so
-it outlives the request.
+A handler gets it from the request, which makes it from the connection and the header. It is passed
+with the message to the coordinator or the controller that decides, also in the envelope of a broker
+that forwards a client's request. Authorization and quotas are decided from it. It holds no buffers,
+so it may outlive the request.
 
-Invariants: a context is that of the original request. A broker that forwards a client's request
-does not replace it by its own, and a request that a node makes for itself has the node's own
-principal (`of_node`). Whether the time of a request is over is asked of `is_over` only.
+Invariants: a context describes the original request. A broker that forwards a client's request does
+not replace it by its own, and a request that a node makes for itself has the node's own principal
+(`of_node`). Only `is_over` says whether the time of a request is over.
 
 A named tuple, because every member's join and heartbeat creates one, and a frozen dataclass costs
 twice as much to create.
@@ -41,45 +41,45 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 """The principal of a connection without authentication."""
 
 NODE: Final = "Node"
-"""The type of the principal of a node's own requests.
-No client has it: authentication gives the type User."""
+"""The type of the principal of a node's own requests. No client has it: authentication gives the
+type User."""
 
 
 class RequestContext(NamedTuple):
-    """Facts of one request that do not stand in its message."""
+    """Facts of one request that are not in its message."""
 
     client_id: str
     client_host: str
-    """The address as the JVM shows it, such as "/127.0.0.1".
-    Empty if the request did not come through a connection."""
+    """The address as the JVM shows it, such as "/127.0.0.1". Empty if the request did not come
+    through a connection."""
     version: int
     """The version of the API in which the message was written."""
     listener: str
     """The listener that the request came through. For a forwarded request it is the controller's,
-    as in Kafka: the envelope has no place for it."""
+    as in Kafka: the envelope has no field for it."""
     principal: Principal = ANONYMOUS
     deadline_ms: int | None = None
-    """Monotonic. The client expects no answer after it. None: the request names no timeout."""
+    """The monotonic time after which the client expects no answer. None: no timeout."""
 
     def with_timeout(self, timeout_ms: int, now_ms: int) -> RequestContext:
-        """The context with the deadline that follows from the timeout of the message."""
+        """Return the context with the deadline from the timeout of the message."""
         return self._replace(deadline_ms=now_ms + timeout_ms)
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether the deadline has passed.
-        Without a positive timeout this is so from the start, as in Kafka."""
+        """Whether the deadline has passed. If the timeout is not positive, it has from the start,
+        as in Kafka."""
         return self.deadline_ms is not None and now_ms >= self.deadline_ms
 
 
 def of_node(node_id: int, version: int) -> RequestContext:
-    """The context of a request that a node makes for itself, and not for a client."""
+    """Return the context of a request that a node makes for itself, and not for a client."""
     name = str(node_id)
     return RequestContext(name, "", version, "", Principal(NODE, name))
 
 
 @lru_cache(_HOSTS_KEPT)
 def shown_host(address: str) -> str:
-    """The address as the JVM shows one that it has not resolved, which is what Kafka stores."""
+    """Return the address as the JVM shows one that it has not resolved. Kafka stores this form."""
     try:
         known = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -92,7 +92,7 @@ def shown_host(address: str) -> str:
 
 
 def packed_host(client_host: str) -> bytes:
-    """The 4 or 16 bytes of a shown host. A host without an IP address becomes 0.0.0.0."""
+    """Return the 4 or 16 bytes of a shown host. A host without an IP address becomes 0.0.0.0."""
     try:
         return ipaddress.ip_address(client_host.removeprefix("/")).packed
     except ValueError:
@@ -100,5 +100,5 @@ def packed_host(client_host: str) -> bytes:
 
 
 def unpacked_host(packed: bytes) -> str:
-    """The shown host of 4 or 16 bytes. Raises ValueError for another length."""
+    """Return the shown host of 4 or 16 bytes. Raise ValueError for another length."""
     return shown_host(str(ipaddress.ip_address(packed)))

@@ -1,7 +1,7 @@
-"""The log that decisions are appended to, as the runtime sees it.
+"""The log that decisions are appended to, with the interface that the runtime uses.
 
 Invariant: an append is written as one batch in the leader epoch that it names, or it is rejected
-and leaves nothing in the log. So a decision on the state of one leadership never enters the log of
+and leaves nothing in the log. So a decision that is based on one leadership never enters the log of
 another one.
 """
 
@@ -19,7 +19,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class Append(NamedTuple, Generic[R_co]):
-    """The records of a decision on their way into the log."""
+    """The records of a decision, to be appended to the log."""
 
     records: tuple[R_co, ...]
     leader_epoch: int
@@ -27,7 +27,8 @@ class Append(NamedTuple, Generic[R_co]):
     producer: Producer = NO_PRODUCER
     """The producer whose transaction the records belong to."""
     origin: RequestContext | None = None
-    """The request that was decided. None: time passed, or several requests share the batch."""
+    """The request that was decided. None: the records belong to no single request, for example
+    after a deadline, or because several requests share the batch."""
 
 
 class DecisionLog(Protocol[R_contra]):
@@ -35,7 +36,7 @@ class DecisionLog(Protocol[R_contra]):
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch in which this node leads the log now. None: another node leads it."""
+        """The epoch in which this node leads the log now; None if another node leads it."""
         ...
 
     @property
@@ -45,15 +46,15 @@ class DecisionLog(Protocol[R_contra]):
 
     @property
     def high_watermark(self) -> int:
-        """Everything below this offset is committed."""
+        """The offset below which everything is committed."""
         ...
 
     def is_level(self, leader_epoch: int) -> bool:
-        """Whether everything in the log is committed, and this node leads it in that epoch. It
-        follows from the three above, in one call: each decision asks."""
+        """Whether everything in the log is committed, and this node leads it in this epoch. The
+        three properties above imply it, but each decision needs it, so it is one call."""
         ...
 
     def append(self, append: Append[R_contra]) -> int:
-        """Append at least one record, and return the offset of the first one.
-        Raises KafkaError if the log rejects them. Then it holds none of them."""
+        """Append at least one record, and return the offset of the first one. Raise KafkaError if
+        the log rejects them; then it holds none of them."""
         ...

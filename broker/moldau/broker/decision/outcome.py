@@ -2,8 +2,8 @@
 
 Invariants: an outcome changes nothing by itself. The runtime appends its records as one batch,
 replays them, and gives the answers when this batch and everything appended before it are committed.
-A rejected append changes nothing: none of its records was replayed. `on_failure` then decides what
-the waiting requests are answered.
+A rejected append changes nothing: none of its records was replayed. `on_failure` then decides the
+answers of the waiting requests.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.declare import Response
 
 Ticket: TypeAlias = object
-"""One waiting request, as the runtime knows it.
-A core keeps the ticket and gives it back exactly once."""
+"""One waiting request, in a form that the runtime defines. A core keeps the ticket and returns it
+exactly once."""
 
 Answer: TypeAlias = "tuple[Ticket, Response | KafkaError]"
 
 REQUEST: Final[Ticket] = "request"
-"""The ticket of the request that is decided, for a core that keeps no tickets."""
+"""The ticket of the request that is being decided, for a core that keeps no tickets."""
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -45,14 +45,14 @@ class Outcome(NamedTuple, Generic[R_co]):
 
 
 def give(ticket: Ticket, response: Response | KafkaError) -> None:
-    """Answer the request of a ticket. A ticket of a shell is the function that answers."""
+    """Answer the request of a ticket. A ticket of a shell is the function that sends the answer."""
     assert callable(ticket)
     ticket(response)
 
 
 def give_all(answers: tuple[Answer, ...]) -> None:
-    """Give the answers in order. A ticket that raises an error does not keep the others from
-    theirs; the error is raised after them."""
+    """Give the answers in order. If a ticket raises an error, the others still get their answers;
+    the error is raised after them."""
     given = 0
     try:
         for ticket, response in answers:

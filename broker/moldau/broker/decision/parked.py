@@ -4,7 +4,7 @@ Invariant: each answer is given once, by `release` or by `refuse`, whichever com
 is released only in the leader epoch in which its records were appended. Otherwise this could
 happen: 1. records are appended, 2. the leadership moves away and their offsets are truncated,
 3. it comes back and other records take the offsets, 4. those are committed, and the first request
-is told that its own are.
+wrongly gets the answer that its own are.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Parked(Generic[R]):
         return leader_epoch == self.leader_epoch and high_watermark >= self.end_offset
 
     def release(self) -> None:
-        """Give the answers: everything is committed."""
+        """Give the answers: all their records are committed."""
         answers, self.answers = self.answers, ()
         give_all(answers)
 
     def refuse(self, error: KafkaError) -> None:
-        """Give the error in the place of every answer."""
+        """Give the error instead of every answer."""
         answers, self.answers = self.answers, ()
         give_all(tuple((ticket, error) for ticket, _ in answers))

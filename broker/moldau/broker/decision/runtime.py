@@ -15,12 +15,13 @@ Invariants:
   a new runtime, with a state that is loaded anew. The answers of another epoch are refused.
 - Each answer is given once. After `close` nothing waits.
 - A rejected append changes nothing: none of its records was replayed. Its answers are given at
-  once: those of `on_failure`, or the error. If the log closes the runtime within an append, the
-  core is not asked: it has ended.
-- An error that a decision raises is an answer like any other: it waits for what it may depend on.
+  once: those of `on_failure`, or the error. If the log closes the runtime within an append,
+  `on_failure` is not called: the core has ended.
+- An error that a decision raises is an answer like any other: it waits for the records that it may
+  depend on.
 - A record that is in the log and cannot be replayed is a bug. The state is not trusted again:
-  everything that waits is refused, and the owner hears of it (`Hooks.on_broken`). The exception
-  goes to the caller. Of a `run` it leaves one ticket to the caller, the one that came with it.
+  everything that waits is refused, and `Hooks.on_broken` informs the owner. The exception goes to
+  the caller. The caller of `run` must then answer the ticket that it passed.
 
 Why records are replayed after the append, and not before it as Kafka does: a rejected append would
 have to be reverted, and so every core would need snapshots of its state.
@@ -49,13 +50,13 @@ _OF_ONE_OF_THEM: Final = (
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 )
-"""Errors of a shared batch that may be the fault of one of its outcomes only."""
+"""Errors of a shared batch that may be caused by only one of its outcomes."""
 _MS: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
 
 
 class Core(Protocol):
-    """The state that decisions are about."""
+    """The state that decisions read and change."""
 
     @property
     def is_settled(self) -> bool:
@@ -63,7 +64,7 @@ class Core(Protocol):
         ...
 
     def settle(self, now_ms: int) -> Outcome[Any] | None:
-        """Tidy up and return what else must be done. Called after each outcome unless
+        """Tidy up and return the next outcome to carry out. Called after each outcome unless
         `is_settled`, until it returns None."""
         ...
 
@@ -74,29 +75,29 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Hooks(Generic[R]):
-    """What differs from one owner of a runtime to the next."""
+    """The functions in which the owners of a runtime differ."""
 
     replay: Callable[[int, Append[R], int], None]
-    """Apply what was appended. The arguments are its first offset, the append, and the time."""
+    """Applies appended records. The arguments are the first offset, the append, the time."""
     as_answer: Callable[[KafkaError], KafkaError]
-    """The error that clients get for an error of the log."""
+    """Return the error that clients get for an error of the log."""
     on_broken: Callable[[], None]
-    """The state is no longer what the log says. The owner closes the runtime."""
+    """Called if the state no longer matches the log. The owner closes the runtime."""
     on_parked: Callable[[], None] = lambda: None
-    """Answers wait now, and none did before. The owner calls `on_commit` when the high watermark or
-    the leadership moves."""
+    """Called when answers begin to wait, and none did before. The owner then calls `on_commit` when
+    the high watermark or the leadership moves."""
     on_gathered: Callable[[], None] = lambda: None
-    """The first outcome is gathered. The owner calls `write_gathered` soon."""
+    """Called when the first outcome is gathered. The owner calls `write_gathered` soon."""
     on_settled: Callable[[], None] = lambda: None
-    """The core has settled. Its next deadline may have changed."""
+    """Called when the core has settled. Its next deadline may have changed."""
     on_committed: Callable[[tuple[R, ...], int], None] | None = None
-    """These records are committed, and their answers are given next. The other argument is the
-    offset after the last one. Called once for each outcome with records, in order. It may close the
-    runtime, which refuses these answers too; it raises no error."""
+    """Called once for each outcome with records, in order, when they are committed, just before
+    their answers are given. The other argument is the offset after the last record. It may close
+    the runtime, which refuses these answers too; it raises no error."""
     processed: Callable[[float], None] = lambda seconds: None
-    """How long it took to decide, and to append what was decided."""
+    """Receives the duration of each decision and its append, in seconds."""
     waited: Callable[[float], None] = lambda seconds: None
-    """How long the answers of one outcome were parked."""
+    """Receives the time for which the answers of one outcome were parked, in seconds."""
 
 
 class DecisionRuntime(Generic[C, R]):
@@ -131,7 +132,7 @@ class DecisionRuntime(Generic[C, R]):
         self.core = core
         self.leader_epoch = leader_epoch
         self.refusal = refusal
-        """Why nothing can be decided now. None: decisions are made."""
+        """The reason why nothing can be decided now. None: decisions are made."""
         self._log = log
         self._hooks = hooks
         self._replay = hooks.replay
@@ -150,13 +151,13 @@ class DecisionRuntime(Generic[C, R]):
         return self.refusal is None
 
     def open(self, now_ms: int) -> None:
-        """Decide from now on: the state is loaded. Let the core settle."""
+        """Make decisions from now on: the state is loaded. Let the core settle."""
         self.refusal = None
         self.settle(now_ms)
 
     def close(self, refusal: ErrorCode, tickets: tuple[Ticket, ...] = ()) -> None:
-        """Decide nothing any more. Refuse all that waits here, and then the tickets that the core
-        gives back, for this reason."""
+        """Make no more decisions. Refuse all waiting answers, and then the tickets from the core,
+        for this reason."""
         self.refusal = refusal
         answers: list[Answer] = []
         for parked in self._parked:
@@ -194,7 +195,9 @@ class DecisionRuntime(Generic[C, R]):
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error),))
         finally:
-            if outcome is None:  # a bug: the exception reaches the caller; drop what was created
+            # a bug: the exception reaches the caller; let the core drop what it created for the
+            # request
+            if outcome is None:
                 self.settle(now_ms)
         if outcome.records:
             self._carry_out(outcome, now_ms, ticket, producer, origin)
@@ -223,7 +226,7 @@ class DecisionRuntime(Generic[C, R]):
             self.write_gathered()
 
     def write_gathered(self) -> None:
-        """Append what is gathered, as one batch if the log accepts it."""
+        """Append the gathered outcomes, as one batch if the log accepts it."""
         gathered = self._gathered
         if not gathered:
             return
@@ -236,8 +239,8 @@ class DecisionRuntime(Generic[C, R]):
         self._processed((self._monotonic_ns() - began_ns) / _SECOND)
 
     def each(self, decide: Callable[[C, int], Iterable[Outcome[R]]]) -> None:
-        """Carry out one outcome after the other: each is done before the next is requested. Does
-        nothing while nothing can be decided."""
+        """Carry out one outcome after the other: each is done before the next is requested. Do
+        nothing if no decision can be made now."""
         if self._gathered:
             self.write_gathered()
         if not self.is_open():
@@ -250,14 +253,14 @@ class DecisionRuntime(Generic[C, R]):
         self.settle(now_ms)
 
     def perform(self, outcome: Outcome[R], now_ms: int) -> None:
-        """Carry out an outcome that no request asked for, or that was gathered. The core has
-        decided it on the state as it is."""
+        """Carry out an outcome that no request caused, or that was gathered. The core has decided
+        it on the current state."""
         self._carry_out(outcome, now_ms)
         if not self.core.is_settled:
             self.settle(now_ms)
 
     def settle(self, now_ms: int) -> None:
-        """Let the core tidy up, and carry out what it asks for."""
+        """Let the core tidy up, and carry out the outcomes that it returns."""
         while self.refusal is None:
             more = self.core.settle(now_ms)
             if more is None:
@@ -275,8 +278,7 @@ class DecisionRuntime(Generic[C, R]):
         producer: Producer = NO_PRODUCER,
         origin: RequestContext | None = None,
     ) -> None:
-        """Append, replay and park. `ticket` is left to the caller of `run` if a bug makes this
-        impossible."""
+        """Append, replay and park. If a bug prevents that, `run`'s caller answers `ticket`."""
         if outcome.records:
             rejected = None
             is_known = False
@@ -320,7 +322,7 @@ class DecisionRuntime(Generic[C, R]):
         self.perform(together, now_ms)
 
     def _write_one_by_one(self, now_ms: int) -> None:
-        """Append each gathered outcome alone. An answer may lead to another decision, which writes
+        """Append each gathered outcome alone. An answer may cause another decision, which writes
         the rest first."""
         gathered = self._gathered
         try:
@@ -331,7 +333,7 @@ class DecisionRuntime(Generic[C, R]):
                 self._hooks.on_gathered()
 
     def _break(self, answers: tuple[Answer, ...], ticket: Ticket | None) -> None:
-        """The state is not what the log says: a bug."""
+        """Stop after a bug: the state does not match the log. Refuse all that waits."""
         self.refusal = ErrorCode.UNKNOWN_SERVER_ERROR
         self._left_to_caller = ticket
         try:
@@ -346,8 +348,8 @@ class DecisionRuntime(Generic[C, R]):
         give_all(tuple((ticket, error) for ticket in tickets if ticket is not left))
 
     def _refuse(self, outcome: Outcome[R], error: KafkaError, now_ms: int) -> None:
-        """The log has rejected the append."""
-        # A failing disk closes the runtime within the append. Then `on_failure` cannot decide.
+        """Answer an outcome whose append the log has rejected."""
+        # A failing disk closes the runtime during the append. Then `on_failure` cannot decide.
         if outcome.on_failure is None or self.refusal is not None:
             heard = self._hooks.as_answer(error)
             give_all(tuple((ticket, heard) for ticket, _ in outcome.answers))
@@ -359,7 +361,7 @@ class DecisionRuntime(Generic[C, R]):
     def _refuse_each(
         self, outcomes: tuple[Outcome[R], ...], error: KafkaError, now_ms: int
     ) -> None:
-        """Refuse them all, also if an answer raises an error."""
+        """Refuse all outcomes, even if an answer raises an error."""
         done = 0
         try:
             for outcome in outcomes:
@@ -378,7 +380,7 @@ class DecisionRuntime(Generic[C, R]):
 
     @property
     def waiting_since_ns(self) -> int:
-        """The monotonic time since which the first of the parked answers has waited."""
+        """The monotonic time at which the first of the parked answers began to wait."""
         return self._parked[0].since_ns
 
     def _park(self, outcome: Outcome[R]) -> None:
@@ -414,10 +416,10 @@ class DecisionRuntime(Generic[C, R]):
         return self._hooks.as_answer(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def on_commit(self) -> None:
-        """React to a move of the high watermark or of the leadership: release what is committed,
-        and refuse everything if this node leads in another epoch, or no longer."""
+        """React to a move of the high watermark or of the leadership: release the answers that are
+        committed, and refuse all if this node leads in another epoch, or no longer."""
         if self._is_releasing:
-            return  # an answer has led here; the call that gave it goes on
+            return  # an answer has called this; the call that gave it continues
         self._is_releasing = True
         try:
             self._release()
@@ -442,7 +444,7 @@ class DecisionRuntime(Generic[C, R]):
             first.release()
 
     def expire(self, since_ns: int, error: KafkaError) -> None:
-        """Refuse what has been parked since that time or longer."""
+        """Refuse the answers that have been parked since this time or longer."""
         waiting = self._parked
         while waiting and waiting[0].since_ns <= since_ns:
             waiting.popleft().refuse(error)

@@ -140,7 +140,7 @@ def _recompress(batch: Batch, config: LogConfig) -> Batch:
 
 
 def checked_batches(records: Buffer, log_end_offset: int) -> list[Batch]:
-    """Return the whole batches of what a leader sent. They must continue from the log's end."""
+    """Return the whole batches in a leader's bytes. They must continue from the log's end."""
     batches = []
     end = log_end_offset
     try:

@@ -18,12 +18,12 @@ class Appended(NamedTuple):
     """-1 unless the topic has LogAppendTime. For a duplicate, the newest timestamp of the original,
     as in Kafka, whatever the topic's setting."""
     is_duplicate: bool = False
-    """The batch is in the log already. Nothing was written."""
+    """Whether the batch is in the log already. Nothing was written then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A log's interface to its owner. `persist_points` makes the log's present recovery point and
+    """A log's interface to its owner. `persist_points` makes the log's current recovery point and
     log start durable. `on_failure` is called once, on a disk error."""
 
     persist_points: Callable[[], None] = lambda: None

@@ -69,7 +69,7 @@ class Appending:
         self.learn(state.config)
 
     def learn(self, config: LogConfig) -> None:
-        """Copy the settings that every append needs."""
+        """Copy the settings that every append uses."""
         self._rules = rules_of(config)
         self._kernel_rules = KEYED if self._rules.needs_keys else 0
         self._before_max_ms = config.timestamp_before_max_ms
@@ -216,7 +216,7 @@ class Appending:
         return Appended(base, end - 1, NO_APPEND_TIME if append_time_ms is None else now_ms)
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
-        """Write batches as they are on the leader. A batch cut short at the end is left out.
+        """Write batches unchanged from the leader. An incomplete batch at the end is left out.
 
         Raise KafkaError if a checksum is wrong, or if the batches do not continue this log.
         """

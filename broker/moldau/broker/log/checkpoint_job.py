@@ -10,7 +10,7 @@ Invariant: older contents never replace newer ones. An operation that must not w
 truncation for instance) writes the same files at once, on the loop. Step 3 is on the loop as well;
 it then finds that the job was overtaken, and drops its files.
 
-While new files cannot be written, the present ones stay. They are older, but not wrong. Too many
+While new files cannot be written, the current ones stay. They are older, but not wrong. Too many
 open files or a full disk may pass in a moment, so the write is tried again `RETRIES` times. After
 that the error takes the directory out of service, as any other error does.
 """
@@ -89,7 +89,7 @@ class CheckpointJob:
 
 
 class CheckpointWriter:
-    """Runs the steps. Only one job of a directory runs at a time."""
+    """Runs the steps of the jobs. Each directory has only one running job at a time."""
 
     def __init__(self, runtime: Runtime, log: Logger) -> None:
         self._runtime = runtime
@@ -97,8 +97,8 @@ class CheckpointWriter:
         self._turns = Turns()
 
     async def write(self, directory: LogDirectory, *checkpoints: str) -> None:
-        """Write what these checkpoints must hold now, or something newer. A disk error takes the
-        directory out of service; check `failure` before you rely on the checkpoints."""
+        """Write the current contents of these checkpoints, or newer contents. A disk error takes
+        the directory out of service; check `failure` before you rely on the checkpoints."""
         async with self._turns.of(directory.path):
             failures = 0
             while directory.failure is None:

@@ -1,6 +1,6 @@
 """The checkpoints of a log directory: files with one offset for each of its logs.
 
-    recovery points, log starts     where recovery begins, and where a log does     `POINTS`
+    recovery points, log starts     where recovery begins, and where a log begins   `POINTS`
     high watermarks
     cleaned offsets                 how far each compacted log is clean
 
@@ -39,9 +39,9 @@ class Checkpoints:
     def __init__(self, state: DirectoryState) -> None:
         self._state = state
         self._are_stale = False
-        """They may hold points of logs that are gone."""
+        """Whether the checkpoints may hold points of logs that are gone."""
         self._generations = dict.fromkeys(_CHECKPOINTS, 0)
-        """How often each checkpoint was written, or became outdated because a log left, so far."""
+        """How often each checkpoint was written, or became outdated because a log left."""
 
     # Reading.
 
@@ -59,13 +59,13 @@ class Checkpoints:
             return {}
 
     def adopt(self, points: Points) -> None:
-        """Compare what was read with the logs, now that they are open. What would become wrong as
-        soon as a log grows is written again, durably."""
+        """Compare the points that were read with the logs, now that they are open. Points that
+        would become wrong as soon as a log grows are written again, durably."""
         logs = self._state.logs
         self._are_stale = any(each.keys() - logs.keys() for each in points.values())
         self._take_cleaned_offsets(points[names.CLEANED_OFFSETS])
         if any(log.persisted_recovery_point > log.log_end_offset for log in logs.values()):
-            self.persist_points()  # else they would declare durable what is written there later
+            self.persist_points()  # otherwise they would later declare records durable that are not
 
     def _take_cleaned_offsets(self, found: Mapping[TopicPartition, int]) -> None:
         """Set the offset up to which each log is clean. Drop the offset of a log that ends before
@@ -97,18 +97,18 @@ class Checkpoints:
                 self._state.fail(error)
 
     def become_stale(self) -> None:
-        """Note that a copy whose points they may hold is gone."""
+        """Note that the checkpoints may hold the points of a cancelled copy."""
         self._are_stale = True
 
     def on_departure(self) -> None:
-        """Note that a log has left: they hold its points, and so do jobs under way."""
+        """Note that a log has left: the checkpoints hold its points, and so do running jobs."""
         self._are_stale = True
         for checkpoint in self._generations:
             self._generations[checkpoint] += 1
 
     def forget_departed(self) -> None:
         """Rewrite the checkpoints if they hold points of logs that are gone: after a crash a new
-        log of the same name would get them. Raise KafkaError if too many files are open."""
+        log of the same name would get these points. Raise KafkaError if too many files are open."""
         state = self._state
         if not self._are_stale or state.failure is not None:
             return
@@ -156,8 +156,8 @@ class Checkpoints:
         return True
 
     def end(self, job: CheckpointJob) -> None:
-        """Note that the checkpoint is durable. If a newer one was written meanwhile, that one
-        counts."""
+        """Note that the job's checkpoints are durable. If a newer one was written meanwhile, that
+        one counts."""
         generations = self._generations
         if generations[names.RECOVERY_POINTS] == job.generations.get(names.RECOVERY_POINTS):
             for each, point in job.offsets(names.RECOVERY_POINTS).items():
@@ -166,7 +166,7 @@ class Checkpoints:
     # Contents.
 
     def _offsets(self, checkpoint: str) -> dict[TopicPartition, int]:
-        """Return the contents that a checkpoint must have now."""
+        """Return the current contents for a checkpoint."""
         state = self._state
         logs = (state.logs | state.arriving if state.arriving else state.logs).items()
         if checkpoint == names.RECOVERY_POINTS:

@@ -1,10 +1,10 @@
-"""The cleaner at work: choosing the next log, limiting the rate, setting aside damaged logs.
+"""The running cleaner: choosing the next log, limiting the rate, setting aside damaged logs.
 
 Invariants:
 * A log is cleaned by one round at a time, and only while it is in service and compacted. If its
   topic is deleted, or is not compacted any more, the round ends between two steps.
 * The segments to clean are durable before new segments replace them. None of their files is removed
-  while a thread reads it, whatever retention or a deletion of the topic does to the log meanwhile.
+  while a thread reads it, even if retention or a deletion of the topic changes the log meanwhile.
 * `cleaner-offset-checkpoint` is never ahead of the segments that were put in place.
 * A log that cannot be cleaned (damaged records) is set aside and logged once. It keeps its records,
   and the other logs are cleaned. A disk error takes its directory out of service.
@@ -70,7 +70,7 @@ class _Target(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether the log is still its partition's log, in service, and to be compacted."""
+        """Whether the log is still its partition's log, in service, and compacted."""
         return (
             self.directory.failure is None
             and self.log.failure is None
@@ -93,7 +93,7 @@ class Cleaner:
     ) -> None:
         self.options = CleanerOptions()
         self.uncleanable: dict[PartitionLog, str] = {}
-        """Logs that are set aside until the next start, and why."""
+        """Logs that are set aside until the next start, with the reasons."""
         self._runtime = runtime
         self._directories = directories
         self._commits = commits
@@ -108,7 +108,7 @@ class Cleaner:
         self.configure(options)
 
     def configure(self, options: CleanerOptions) -> None:
-        """Use other options. Rounds under way continue, at the new rate."""
+        """Use other options. Running rounds continue, at the new rate."""
         self.options = options
         self._throttle.bytes_per_second = options.bytes_per_second_max
         while len(self._rounds) > options.threads:
@@ -129,8 +129,7 @@ class Cleaner:
         return len(self._busy)
 
     async def aclose(self) -> None:
-        """Let rounds end after their present step. Segments that are not in place yet are
-        dropped."""
+        """Let rounds end after their current step. Segments not yet in place are removed."""
         self._is_closing = True
         for each in self._rounds:
             each.end()
@@ -138,7 +137,7 @@ class Cleaner:
             await each.aclose()
 
     async def clean_next(self) -> bool:
-        """Clean the log that needs it most. Return whether there was one."""
+        """Clean the log that needs it most. Return whether any log needed it."""
         chosen = self._choose()
         if chosen is None or self._is_closing:
             return False
@@ -253,7 +252,7 @@ class Cleaner:
         )
 
     async def _take_steps(self, target: _Target, compaction: Compaction) -> bool:
-        """Do the round. Return False if it had to end early."""
+        """Carry out the steps of a round. Return False if it had to end early."""
         steps: Iterator[int | Replacement | None] = compaction.steps()
         while True:
             step = await self._runtime.run_blocking(next, steps, None)

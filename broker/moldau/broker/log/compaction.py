@@ -1,8 +1,8 @@
 """Log compaction: of each key only the newest record stays.
 
 Invariants:
-* Order, offsets and timestamps of the records that stay do not change, nor does what the last batch
-  of each producer says. A consumer at the log's end never notices.
+* Order, offsets and timestamps of the records that stay do not change, nor does the state in the
+  last batch of each producer. A consumer at the log's end never notices.
 * Segments are read, never written. New ones are complete and durable before they are returned in a
   `Replacement`. The log puts them into place with it (`replacement.py` survives any crash).
 * A batch with a wrong checksum ends the round (CorruptRecord). Cleaning would give it a valid one.
@@ -41,7 +41,8 @@ STEP_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogToClean:
-    """A log as it is when a round begins. Made in the log's own thread, read in any thread.
+    """A log in its state at the beginning of a round. Made in the log's own thread, read in any
+    thread.
 
     `segments` are all segments, the active one last. `producers` is a copy of its producer state.
     """
@@ -168,7 +169,7 @@ class Compaction:
         if not self._offsets.has_room_for(header.record_count):
             if len(self._offsets):
                 return False
-            self._offsets.grow(header.record_count)  # otherwise no round would get past it
+            self._offsets.grow(header.record_count)  # otherwise no round could get past this batch
         put, first = self._offsets.put, self._log.first_dirty_offset
         for entry in batch.entries():
             if entry.key is not None and entry.offset >= first:
@@ -211,7 +212,7 @@ class Compaction:
         yield Replacement(tuple(new), tuple(group))
 
     def _append(self, new: list[Segment], kept: Buffer, aborted: list[AbortedTransaction]) -> None:
-        """Write a batch to the newest segment, or to one more if that has no room."""
+        """Write a batch to the newest segment, or to another new one if that has no room."""
         header = read_header(kept)
         segment = new[-1]
         if not segment.has_room_for(len(kept), header.last_offset):
@@ -229,7 +230,7 @@ class Compaction:
 
 
 def log_to_clean(log: PartitionLog, cleanable: Cleanable, delete_retention_ms: int) -> LogToClean:
-    """Collect what a round over `log` needs to know. Call it in the log's own thread.
+    """Collect the state of `log` that a round needs. Call it in the log's own thread.
 
     The segments to clean must be durable: see `PartitionLog.begin_replacing`.
     """
@@ -258,7 +259,7 @@ def begin_to_put_in_place(log: PartitionLog, replacement: Replacement, now_ms: i
 
 
 def group_segments(segments: Sequence[Segment], segment_bytes: int) -> list[list[Segment]]:
-    """Group adjacent segments that fit into one segment, by their present sizes. The records of a
+    """Group adjacent segments that fit into one segment, by their current sizes. The records of a
     group fit into new segments that follow one another without a gap."""
     groups: list[list[Segment]] = []
     size_bytes = 0

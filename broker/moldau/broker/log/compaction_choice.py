@@ -52,7 +52,7 @@ class CleanableSegment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """The state of one log as the cleaner sees it.
+    """The state of one log that decides about its cleaning.
 
     The log is clean below `first_dirty_offset`. It can be cleaned from there to
     `first_uncleanable_offset`, where a segment begins. If `checkpoint_is_wrong`, the log does not
@@ -86,7 +86,7 @@ def examine(
     policy: CompactionPolicy,
     now_ms: int,
 ) -> Cleanable:
-    """Find out what part of a log can be cleaned. `cleaned_offset` is its checkpoint, or None."""
+    """Return the part of a log that can be cleaned. `cleaned_offset` is its checkpoint, or None."""
     dirty = ends.log_start_offset if cleaned_offset is None else cleaned_offset
     is_wrong = not ends.log_start_offset <= dirty <= ends.log_end_offset
     if is_wrong:
@@ -113,7 +113,7 @@ Key = TypeVar("Key")
 
 
 def choose(candidates: Iterable[tuple[Key, Cleanable, CompactionPolicy]]) -> Key | None:
-    """Return the log to clean next, or None if none is due. Among equals the first."""
+    """Return the log to clean next, or None if none is due. Among equal ones the first counts."""
     due = [
         (cleanable.dirty_ratio, key)
         for key, cleanable, policy in candidates

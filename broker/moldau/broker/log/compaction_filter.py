@@ -1,4 +1,4 @@
-"""Which records of a batch compaction keeps.
+"""Decide which records of a batch compaction keeps.
 
 Invariants: of the records up to `latest_offset` only the newest of each key stays. If that is a
 tombstone, it stays until its delete horizon has passed (KIP-534). Records behind `latest_offset`
@@ -45,7 +45,7 @@ class Round:
 
 
 class BatchFilter:
-    """Filters the batches of a log. It must see them in order."""
+    """Filters the batches of a log. The batches must be passed in order."""
 
     def __init__(self, round: Round, offsets: OffsetMap, transactions: CleanedTransactions) -> None:
         self._round = round
@@ -53,8 +53,8 @@ class BatchFilter:
         self._transactions = transactions
 
     def filter(self, batch: Batch, *, is_end: bool = False) -> Buffer | None:
-        """Return the batch as it must be written, or None to drop it. An unchanged batch is
-        returned with its original bytes.
+        """Return the batch to write, or None to drop it. An unchanged batch is returned with its
+        original bytes.
 
         `is_end` marks the last batch of a new segment. If no record of it stays, an empty batch
         without a producer takes its offsets. So the new segment ends where the old ones did, and a
@@ -111,8 +111,7 @@ class BatchFilter:
 
     def _is_needed_empty(self, header: BatchHeader) -> bool:
         """Whether the batch must stay even without records. A restart must find a producer's last
-        sequence, its epoch when a marker was the last thing that it wrote, and the end of the
-        cleaned part."""
+        sequence, its epoch if a marker was its last batch, and the end of the cleaned part."""
         if header.next_offset == self._round.end_offset:
             return True
         if not header.has_producer_id:

@@ -36,7 +36,7 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """How full the table is, from 0 to 1."""
+        """The used share of the table, from 0 to 1."""
         return self._count / self._slots
 
     def has_room_for(self, count: int) -> bool:

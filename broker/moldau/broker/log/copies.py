@@ -1,11 +1,11 @@
-"""Logs on their way between two directories, as each of the two sees them.
+"""Logs that move between two directories, from the view of each directory.
 
     left        a copy that an earlier run did not finish
-    futures     a copy on its way here                              of `DirectoryState`
+    futures     a copy that is being made in this directory         of `DirectoryState`
     arriving    a copy that is about to become a log here           of `DirectoryState`
     departing   a log that is being copied to another directory
 
-`replication.moves` goes the way; `future_log` has its steps.
+`replication.moves` carries out a move; `future_log` has its steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Left(NamedTuple):
-    """A `-future` directory that was found, and what is known of the log in it."""
+    """A `-future` directory that was found, and the known facts about the log in it."""
 
     path: str
     opening: Opening
@@ -33,7 +33,7 @@ class Copies:
 
     def __init__(self, state: DirectoryState, checkpoints: Checkpoints) -> None:
         self.left: dict[TopicPartition, Left] = {}
-        """Copies on their way here that an earlier run did not finish."""
+        """Copies to this directory that an earlier run did not finish."""
         self.departing: set[TopicPartition] = set()
         """Logs that are being copied to another directory. They are not compacted."""
         self.futures = state.futures

@@ -1,4 +1,5 @@
-"""All log directories of a broker (JBOD): where each partition lies, and what is out of service.
+"""All log directories of a broker (JBOD): which directory has each partition, and which have
+failed.
 
 Invariants: a partition is in one directory. A new one goes to the directory with the fewest logs,
 among those that are in service and not cordoned (KIP-1066). The failure of one directory does not
@@ -31,7 +32,7 @@ class LogDirectories:
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         self.directories = list(directories)
         self.unopened: dict[str, Exception] = {}
-        """Directories that could not even be opened, and why."""
+        """Directories that could not even be opened, with the errors."""
         self.cordoned: frozenset[Uuid] = frozenset()
         """Directories that take a new log only if it is assigned to them, or if no other is
         left."""
@@ -83,7 +84,7 @@ class LogDirectories:
         now_ms: int,
         home_of: Callable[[TopicPartition], Uuid | None] = lambda partition: None,
     ) -> None:
-        """Open every log. `home_of` returns the directory that the metadata name for a partition.
+        """Open every log. `home_of` returns the directory of a partition in the metadata.
 
         A crash can leave a log that was being moved in two directories; see `future_log`. The one
         with the higher mark counts. With equal marks, the one in its home directory counts. The
@@ -123,7 +124,7 @@ class LogDirectories:
         return None if directory is None else directory.logs[partition]
 
     def logs(self) -> Iterator[tuple[TopicPartition, PartitionLog]]:
-        """Iterate over every log in service."""
+        """Iterate over all logs in service."""
         for directory in self.in_service():
             yield from directory.logs.items()
 

@@ -1,11 +1,11 @@
-"""One log directory: the door to its parts.
+"""One log directory, as the common interface of its parts.
 
     checkpoints     the points of all its logs, on disk             `Checkpoints`
     partitions      logs created, bound, deleted, set aside         `Partitions`
     copies          logs that move from or to another directory     `Copies`
     removals        files that are removed later                    `Removals`
     retention       old segments of all its logs                    `DirectoryRetention`
-    state           the logs, what is known of them, the failure    `DirectoryState`
+    state           the logs, the facts about them, the failure     `DirectoryState`
 
 Invariants: no other process has the directory (`.lock`). The marker of a clean shutdown is removed
 before anything is written, and made only after everything is durable. Recovery points and log
@@ -15,8 +15,8 @@ A disk error takes the whole directory out of service for good: it is unknown wh
 that disk, and other directories hold replicas of their own. Its logs reject every request from then
 on.
 
-The parts share one `DirectoryState`. The door has its facts, and what concerns the directory as a
-whole: it is taken, loaded, closed and released.
+The parts share one `DirectoryState`. `LogDirectory` has its facts, and the operations on the
+directory as a whole: it is taken, loaded, closed and released.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from moldau.runtime.files import FileLock, Files
 
 
 class LogDirectory:
-    """A log directory. `open` takes it, `load` opens its logs. It is in service until `failure` is
+    """A log directory. `open` locks it, `load` opens its logs. It is in service until `failure` is
     set or it is closed."""
 
     def __init__(self, files: Files, path: str, lock: FileLock, meta: MetaProperties | None):
@@ -71,8 +71,8 @@ class LogDirectory:
 
     @classmethod
     def open(cls, files: Files, path: str) -> LogDirectory:
-        """Take the directory, and create it if it is missing. Raise ConfigError if another process
-        has it."""
+        """Lock the directory, and create it if it is missing. Raise ConfigError if another process
+        uses it."""
         files.make_dirs(path)
         try:
             lock = files.lock(f"{path}/{names.LOCK}")
@@ -92,7 +92,7 @@ class LogDirectory:
 
     @property
     def failure(self) -> OSError | CorruptLog | None:
-        """The error that took it out of service."""
+        """The error that took the directory out of service; None while it is in service."""
         return self.state.failure
 
     def load(self, config_of: ConfigOf, now_ms: int) -> None:

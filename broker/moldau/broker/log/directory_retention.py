@@ -35,7 +35,7 @@ class DirectoryRetention:
         return self.drop_expired(expired, now_ms)
 
     def expire(self, now_ms: int) -> list[PartitionLog]:
-        """The first half of `delete_old_segments`. Return the logs whose start has moved up."""
+        """Do the first half of `delete_old_segments`. Return the logs whose start has moved up."""
         expired = []
         for log in self._state.logs_in_service():
             with suppress(KafkaError):  # a disk error fails the directory; readers get damage
@@ -44,7 +44,7 @@ class DirectoryRetention:
         return expired
 
     def drop_expired(self, expired: Iterable[PartitionLog], now_ms: int) -> int:
-        """The second half of `delete_old_segments`, once the log starts are durable. Return how
+        """Do the second half of `delete_old_segments`, once the log starts are durable. Return how
         many segments were deleted."""
         count = 0
         for log in expired:

@@ -48,15 +48,15 @@ class DirectoryState:
         self.cleaned_offsets: dict[TopicPartition, int] = {}
         """The offset up to which each compacted log is clean. Set by the cleaner."""
         self.futures: dict[TopicPartition, FutureLog] = {}
-        """Copies on their way here."""
+        """Copies that are being made in this directory."""
         self.arriving: dict[TopicPartition, PartitionLog] = {}
-        """Those copies whose points are in the checkpoints already, because they are about to
-        become logs here."""
+        """The copies whose points are in the checkpoints already, because they are about to become
+        logs of this directory."""
         self.failure: OSError | CorruptLog | None = None
         self.on_failure: Callable[[], None] = lambda: None
         """Called on the first error."""
         self.notes: list[str] = []
-        """What was found wrong, in words."""
+        """The problems that were found, in words."""
 
     def path_of(self, name: str) -> str:
         """Return the path of a file in the directory."""
@@ -93,7 +93,7 @@ class DirectoryState:
             )
 
     def refuse_short(self, error: OSError) -> NoReturn:
-        """Reject a request because too many files are open. The disk is not the cause."""
+        """Reject a request because too many files are open. This is no failure of the disk."""
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             advice(error),

@@ -30,7 +30,7 @@ _NEW: Final = ".new"
 
 
 class FlushJob:
-    """What must be synced so that everything below `end_offset` is durable."""
+    """The files to sync so that everything below `end_offset` is durable."""
 
     __slots__ = (
         "_files",
@@ -67,13 +67,13 @@ class FlushJob:
         self.home: str | None = None
         """The log's directory, if neither its name nor its `partition.metadata` is durable yet."""
         self.is_last = False
-        """The caller syncs the parent directory once for all its logs."""
+        """Whether the caller syncs the parent directory once for all its logs."""
         self.epochs: tuple[str, str] | None = None
         """The file of the leader epochs and its new text, which is written beside it."""
         self.epochs_changes = 0
         self.head_offset = 0
         """The base offset of the newest segment whose name this job makes durable."""
-        # An empty segment has nothing to lose.
+        # An empty segment has no records to lose.
         self._sources: list[SegmentFile] = [each.source for each in segments if each.size_bytes]
         self._indexes = [
             index
@@ -132,8 +132,8 @@ class FlushJob:
 
 
 class Durability:
-    """What of a log, apart from its batches, is durable: names, its directory and id, leader
-    epochs."""
+    """The durability of the parts of a log other than its batches: names, its directory and id,
+    leader epochs."""
 
     __slots__ = ("_are_names_durable", "_changes", "_saved", "is_home_durable", "newest_head")
 
@@ -153,27 +153,28 @@ class Durability:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all of it is durable."""
+        """Whether all these parts are durable."""
         return self._are_names_durable and self.is_home_durable and self._saved == self._changes
 
     def names_changed(self) -> None:
-        """A file was created or renamed."""
+        """Note that a file was created or renamed."""
         self._are_names_durable = False
 
     def epochs_changed(self) -> None:
-        """The leader epochs differ from those in their file."""
+        """Note that the leader epochs differ from those in their file."""
         self._changes += 1
 
     def epochs_saved(self) -> None:
-        """The file holds the leader epochs, durably."""
+        """Note that the file holds the leader epochs, durably."""
         self._saved = self._changes
 
     def cut(self, head_offset: int) -> None:
-        """Segments behind `head_offset` are gone, and new ones may begin at the same offsets."""
+        """Note that segments behind `head_offset` are gone, and that new ones may begin at the same
+        offsets."""
         self.newest_head = min(self.newest_head, head_offset)
 
     def begin(self, job: FlushJob, directory: str, epochs: LeaderEpochs) -> None:
-        """Add to the job what is not durable yet."""
+        """Add to the job the parts that are not durable yet."""
         if not self._are_names_durable:
             job.directory = directory
         if not self.is_home_durable:
@@ -184,9 +185,9 @@ class Durability:
         self._are_names_durable = True
 
     def end(self, job: FlushJob, directory: str) -> None:
-        """The job has run. Give the new epochs their file's name. The rename is durable with the
-        next flush, and until then recovery must not trust the segments that they cover. An OSError
-        comes from the disk."""
+        """Note that the job has run. Rename the new epochs to their file's name. The rename is
+        durable with the next flush, and until then recovery must not trust the segments that they
+        cover. Raise OSError if the disk fails."""
         self.newest_head = max(self.newest_head, job.head_offset)
         if job.home is not None:
             self.is_home_durable = True

@@ -23,7 +23,7 @@ class Flushing:
         self._found_end = state.log_end_offset
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether a sealed segment or the flush settings ask for a flush."""
+        """Whether a flush is due, because of a sealed segment or the flush settings."""
         state = self._state
         config = state.config
         if state.log_end_offset - state.flushed_end_offset >= config.flush_messages:
@@ -35,7 +35,7 @@ class Flushing:
         return count > 1 and not state.segments[count - 2].are_indexes_durable
 
     def begin(self) -> FlushJob:
-        """Return the job that makes durable all that is in the log now."""
+        """Return the job that makes all current records of the log durable."""
         state = self._state
         if state.failure is not None:
             state.refuse_failed()
@@ -72,7 +72,7 @@ class Flushing:
                 segment.are_indexes_durable = True
 
     def flush(self, *, is_last: bool = False) -> None:
-        """Make everything in the log durable now, and raise the recovery point over its sealed
+        """Make everything in the log durable now, which raises the recovery point over its sealed
         segments. With `is_last`, do not sync the name of its directory."""
         is_over = False
         while not is_over:
@@ -86,7 +86,7 @@ class Flushing:
             is_over = job.epochs is None
 
     def settle(self) -> None:
-        """Make everything durable but the name of the directory, before the files are closed. Do
+        """Make everything durable except the name of the directory, before the files are closed. Do
         nothing after a failure."""
         state = self._state
         if state.failure is not None:
@@ -107,8 +107,8 @@ class Flushing:
 
     @property
     def _is_as_found(self) -> bool:
-        """Whether the log was closed cleanly the last time and not written since. Indexes that were
-        rebuilt are durable by then."""
+        """Whether the log was closed cleanly the last time and not written since. Rebuilt indexes
+        are durable already."""
         state = self._state
         is_grown = state.log_end_offset != self._found_end or state.truncation_count
         return state.durability.is_settled and not is_grown

@@ -1,4 +1,4 @@
-"""A copy of a log on its way to another directory of this node (`-future`, KIP-113).
+"""A copy of a log that moves to another directory of this node (`-future`, KIP-113).
 
     open        create the copy, or take over one from an earlier run               thread
     next_piece  return what the log has and the copy has not                        loop
@@ -48,15 +48,16 @@ class Piece(NamedTuple):
 
     records: LogSlice
     begin_anew_at: int | None
-    """The copy must restart at this offset, because the log has lost what the copy holds."""
+    """The offset at which the copy must restart, because the log has lost records that the copy
+    holds; otherwise None."""
 
     is_last: bool
-    """The piece ends where the log does."""
+    """Whether the piece ends at the log's end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The path of a copy and the topic it belongs to. `opening` is what is known of a copy from an
+    """The path of a copy and its topic's id. `opening` has the known facts about a copy from an
     earlier run."""
 
     path: str
@@ -91,7 +92,7 @@ class FutureLog:
 
     @property
     def lag(self) -> int:
-        """How many offsets the copy is behind the log."""
+        """The number of offsets that the copy is behind the log."""
         end = 0 if self._log is None else self._log.log_end_offset
         return max(0, self.source.log_end_offset - end)
 
@@ -135,7 +136,7 @@ class FutureLog:
         self._log = PartitionLog.open(files, place.path, self.source.config, opening)
 
     def copy(self, piece: Piece, now_ms: int) -> None:
-        """Append what `next_piece` returned. Raise KafkaError if the copy cannot be written
+        """Append a piece from `next_piece`. Raise KafkaError if the copy cannot be written
         (`failure`), the source cannot be read (`unreadable`), or the records are damaged."""
         try:
             data = piece.records.read()
@@ -153,19 +154,19 @@ class FutureLog:
 
     def settle(self) -> None:
         """Make the copy durable, accept its gaps, and mark it as the log that counts while both
-        have the log's name."""
+        logs have the same name."""
         self.log.flush()
         move_mark(self._files, self.log.directory, self.log.log_end_offset)
         number = generation(self._files, self.source.directory) + 1
         self._files.write_text_atomic(f"{self.log.directory}/{names.TAKES_OVER}", f"{number}\n")
 
     def rename(self, directory: str) -> None:
-        """Give it the name of a log in service. Durable on return."""
+        """Give the copy the name of a log in service. Durable on return."""
         self.log.move(directory)
         self.path = directory
 
     def clear_mark(self) -> None:
-        """Remove the mark. Call it when no other log has the name any more, durably."""
+        """Remove the mark. Call it when the old log has lost the name, durably."""
         path = f"{self.log.directory}/{names.TAKES_OVER}"
         if self._files.exists(path):
             self._files.remove(path)
@@ -225,7 +226,7 @@ class FutureLog:
 
 
 def generation(files: Files, directory: str) -> int:
-    """Return how often the log there has moved since its mark was last cleared."""
+    """Return how often the log in this directory has moved since its mark was last cleared."""
     path = f"{directory}/{names.TAKES_OVER}"
     try:
         return int(files.read_text(path))

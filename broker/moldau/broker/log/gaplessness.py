@@ -4,7 +4,7 @@
 
 A gap between two segments has one of two causes. Compaction can leave a gap at the end of a cleaned
 segment. Otherwise a power loss took the tail of the first segment and not the second one, and a
-replica that kept the second would miss records for ever. The files do not tell which. Apache Kafka
+replica that kept the second would miss records for ever. The files do not show which. Apache Kafka
 puts one segment after another in place and writes its progress (`cleaner-offset-checkpoint`) only
 when the round is over; its replicas of compacted logs begin segments behind gaps.
 
@@ -13,7 +13,7 @@ ends where the original did (`compaction_filter`). So the mark says where this b
 write, and a gap behind the mark is a lost tail.
 
 Every log gets the mark when this broker first opens it: a new log at its start, another one at its
-end. Its settings do not tell what it was before and what cleaned it, nor what they will be later.
+end. Its settings do not show its earlier settings and what cleaned it, nor its later settings.
 
 Invariants:
 * Without a mark a gap proves nothing. Behind the mark every gap is damage.

@@ -59,7 +59,7 @@ class GroupCommit:
         """The number of rounds so far. A round syncs every log with a waiting callback."""
 
     def submit(self, log: PartitionLog, on_durable: OnDurable) -> None:
-        """Call `on_durable` when all that is in `log` now is durable, or cannot become so. A
+        """Call `on_durable` when all current records of `log` are durable, or cannot become so. A
         callback equal to the one submitted last for this log in this round is called once."""
         waiting = self._waiting.get(log)
         if waiting is None:
@@ -74,7 +74,7 @@ class GroupCommit:
         self._task = self._runtime.spawn(self._run(), name="group-commit")
 
     async def durable(self, log: PartitionLog) -> None:
-        """Wait until all that is in `log` now is durable. Raise KafkaError if that fails."""
+        """Wait until all current records of `log` are durable. Raise KafkaError if that fails."""
         done: asyncio.Future[None] = new_future()
         self.submit(log, partial(_settle, done))
         await done
@@ -92,7 +92,7 @@ class GroupCommit:
                 await self._commit()
         finally:
             self._is_running = False
-            if self._waiting:  # a callback raised; the others must not starve
+            if self._waiting:  # a callback raised; the others must still be called
                 self._start()
 
     async def _commit(self) -> None:
@@ -111,7 +111,7 @@ class GroupCommit:
         else:
             await _hear(self._in_threads(jobs), outcomes)
         self.sync_count += 1
-        with ExitStack() as calls:  # calls each one, even if others raise
+        with ExitStack() as calls:  # calls each callback, even if others raise
             for log in reversed(waiting):
                 for on_durable in reversed(waiting[log]):
                     calls.callback(on_durable, outcomes[log])
@@ -119,7 +119,7 @@ class GroupCommit:
     async def _sync_files(
         self, jobs: list[Job], files: list[File], outcomes: dict[PartitionLog, KafkaError | None]
     ) -> None:
-        """Sync a usual round in the faster way."""
+        """Sync a usual round, in the faster way."""
         clock, contest = self._runtime.clock, self._contest
         began = clock.monotonic()
         syncs = self._runtime.sync_data(files) if contest.is_kernel_next else None
@@ -155,7 +155,7 @@ class GroupCommits:
         return commit
 
     async def idle(self) -> None:
-        """Wait until no sync is under way and no callback is waiting."""
+        """Wait until no sync is running and no callback is waiting."""
         for commit in list(self._commits.values()):
             await commit.idle()
 

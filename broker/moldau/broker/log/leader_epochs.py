@@ -6,8 +6,8 @@ durable, recovery takes the epoch from the batches. A crash during a truncation 
 entries in the file: entries beyond the log's end are dropped when the log is opened, and entries
 that the batches contradict are dropped by `confirm`.
 
-Two parallel sorted lists: there are few epochs. Nearly every append asks only whether the epoch is
-still the same. The other questions use binary search.
+Two parallel sorted lists: there are few epochs. Nearly every append only checks whether the epoch
+is still the same. The other methods use binary search.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class LeaderEpochs:
 
     def confirm(self, epoch: int, offset: int) -> bool:
         """Note a batch of `epoch` at `offset`, and drop the entries that it contradicts. Keep all
-        others, because compaction may have removed the batches they came from. Return whether the
-        entries changed."""
+        others, because compaction may have removed their batches. Return whether the entries
+        changed."""
         epochs, starts = self._epochs, self._starts
         not_later, not_behind = bisect_right(epochs, epoch), bisect_right(starts, offset)
         low, high = sorted((not_later, not_behind))
@@ -99,8 +99,8 @@ class LeaderEpochs:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop epochs that start at `end_offset` or later: the log ends there now. Return whether
-        any was dropped."""
+        """Drop epochs that start at `end_offset` or later, because the log now ends there. Return
+        whether any was dropped."""
         kept = bisect_left(self._starts, end_offset)
         if kept == len(self._starts):
             return False
@@ -108,8 +108,8 @@ class LeaderEpochs:
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drop epochs that end before `start_offset`, and let the epoch of that offset start there:
-        the log begins there now. Return whether the entries changed."""
+        """Drop epochs that end before `start_offset`, and let the epoch of that offset start there,
+        because the log now begins there. Return whether the entries changed."""
         below = bisect_right(self._starts, start_offset)
         if not below or (below == 1 and self._starts[0] == start_offset):
             return False

@@ -1,8 +1,8 @@
 """Opening the logs of a directory at start.
 
 Every entry is one of: a log in service, a log that was renamed to be deleted, a stray that is kept,
-a copy that an earlier run did not finish, a file, or something that is not ours. The checkpoints
-say from where each log must be checked.
+a copy that an earlier run did not finish, a file, or an entry of another program. The checkpoints
+hold the offset from which each log must be checked.
 
 Invariant: the marker of a clean shutdown is removed before anything is written.
 """
@@ -33,7 +33,7 @@ ConfigOf: TypeAlias = Callable[[TopicPartition, Uuid | None], LogConfig]
 
 
 class Loading:
-    """The loading of one directory, once."""
+    """One loading of one directory."""
 
     def __init__(self, directory: LogDirectory, config_of: ConfigOf, now_ms: int) -> None:
         self._directory = directory
@@ -53,7 +53,7 @@ class Loading:
         self._directory.checkpoints.adopt(self._points)
 
     def _load(self, name: str) -> None:
-        """Handle one entry of the directory."""
+        """Open or register one entry of the directory."""
         state = self._state
         path = state.path_of(name)
         if name == names.METADATA_LOG_DIR:
@@ -84,7 +84,7 @@ class Loading:
             state.topic_ids[partition] = topic_id
 
     def _load_other(self, name: str, path: str) -> None:
-        """Handle a directory that is not a log in service."""
+        """Register a directory that is not a log in service."""
         notes, left = self._state.notes, self._directory.copies.left
         marked = names.parse_marked_dir(name)
         if marked is None:
@@ -100,7 +100,7 @@ class Loading:
                 left[partition] = Left(path, Opening(self._now_ms, is_there=True))
 
     def _opening(self, partition: TopicPartition) -> Opening:
-        """Return what the checkpoints say about a log."""
+        """Return the facts about a log from the checkpoints."""
         points = self._points
         return Opening(
             self._now_ms,
@@ -121,7 +121,7 @@ class Loading:
         write_offsets(state.files, state.path_of(names.RECOVERY_POINTS), points)
 
     def _read_topic_id(self, path: str) -> tuple[Uuid | None, CorruptLog | None]:
-        """Read the topic id of a log. A power loss can tear the file of a log that was never
+        """Read the topic id of a log. A power loss can damage the file of a log that was never
         flushed: return the error then."""
         try:
             return read_partition_metadata(self._state.files, path), None

@@ -1,10 +1,10 @@
-"""One partition's log: the door to its parts.
+"""One partition's log, as the common interface of its parts.
 
     appending       a batch at the log's end                        `Appending`
     reading         slices, batches, offsets by timestamp           `Reading`
     retention       the log's start, and the segments before it     `Retention`
     truncation      the log's end moved back                        `Truncation`
-    flushing        what is durable, and closing                    `Flushing`
+    flushing        making records durable, and closing             `Flushing`
     replacing       cleaned segments in the place of others         `Replacing`
     rolling         a new segment                                   `Rolling`
 
@@ -14,11 +14,11 @@ are durable when a flush that began later has ended.
 
 Nothing here has a clock or a task. The time is an argument. The one call that may stall is run by
 the caller in a thread (`flushing.begin`, `FlushJob.run`, `flushing.end`). A log is used from one
-thread. Readers get slices of files, which stay valid whatever happens to the log afterwards.
+thread. Readers get slices of files, which stay valid even if the log changes afterwards.
 
-The door has the facts, read only, and what every user of a log does with it: append, read, flush,
-move an end. All else is called at its part. The facts are properties that cost 40 ns each. Code
-that reads several of them for every request takes them from `state`.
+`PartitionLog` has the facts, read only, and the operations that all users of a log share: append,
+read, flush, move an end. All other operations are called on the parts. The facts are properties
+that cost 40 ns each. Code that reads several of them for every request takes them from `state`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PartitionLog:
         state = LogState(files, directory, config, found, owner)
         self.state = state
         self.notes = found.notes
-        """What was repaired when it was opened, in words."""
+        """The repairs that were made when the log was opened, in words."""
         self.rolling = Rolling(state)
         self.replacing = Replacing(state)
         self.appending = Appending(state, self.rolling)
@@ -64,7 +64,7 @@ class PartitionLog:
         self.retention = Retention(state, self.rolling, self.replacing)
         self.truncation = Truncation(state, self.reading, self.replacing)
         self.flushing = Flushing(state)
-        # The calls of every request, without a call between.
+        # The methods of every request, without another call in between.
         self.append_usual = self.appending.append_usual
         self.append_batch = self.appending.append_batch
         self.append_as_leader = self.appending.append_as_leader
@@ -81,8 +81,7 @@ class PartitionLog:
         opening: Opening,
         owner: Owner | None = None,
     ) -> PartitionLog:
-        """Open the log in the directory, and recover it where needed. Create a missing
-        directory."""
+        """Open the log in the directory, and recover it if needed. Create a missing directory."""
         if not opening.is_there:
             files.make_dirs(directory)
         found = open_directory(files, directory, config, opening)
@@ -175,17 +174,17 @@ class PartitionLog:
     # Reading.
 
     def batches(self, offset: int, upper_offset: int | None = None) -> Iterator[Batch]:
-        """As `Reading.batches`."""
+        """Iterate over batches, like `Reading.batches`."""
         return self.reading.batches(offset, upper_offset)
 
-    # Beginning later, ending earlier.
+    # Moving the start and the end.
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """As `Retention.raise_start`."""
+        """Move the log's start up, like `Retention.raise_start`."""
         return self.retention.raise_start(offset)
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Delete the segments that retention or the log's start has passed. Return how many."""
+        """Delete the segments that are too old or before the log's start. Return how many."""
         retention = self.retention
         if not retention.expire(now_ms):
             return 0
@@ -195,17 +194,17 @@ class PartitionLog:
         return retention.drop_expired(now_ms)
 
     def truncate_to(self, offset: int) -> bool:
-        """As `Truncation.truncate_to`."""
+        """Drop everything from `offset`, like `Truncation.truncate_to`. Durable on return."""
         return self.truncation.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """As `Truncation.truncate_fully_and_start_at`."""
+        """Drop all records, like `Truncation.truncate_fully_and_start_at`. Durable on return."""
         self.truncation.truncate_fully_and_start_at(offset)
 
     # Durability and service.
 
     def flush(self, *, is_last: bool = False) -> None:
-        """As `Flushing.flush`."""
+        """Make the log durable, like `Flushing.flush`."""
         self.flushing.flush(is_last=is_last)
 
     def configure(self, config: LogConfig) -> None:
@@ -218,8 +217,8 @@ class PartitionLog:
             segment.configure(config)
 
     def move(self, directory: str, *, sync: bool = True) -> None:
-        """Rename the directory, for example before it is deleted. With `sync` it is durable on
-        return, otherwise after a sync of the parent directory."""
+        """Rename the directory, for example before it is deleted. With `sync` the name is durable
+        on return, otherwise after a sync of the parent directory."""
         self.replacing.finish()
         state = self.state
         above = state.directory.rpartition("/")[0]
@@ -235,20 +234,20 @@ class PartitionLog:
             segment.move(directory)
 
     def close(self) -> None:
-        """Make everything durable but the name of the directory, and close the files. After a
+        """Make everything durable except the name of the directory, and close the files. After a
         failure, only close the files."""
         self.flushing.settle()
         self.abandon()
 
     def abandon(self) -> None:
-        """Close all files as they are, and fail every later call. A request that waits for a flush
-        of a deleted log may still ask for one."""
+        """Close all files without a flush, and fail every later call: a request that waits for a
+        flush of a deleted log may still call `flushing`."""
         state = self.state
         state.take_out_of_service(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log is closed"))
         for segment in [*state.segments, *(segment for _, segment in state.deleted)]:
             segment.forget()
 
-    # Taking the place of another log, for `future_log`.
+    # Replacing another log, for `future_log`.
 
     def adopt_epochs(self, epochs: LeaderEpochs, log_start_offset: int) -> None:
         """Replace the epochs derived from the batches by these, and raise the log's start to the
@@ -271,6 +270,6 @@ class PartitionLog:
 
     def disown(self) -> None:
         """Detach a log that another one has replaced: report no disk errors to the owner, and
-        ignore flushes under way."""
+        ignore running flushes."""
         self.state.owner = Owner()
         self.state.truncation_count += 1

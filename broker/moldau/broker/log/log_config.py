@@ -1,4 +1,4 @@
-"""The settings of a topic as its logs use them: plain numbers.
+"""The settings of a topic that its logs use, as plain numbers.
 
 Invariant: immutable. A change of settings makes a new object, which the log uses from its next
 append on. Defaults are Kafka's.
@@ -32,11 +32,11 @@ class LogConfig:
     retention_ms: int = 168 * _HOUR_MS
     max_message_bytes: int = 1_048_588
     is_deleted: bool = True
-    """`cleanup.policy` has `delete`."""
+    """Whether `cleanup.policy` has `delete`."""
     is_compacted: bool = False
-    """`cleanup.policy` has `compact`."""
+    """Whether `cleanup.policy` has `compact`."""
     is_append_time: bool = False
-    """`message.timestamp.type` is LogAppendTime."""
+    """Whether `message.timestamp.type` is LogAppendTime."""
     timestamp_before_max_ms: int = _INT64_MAX
     timestamp_after_max_ms: int = _HOUR_MS
     compression: Codec | None = None
@@ -46,7 +46,7 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     producer_expiration_ms: int = 86_400_000
     compaction: CompactionPolicy = field(default_factory=CompactionPolicy)
-    """When and how the cleaner compacts the log, if `is_compacted`."""
+    """The settings for the cleaner, which it uses if `is_compacted`."""
 
     @property
     def usual_age_ms(self) -> int:

@@ -90,11 +90,11 @@ def compaction_policy(settings: ResourceSettings) -> CompactionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CleanerOptions:
-    """How much of the machine compaction may use."""
+    """The resources that compaction may use."""
 
     threads: int = 1
     dedupe_buffer_bytes: int = 128 << 20
-    """For all threads together."""
+    """The limit for all threads together."""
     load_factor: float = 0.9
     bytes_per_second_max: float = cleaner.DOUBLE_MAX
     backoff_ms: int = 15_000
@@ -120,7 +120,7 @@ class UpkeepOptions:
     retention_interval: int = 300_000
     flush_interval: int = log.LONG_MAX
     points_interval: int = 60_000
-    """For recovery points and log starts."""
+    """The interval for recovery points and log starts."""
     high_watermarks_interval: int = 5_000
     producers_interval: int = 600_000
 
@@ -147,7 +147,7 @@ class MoveOptions:
     """The limits for moving logs between directories."""
 
     bytes_per_second_max: float = float(log.LONG_MAX)
-    """For all moves together."""
+    """The limit for all moves together."""
     at_a_time: int = 1
 
 

@@ -26,7 +26,7 @@ from moldau.errors import CorruptLog
 from moldau.runtime.files import File, Files, MappedFile
 
 MAPPED_FROM: Final = 8
-"""How many entries are written without a mapping."""
+"""The number of entries that are written without a mapping."""
 _RESERVE_BYTES: Final = 4096
 _RESERVE_BYTES_MAX: Final = 1 << 16
 
@@ -78,7 +78,7 @@ class MappedIndex(ABC):
 
     @property
     def capacity(self) -> int:
-        """How many entries fit."""
+        """The number of entries that fit."""
         return self._capacity
 
     def trim(self) -> None:
@@ -91,7 +91,7 @@ class MappedIndex(ABC):
 
     def sync(self) -> None:
         """Make the entries durable. May run in a thread while entries are read. If the file is
-        gone, the segment was deleted meanwhile and there is nothing to do."""
+        gone, the segment was deleted meanwhile: do nothing."""
         self.was_cut = False
         try:
             file = self._files.open(self.path, "update")
@@ -187,7 +187,7 @@ class MappedIndex(ABC):
         return low
 
     def _buffer(self) -> memoryview:
-        """The mapped entries. There must be at least one."""
+        """Return the mapped entries. There must be at least one."""
         if self._map is None:
             with self._files.open(self.path) as file:
                 self._map = file.map(self.size_bytes)

@@ -60,8 +60,8 @@ class OffsetIndex(MappedIndex):
         return OffsetPosition(self.base_offset, 0) if index == 0 else self.at(index - 1)
 
     def upper_bound(self, position: int) -> int | None:
-        """Return an offset above everything that lies before `position`, or None if no entry
-        tells."""
+        """Return an offset above everything that lies before `position`, or None if the index has
+        no entry for that."""
         if not self.count or position > self.last_position:
             return None
         index = self._bisect(1, position - 1)

@@ -25,7 +25,7 @@ NO_OFFSET: Final = -1
 
 
 class OffsetAt(NamedTuple):
-    """The answer. `timestamp` is -1 if the request was not about a record."""
+    """The result of a lookup. `timestamp` is -1 if the request was not for a record."""
 
     timestamp: int
     offset: int

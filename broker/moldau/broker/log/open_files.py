@@ -6,8 +6,8 @@ Others are kept back for older segments, checkpoints, compaction, copies between
 the last connections. The rest is for connections.
 
 Why count at all: the operation that fails to open a file is usually not the one that opened too
-many. Without limits, a topic with many partitions or a flood of connections leads to a checkpoint
-that cannot be written, and the broker takes the log directory for broken.
+many. Without limits, after a topic with many partitions or a flood of connections a checkpoint
+cannot be written, and the broker mistakes the log directory for broken.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ RAISE_THE_LIMIT: Final = "raise it (ulimit -n, LimitNOFILE= of systemd, --ulimit
 
 
 def kept_back(limit: int) -> int:
-    """How many of `limit` files are used neither for new logs nor for connections."""
+    """Return how many of `limit` files are used neither for new logs nor for connections."""
     return min(limit // 4, KEPT_BACK_MAX)
 
 
 def logs_max(files: OpenFiles) -> int:
-    """How many logs there may be."""
+    """Return the maximum number of logs."""
     by_files = (files.limit - kept_back(files.limit)) // FILES_A_LOG
     if files.mappings_limit is None:
         return by_files
@@ -41,7 +41,7 @@ def logs_max(files: OpenFiles) -> int:
 
 
 def refusal_of_logs(files: OpenFiles, logs: int, more: int) -> str | None:
-    """Return why there cannot be `more` logs beside the present ones, or None if there can."""
+    """Return the reason why there cannot be `more` logs beside the current ones, or None."""
     most = logs_max(files)
     if logs + more > most:
         return (
@@ -66,8 +66,8 @@ def _mappings(files: OpenFiles) -> str:
 
 
 def connections_max(limit: int, logs: int) -> int:
-    """How many connections there may be beside `logs` logs: as many as files remain for them, but
-    at least half of the files that are kept back."""
+    """Return the maximum number of connections beside `logs` logs: the files that remain for them,
+    but at least half of the files that are kept back."""
     return max(kept_back(limit) // 2, limit - kept_back(limit) - logs * FILES_A_LOG)
 
 

@@ -36,7 +36,7 @@ class Partitions:
         removals: Removals,
     ) -> None:
         self.are_names_stale = False
-        """A log was renamed, and `sync_names` was not called since."""
+        """Whether a log was renamed since the last `sync_names`."""
         self._state = state
         self._owner = owner
         self._checkpoints = checkpoints

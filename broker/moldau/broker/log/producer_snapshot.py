@@ -130,7 +130,7 @@ class ProducerSnapshots:
         return offset
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> None:
-        """Write entries that were copied before, otherwise like `take`. May run in a thread."""
+        """Write entries that were copied before; otherwise like `take`. May run in a thread."""
         path = self.path(offset)
         with self._files.open(path + _TEMPORARY, "write") as file:
             file.truncate(0)

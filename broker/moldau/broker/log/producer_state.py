@@ -2,8 +2,8 @@
 
 Invariants:
 * The state is a fold over the partition's batches: `prepare`, `add`, `commit` for each append. A
-  leader, a follower and recovery do the same. `end_offset` says how far the fold has come.
-* `prepare` and `add` change nothing. What they find takes effect in `commit`, which is called when
+  leader, a follower and recovery do the same. `end_offset` is the end of the fold so far.
+* `prepare` and `add` change nothing. Their results take effect in `commit`, which is called when
   the bytes are in the file. So an append that fails leaves no trace here.
 * An entry is never changed, only replaced. Another thread can write a snapshot, or clean the log,
   from a copy of the table of entries.
@@ -56,7 +56,7 @@ class Origin(Enum):
 
 
 class BatchMetadata(NamedTuple):
-    """What is remembered of a batch, to answer a duplicate of it."""
+    """The facts about a batch that are kept to answer a duplicate of it."""
 
     last_sequence: int
     last_offset: int
@@ -133,8 +133,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerAppend:
-    """The changes that one append would make. `ProducerState.prepare` makes it, `commit` applies
-    it."""
+    """The changes that one append would make. `prepare` creates it, `commit` applies it."""
 
     __slots__ = (
         "_known",
@@ -164,10 +163,10 @@ class ProducerAppend:
     ) -> BatchMetadata | None:
         """Check the next batch of the append, as if all before it were committed.
 
-        `base_offset` and `timestamp` (the largest) are what the leader will stamp into the batch,
-        for a header that does not hold them yet. If a client's batch is a duplicate, return what is
-        known of the original: the batch must not be appended. A KafkaError rejects the batch and
-        the whole append.
+        `base_offset` and `timestamp` (the largest) are the values that the leader will stamp into
+        the batch, for a header that does not hold them yet. If a client's batch is a duplicate,
+        return the kept facts about the original: the batch must not be appended. A KafkaError
+        rejects the batch and the whole append.
         """
         header = batch.header
         offset = header.base_offset if base_offset is None else base_offset
@@ -272,7 +271,7 @@ class ProducerAppend:
             if transaction_version < _STRICT_MARKERS_SINCE:
                 return
             # The same marker again, after a lost response or a new coordinator: the transaction is
-            # over, so it does no harm. An epoch at its maximum cannot be raised any more.
+            # over, so the marker does no harm. An epoch at its maximum cannot be raised any more.
             if entry.transaction_first_offset is None or header.producer_epoch == _EPOCH_MAX:
                 return
         raise KafkaError(
@@ -345,7 +344,7 @@ class ProducerState:
         self.end_offset = last_offset + 1
 
     def prepare(self, origin: Origin, *, transaction_version: int = 0) -> ProducerAppend:
-        """Begin to check an append. `transaction_version` is that of a coordinator's marker."""
+        """Begin to check an append. `transaction_version` is of a coordinator's marker."""
         return ProducerAppend(self._entries, origin, transaction_version, self.end_offset)
 
     def commit(self, append: ProducerAppend) -> list[AbortedTransaction]:
@@ -374,8 +373,8 @@ class ProducerState:
         self.end_offset = end_offset
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Everything below `high_watermark` is replicated: transactions with a marker there are no
-        longer unstable."""
+        """Note that everything below `high_watermark` is replicated: transactions with a marker
+        there are no longer unstable."""
         done = self._unreplicated
         if done and done[0].last_offset < high_watermark:
             while done and done[0].last_offset < high_watermark:
@@ -383,12 +382,12 @@ class ProducerState:
             self._find_first_unstable()
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
-        """The log's start has moved up. Producers stay known: only a restart forgets them."""
+        """Note a higher log start. Producers stay known: only a restart forgets them."""
         self.on_high_watermark(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
     def expire(self, now_ms: int) -> int:
-        """Forget the producers that have been idle for too long. Return how many."""
+        """Forget the producers that have been idle for too long. Return their number."""
         expired = [
             producer_id
             for producer_id, entry in self._entries.items()
@@ -463,8 +462,7 @@ def _check_sequence(entry: ProducerStateEntry, header: BatchHeader, offset: int)
 
 
 def _with_emptied_marker(entry: ProducerStateEntry, header: BatchHeader) -> ProducerStateEntry:
-    """Apply a marker's batch that compaction has emptied but for the header: its epoch still
-    fences."""
+    """Apply a marker's batch of which only the header is left: its epoch still fences."""
     if header.producer_epoch <= entry.epoch:
         return entry
     return entry._replace(

@@ -1,8 +1,8 @@
 """Reading: slices for consumers and replicas, batches for a fold, offsets by timestamp.
 
 Invariants: nothing here changes the log. A slice names a file and a range of it, and stays valid
-whatever happens to the log afterwards. A disk error takes the log out of service; damaged bytes
-reject only the request.
+even if the log changes afterwards. A disk error takes the log out of service; damaged bytes reject
+only the request.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class Reading:
         return offset if found is None else min(offset, found.base_offset)
 
     def aborted_transactions(self, offset: int, read: LogSlice) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a read_committed consumer must skip in what it read
-        from `offset`."""
+        """Return the aborted transactions that a read_committed consumer must skip in a slice that
+        was read from `offset`."""
         segments = self._state.segments
         index = self._index_of_source(offset, read)
         indexes = (segments[number].transaction_index for number in range(index, len(segments)))
@@ -127,8 +127,8 @@ class Reading:
             self._state.fail(error)
 
     def _index_of_source(self, offset: int, read: LogSlice) -> int:
-        """Return the number of the segment that was read from `offset`. This is a later segment
-        than the one that holds the offset if that one ends before it, as cleaned segments do."""
+        """Return the number of the segment that was read from `offset`. It is a later segment than
+        the one that holds the offset if that one ends before it, as cleaned segments do."""
         segments = self._state.segments
         index = segments.index_of(offset)
         for number in range(index, len(segments)):

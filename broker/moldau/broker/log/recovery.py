@@ -1,18 +1,18 @@
-"""Opening a log directory: find the segments, decide which to trust, and recover the others.
+"""Open a log directory: find the segments, decide which to trust, and recover the others.
 
-Invariants, whatever crash came before:
-* What was durable is kept: all below the recovery point, and all that a flush returned for.
+Invariants, after any crash:
+* Durable records are kept: all below the recovery point, and all that a finished flush covered.
 * Nothing damaged is kept. Above the recovery point each batch's checksum is checked, and offsets
   and leader epochs must continue those before. The log ends where a check fails.
 * No hole made by a power loss remains: when a segment lost its tail and a later one did not, the
-  later one goes. A hole that compaction made removes nothing.
+  later one goes. A hole from compaction removes nothing.
 * Indexes, producer state and transaction indexes follow from the log. Leader epochs are those of
   their file, unless the log contradicts it: compaction removes the batches with which epochs began.
 
 A cut is durable before anything is appended. Otherwise old batches could follow new ones after the
 next power loss.
 
-What proves damage: inside a segment, a batch that is not whole or does not continue those before.
+These prove damage: inside a segment, a batch that is not whole or does not continue those before.
 Between two segments, a second one that begins before the first ends. A second one that begins later
 is, if it begins
 
@@ -57,13 +57,13 @@ from moldau.runtime.files import Files
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is known of a log before it is opened."""
+    """The facts about a log that are known before it is opened."""
 
     now_ms: int
     is_there: bool = False
     """Whether its directory certainly exists."""
     is_clean: bool = False
-    """The log was closed cleanly: nothing needs to be checked."""
+    """Whether the log was closed cleanly, so that nothing needs to be checked."""
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
@@ -72,7 +72,7 @@ class Opening:
     jitter: float = 0.0
     """This log's share, 0 to 1, of `segment.jitter.ms`."""
     distrust: Callable[[], None] = lambda: None
-    """Drop the recovery point from the checkpoint, durably: what lies below it is about to be
+    """Drops the recovery point from the checkpoint, durably: the indexes below it are about to be
     rebuilt."""
 
 
@@ -88,11 +88,11 @@ class Found:
     epochs: LeaderEpochs
     epochs_changed: bool
     is_clean: bool
-    """The log was closed cleanly, and was found whole."""
+    """Whether the log was closed cleanly and found complete."""
     recovery_point: int
-    """The recovery point that the checkpoint holds now."""
+    """The recovery point in the checkpoint now."""
     notes: list[str] = field(default_factory=list)
-    """What was repaired, in words, for the log of the process."""
+    """The repairs that were made, in words, for the log of the process."""
 
 
 def open_directory(files: Files, directory: str, config: LogConfig, opening: Opening) -> Found:
@@ -100,7 +100,8 @@ def open_directory(files: Files, directory: str, config: LogConfig, opening: Ope
     try:
         return _Opener(files, directory, config, opening).open()
     except (CorruptLog, CorruptRecord) as error:
-        # The log was recorded as whole and is not. Check all of it.
+        # The checkpoint or the marker says that the log is complete, but it is not. Check all of
+        # it.
         if not (opening.is_clean or opening.recovery_point):
             raise
         opening = _distrusted(opening)
@@ -110,15 +111,15 @@ def open_directory(files: Files, directory: str, config: LogConfig, opening: Ope
 
 
 def _distrusted(opening: Opening) -> Opening:
-    """Drop the clean shutdown and the recovery point, also for a crash from now on. Indexes that
-    recovery rebuilds are not durable, and a recovery point above them would declare them so."""
+    """Drop the clean shutdown and the recovery point, also for a later crash. Indexes that recovery
+    rebuilds are not durable, and a recovery point above them would declare them so."""
     if opening.recovery_point:
         opening.distrust()
     return replace(opening, is_clean=False, recovery_point=0)
 
 
 class _Opener:
-    """One opening, step by step."""
+    """One opening of a log, in steps."""
 
     def __init__(self, files: Files, directory: str, config: LogConfig, opening: Opening) -> None:
         self._files = files
@@ -130,7 +131,7 @@ class _Opener:
         self._gapless_from: int | None = None
         self._producers = ProducerState(config.producer_expiration_ms)
         self._trusted = 0
-        """How many segments need no check."""
+        """The number of segments that need no check."""
 
     def open(self) -> Found:
         self._listed = finish_replacements(self._files, self._directory)
@@ -281,7 +282,7 @@ class _Opener:
         return kept
 
     def _load_producers(self, segments: list[Segment], start: int) -> None:
-        """Set the producer state to where the trusted segments end."""
+        """Set the producer state to its value at the end of the trusted segments."""
         snapshots = self._snapshots = ProducerSnapshots(self._files, self._directory, self._listed)
         if self._trusted < len(segments):
             end = max(start, segments[self._trusted].base_offset)
@@ -341,7 +342,7 @@ class _Opener:
 
 
 class _Walk:
-    """A walk through a segment that may be damaged. It tells where the damage begins."""
+    """A walk through a segment that may be damaged, to find where the damage begins."""
 
     def __init__(
         self,
@@ -355,11 +356,11 @@ class _Walk:
         self._epochs = epochs
         self.epoch = epoch
         self.position = 0
-        """The segment is whole up to here."""
+        """The position up to which the segment is valid."""
         self.reason = ""
 
     def run(self) -> bool:
-        """Check all batches. Return whether the segment is whole."""
+        """Check all batches. Return whether the segment is valid to its end."""
         segment = self._segment
         segment.begin_recovery()
         try:

@@ -1,4 +1,4 @@
-"""Files of a directory that are not used any more, and when to remove them.
+"""Files of a directory that are not used any more, and the times at which they are removed.
 
 Invariants: a deleted log or segment keeps its files for `file.delete.delay.ms`, and for as long as
 a thread may be reading it (`being_cleaned`). Nothing is removed in a directory that has failed.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Removal:
-    """Files that are not used any more."""
+    """Files to remove now."""
 
     files: Files
     trees: list[str]
@@ -37,7 +37,7 @@ class Removal:
 
 
 class Removals:
-    """The files of one directory that are due later; see the module."""
+    """The files of one directory to remove later; see the module."""
 
     def __init__(self, state: DirectoryState) -> None:
         self.being_cleaned: set[PartitionLog] = set()
@@ -46,17 +46,18 @@ class Removals:
         self._waiting: list[tuple[int, str, PartitionLog | None]] = []
 
     def add(self, path: str, deadline_ms: int) -> None:
-        """Remove a directory that no log uses."""
+        """Remove a directory that no log uses, once the deadline has passed."""
         self._waiting.append((deadline_ms, path, None))
 
     def bury(self, log: PartitionLog, now_ms: int) -> None:
-        """Remove a log or a copy after its delay. It has been renamed to be deleted."""
+        """Remove a log or a copy, which has been renamed for deletion, after its delay."""
         deadline_ms = now_ms + log.config.file_delete_delay_ms
         self._waiting.append((deadline_ms, log.directory, log))
 
     def take(self, now_ms: int) -> Removal:
-        """Return what is due, for the caller to run in a thread. Pass an OSError of it to
-        `DirectoryState.fail`. What it does not remove is removed at the next start."""
+        """Return the files that are due, for the caller to remove in a thread. Pass an OSError from
+        that to `DirectoryState.fail`. Files that are not removed then are removed at the next
+        start."""
         state = self._state
         removal = Removal(state.files, [], [])
         if state.failure is None:
@@ -76,7 +77,7 @@ class Removals:
         return removal
 
     def run(self, now_ms: int) -> int:
-        """Remove what is due. Return how many logs and segments were removed."""
+        """Remove the files that are due. Return how many logs and segments were removed."""
         removal = self.take(now_ms)
         try:
             return removal.run()

@@ -1,4 +1,4 @@
-"""Replacing segments by cleaned ones: a crash at any moment leaves the old or the new ones.
+"""Replace segments by cleaned ones: a crash at any moment leaves the old or the new ones.
 
 1. `.cleaned` files are complete and durable. They do not count yet.
 2. They become `.swap`, the last one first. Now they count, unless a `.cleaned` file of the same or
@@ -63,7 +63,7 @@ class Swap:
         try:
             self._files.sync_dir(self._directory)
         except FileNotFoundError:
-            if not self._is_over:  # `finish` was called, and the directory was renamed
+            if not self._is_over:  # `finish` was called, and then the directory was renamed
                 raise
 
     def finish(self) -> None:

@@ -25,7 +25,7 @@ from moldau.errors import CorruptRecord
 
 
 class Retention:
-    """The part of a log that forgets its oldest records."""
+    """The part of a log that deletes its oldest records."""
 
     __slots__ = ("_replacing", "_rolling", "_state")
 
@@ -57,8 +57,8 @@ class Retention:
         return state.segments[number].base_offset <= state.durability.newest_head
 
     def expire(self, now_ms: int) -> int:
-        """Raise the log's start over the segments that may go. Return how many. Call it for all
-        logs of a directory before one `persist_points`."""
+        """Raise the log's start over the segments that are to be deleted. Return how many. Call it
+        for all logs of a directory before one `persist_points`."""
         state = self._state
         if state.failure is not None:
             return 0
@@ -76,7 +76,7 @@ class Retention:
         return count
 
     def drop_expired(self, now_ms: int) -> int:
-        """Delete the segments below the log's start, which is durable by now. Return how many."""
+        """Delete the segments below the log's start, which must be durable. Return how many."""
         self._replacing.finish()
         state = self._state
         segments = state.segments
@@ -115,9 +115,9 @@ class Retention:
         return len(due)
 
     def take_deleted(self, now_ms: int) -> list[Segment]:
-        """Like `remove_deleted`, but leave `remove` to the caller. Freeing a large file takes time,
-        so the caller does it where nothing waits for it. The log no longer refers to these
-        segments."""
+        """Return the segments to remove, like `remove_deleted`, but leave `remove` to the caller:
+        freeing a large file takes time, so the caller does it where nothing waits for it. The log
+        no longer refers to these segments."""
         state = self._state
         if not state.deleted:
             return []

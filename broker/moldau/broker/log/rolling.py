@@ -1,4 +1,4 @@
-"""Rolling: when a log continues in a new segment, and how.
+"""Rolling: a log continues in a new segment.
 
 Invariants: a sealed segment is never written again. A second segment is not made before the name of
 the log's directory is durable, so no power loss leaves the second one without the first.
@@ -52,7 +52,7 @@ class Rolling:
         try:
             active.seal()
             if not state.durability.is_home_durable:
-                # Without this, a power loss could leave the second segment without the first.
+                # A power loss could otherwise leave the second segment without the first.
                 state.files.sync_dir(state.directory)
             state.snapshots.take(state.producers, sync=False)
             segment = Segment.create(state.files, state.directory, base, state.config)

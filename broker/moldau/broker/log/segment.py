@@ -8,7 +8,7 @@ A fetch at the log's end wants the batch that was written last. The segment reme
 holds all offsets from `_tail_offset`), and finds it without reading index or log.
 
 Up to `_usual_end` and `_usual_timestamp` an append is only a write, and now and then an index entry
-(`append_usual`). Whatever changes these limits computes them again (`_foresee`).
+(`append_usual`). Every operation that changes these limits computes them again (`_foresee`).
 
 Indexes are opened at first use, since most segments of a log are never read. A damaged index is
 rebuilt at once by a walk through the log.
@@ -183,7 +183,7 @@ class Segment:
 
     def append_usual(self, data: Buffer, last_offset: int, max_timestamp: int) -> bool:
         """Append like `append`, if the segment has room for the batch and is not due for a roll by
-        age. Otherwise do nothing and return False: ask `has_room_for`."""
+        age. Otherwise do nothing and return False: call `has_room_for` then."""
         position = self.size_bytes
         end = position + len(data)
         if end > self._usual_end or max_timestamp > self._usual_timestamp:
@@ -309,7 +309,7 @@ class Segment:
         self.are_indexes_durable = False
         found = self._find(offset)
         if found is None:
-            self.load_end()  # the offset lies behind the last batch; end there
+            self.load_end()  # the offset lies behind the last batch: end after that batch
             self._foresee()
             return
         self.offset_index.truncate_to(offset)
@@ -337,11 +337,11 @@ class Segment:
         try:
             return self._find(offset)
         except CorruptRecord:
-            # Either an index or the log is damaged. Rebuilding the indexes shows which.
+            # Either an index or the log is damaged. Rebuilding the indexes shows which one.
             if not self.is_sealed:
                 return find_batch(self.source, 0, offset, self.size_bytes)
             if self._damaged_at != _NOWHERE:
-                raise  # the indexes were rebuilt, and end where the log is damaged
+                raise  # the indexes were rebuilt, and end at the damage in the log
             self.rebuild_indexes()
             return self._find(offset)
 
@@ -465,7 +465,7 @@ class Segment:
         self.transaction_index.sync()
 
     def mapped_indexes(self) -> list[OffsetIndex | TimeIndex]:
-        """The offset and time index, if they may have changed since they were opened."""
+        """Return the offset and time index, if they may have changed since they were opened."""
         found = (self._offset_index, self._time_index)
         return [index for index in found if index is not None]
 
@@ -476,15 +476,14 @@ class Segment:
         self._foresee()
 
     def forget(self) -> None:
-        """Close the indexes and drop the log's file. It closes when the last slice of it is
-        gone."""
+        """Close the indexes and drop the log's file, which closes when its last slice is gone."""
         self._close_indexes()
         if hasattr(self, "source"):
             del self.source
 
     def move(self, directory: str) -> None:
-        """Use the directory's new name. Indexes stay open, because they know what is not durable
-        yet."""
+        """Use the directory's new name. Indexes stay open, because they have the parts that are not
+        durable yet."""
         self._directory = directory
         for index in (self._offset_index, self._time_index, self._transaction_index):
             if index is not None:

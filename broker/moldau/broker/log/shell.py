@@ -109,7 +109,7 @@ def new_future() -> asyncio.Future[None]:
 
 
 async def ended(task: asyncio.Task[Any]) -> None:
-    """Wait until a task ends, whatever its result."""
+    """Wait until a task has ended, with any result."""
     await asyncio.wait({task})
 
 
@@ -119,5 +119,5 @@ async def rest(seconds: float) -> None:
 
 
 def slots(count: int) -> asyncio.Semaphore:
-    """Return a semaphore for `count` at a time, for `async with`."""
+    """Return a semaphore that admits `count` tasks at a time, for `async with`."""
     return asyncio.Semaphore(count)

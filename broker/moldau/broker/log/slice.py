@@ -47,7 +47,7 @@ class LogSlice:
         return f"LogSlice({self.source.file.path!r}, {self.position}, {self.size_bytes})"
 
     def fileno(self) -> int | None:
-        """The file descriptor for sendfile, or None if there is no real file."""
+        """Return the file descriptor for sendfile, or None if there is no real file."""
         return self.source.file.fileno()
 
     def read(self) -> bytes:

@@ -73,8 +73,7 @@ class LogState:
         self.log_end_offset = self.segments.active.next_offset
         self.flushed_end_offset = found.flushed_end_offset
         self.persisted_recovery_point = found.recovery_point
-        """The recovery point that the directory's checkpoint certainly holds. Set by the
-        checkpoint's writer."""
+        """The recovery point that the checkpoint certainly holds. Its writer sets this."""
         self.claimed_recovery_point = found.recovery_point
         """The highest recovery point that the checkpoint may hold while it is being written."""
         is_clean = found.is_clean and self.log_end_offset > 0
@@ -83,11 +82,11 @@ class LogState:
         self.jitter = 0.0
         """This log's share, 0 to 1, of `segment.jitter.ms`."""
         self.oldest_unflushed_ms: int | None = None
-        """When the first batch was appended that no flush covers."""
+        """The time of the oldest append that no flush covers."""
         self.truncation_count = 0
         """How often the log's end was moved back."""
         self.deleted: list[tuple[int, Segment]] = []
-        """Segments that were renamed to be deleted, and when to remove their files."""
+        """Segments that were renamed for deletion, and the times at which to remove their files."""
 
     @property
     def last_stable_offset(self) -> int:
@@ -105,8 +104,8 @@ class LogState:
         return self.log_end_offset
 
     def update_high_watermark(self, offset: int) -> bool:
-        """Everything below `offset` is replicated. Limit it to the log's end. Return whether the
-        high watermark rose."""
+        """Note that everything below `offset` is replicated, within the log's end. Return whether
+        the high watermark rose."""
         if offset > self.log_end_offset:
             offset = self.log_end_offset
         if offset <= self.high_watermark:
@@ -116,7 +115,7 @@ class LogState:
         return True
 
     def begin_at(self, offset: int) -> None:
-        """The log begins at `offset` now."""
+        """Move the log's start to `offset`."""
         self.log_start_offset = offset
         self.producers.on_log_start_offset(offset)
 
@@ -125,11 +124,11 @@ class LogState:
         self.deleted.append((now_ms + self.config.file_delete_delay_ms, segment))
 
     def checkpoint_claims(self, recovery_point: int) -> None:
-        """A checkpoint with this recovery point is being written."""
+        """Note that a checkpoint with this recovery point is being written."""
         self.claimed_recovery_point = max(self.claimed_recovery_point, recovery_point)
 
     def checkpoint_holds(self, recovery_point: int) -> None:
-        """The checkpoint has this recovery point, durably."""
+        """Note that the checkpoint has this recovery point, durably."""
         self.persisted_recovery_point = self.claimed_recovery_point = recovery_point
 
     def persist_points(self) -> None:
@@ -142,7 +141,7 @@ class LogState:
     # Failures.
 
     def take_out_of_service(self, error: Exception) -> None:
-        """Reject everything from now on, because the directory has failed elsewhere."""
+        """Reject everything from now on, because the directory has failed or the log is closed."""
         if self.failure is None:
             self.failure = error
 

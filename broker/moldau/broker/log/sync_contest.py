@@ -1,4 +1,4 @@
-"""The choice of the faster way to sync files on this disk at this time. A pure core.
+"""Choose the faster way to sync files, on this disk and at this time. A pure core.
 
 Threads cost the process more: they must be woken, and all of them need the interpreter. But the
 scheduler determines how long the kernel's workers take: on a quiet machine about as long as
@@ -13,9 +13,9 @@ from statistics import median
 from typing import Final
 
 TRIES: Final = 8
-"""Rounds of each way in a contest."""
+"""The number of rounds of each way in a contest."""
 ROUNDS: Final = 300
-"""Rounds of the winner before the next contest."""
+"""The number of rounds of the winner before the next contest."""
 
 
 class SyncContest:
@@ -32,15 +32,15 @@ class SyncContest:
 
     @property
     def is_kernel_next(self) -> bool:
-        """Whether the kernel gets the round that begins now."""
+        """Whether the kernel syncs the next round."""
         if self._left:
             return self._is_kernel
         of_threads, of_kernel = self._seconds
         return len(of_kernel) <= len(of_threads)
 
     def took(self, seconds: float, *, by_kernel: bool) -> None:
-        """Record the time of a round that either way can do. If the kernel was to get the round but
-        did not take it, the threads win the contest."""
+        """Record the time of a round that either way can do. If the kernel was chosen for the round
+        but did not take it, the threads win the contest."""
         if self._left:
             self._left -= 1
             return

@@ -200,8 +200,8 @@ class TransactionIndex:
 def collect_aborted(
     indexes: Iterable[TransactionIndex], fetch_offset: int, upper_bound: int
 ) -> list[AbortedTransaction]:
-    """Return what a read_committed fetch must skip. `indexes` begin with that of the fetch's first
-    segment."""
+    """Return the transactions that a read_committed fetch must skip. `indexes` begin with the index
+    of the fetch's first segment."""
     found: list[AbortedTransaction] = []
     for index in indexes:
         more, complete = index.collect(fetch_offset, upper_bound)

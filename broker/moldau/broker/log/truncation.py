@@ -1,8 +1,8 @@
 """Truncation: moving a log's end back.
 
 Invariants: everything is durable on return. The checkpoint's recovery point is lowered before the
-segments are cut, so recovery checks what is written in place of the removed batches. Segments are
-removed from the newest on, so a crash leaves no hole.
+segments are cut, so recovery checks the batches that replace the removed ones. Segments are removed
+from the newest on, so a crash leaves no hole.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Truncation:
         self._state.files.sync_dir(self._state.directory)
 
     def _end_at(self, end: int, *, is_epoch_gone: bool) -> None:
-        """Update everything but the segments: the log ends at `end` now."""
+        """Update everything except the segments: the log now ends at `end`."""
         state = self._state
         state.truncation_count += 1
         state.durability.cut(state.segments.active.base_offset)

@@ -1,6 +1,6 @@
 """The periodic work on all logs of a node.
 
-    retention           delete what is too old, too large, or before the log's start
+    retention           delete segments that are too old, too many, or before the log's start
     sweep               do the flushes that time or a full segment makes due; remove deleted files
     points              write recovery points and log starts, so that a start has less to check
     high watermarks     write the high watermarks
@@ -8,9 +8,9 @@
 
 Invariants: work that may stall (fsync, freeing large files) runs in a thread. All else runs on the
 event loop, where the logs are used. A log start is durable before files below it are removed. A
-disk error takes its directory out of service and ends nothing else.
+disk error takes its directory out of service, and affects nothing else.
 
-`flush.ms` applies whatever `log.flush.scheduler.interval.ms` says. In Kafka that interval is
+`flush.ms` applies independently of `log.flush.scheduler.interval.ms`. In Kafka that interval is
 infinite by default, which makes `flush.ms` a setting without effect.
 """
 
@@ -90,7 +90,7 @@ class Upkeep:
             each.reconsider()
 
     async def aclose(self) -> None:
-        """Start no more rounds, and wait for those under way."""
+        """Start no more rounds, and wait for the running ones."""
         for each in self._rounds:
             each.end()
         for each in self._rounds:

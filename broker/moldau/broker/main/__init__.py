@@ -1,6 +1,6 @@
-"""The broker as a process: its commands, what they are told, and the life of the process.
+"""The broker as a process: its commands, their settings, and the process from start to exit.
 
 - `moldau broker start`   `broker_command`, which hands over to `process`
 - `moldau storage`        `storage_command`
-- what a node is told     `given`: from files, the environment and the command line to settings
+- a node's settings       `given`: read from files, the environment and the command line
 """

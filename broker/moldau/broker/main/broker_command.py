@@ -19,7 +19,7 @@ _LEAVING = {
 
 
 class BrokerCommand:
-    """Nothing that a broker needs is imported before it is to start."""
+    """The `broker` command. It imports nothing that a broker needs before one starts."""
 
     summary = "Run a broker: `moldau broker start` needs no settings."
 

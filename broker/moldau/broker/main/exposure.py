@@ -1,4 +1,4 @@
-"""Which listeners are open to the whole network: the owner is always told."""
+"""Find listeners that are open to the whole network, so that the operator is always warned."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _LOCAL: Final = "localhost"
 
 
 def exposed(listeners: Iterable[Listener]) -> list[Listener]:
-    """Those without logins and encryption whose address is not this machine's own alone. Of a name
-    its address may be another one tomorrow."""
+    """Return the listeners without logins and encryption whose address is not only this machine's.
+    A host name counts as open, except `localhost`: its address may change."""
     return [
         each
         for each in listeners

@@ -1,13 +1,13 @@
-"""What a node is told on its command line, in its file and its environment, as settings.
+"""The settings of a node from its command line, its file and its environment.
 
-Order, the later wins: the settings of a node by itself (only without a file), the file, `MOLDAU_*`
-variables, `--data` and `--listen`, `--set`. A file says everything itself, as Kafka's does. Of two
-names for one thing the order does not decide: `log.dirs` wins over `log.dir` wherever both were
-given, as in Kafka. The default directory of a node gives way to either. A value given both by
-`--data` or `--listen` and by a `--set` beside it is refused.
+Order, the later wins: the settings of a standalone node (only without a file), the file, `MOLDAU_*`
+variables, `--data` and `--listen`, `--set`. A file must contain every required setting, as with
+Kafka. Between two names of one setting the order does not decide: `log.dirs` wins over `log.dir`
+wherever both were given, as in Kafka. Either of them replaces the default directory of a node. A
+value given both by `--data` or `--listen` and by `--set` is rejected.
 
-Invariant: the directories in the settings that come out are absolute: a log must not move when a
-process is started elsewhere.
+Invariant: the directories in the resulting settings are absolute: a log must not move when a
+process is started in another directory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OF_LISTEN: Final = ("listeners", "controller.quorum.bootstrap.servers")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """What `moldau broker start` and `moldau storage` take alike."""
+    """Add the options that `moldau broker start` and `moldau storage` share."""
     parser.add_argument(
         "-c", "--config", metavar="FILE", help="server.properties, or TOML, YAML or JSON"
     )
@@ -50,7 +50,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def default_data_directory(environment: Mapping[str, str]) -> str:
-    """Of a node that is told none: the user's directory for data, or one beside the process."""
+    """Return the default data directory: in the user's directory for data, or `moldau-data` in the
+    current directory."""
     data_home = environment.get("XDG_DATA_HOME", "")
     if data_home.startswith("/"):
         return f"{data_home}/moldau/broker"
@@ -61,7 +62,7 @@ def default_data_directory(environment: Mapping[str, str]) -> str:
 def settings_given(
     arguments: Namespace, environment: Mapping[str, str], files: Files, listen: str | None = None
 ) -> Settings:
-    """All of it, checked. UsageError, ConfigError or BadSettings say what is wrong."""
+    """Return all given settings. Raise UsageError, ConfigError or BadSettings if one is wrong."""
     from moldau.broker.settings import broker_settings
     from moldau.config import load_assignments, load_environment
 
@@ -89,7 +90,8 @@ def _check_said_once(option: str, value: str | None, names: Sequence[str], words
 
 
 def _without_clients(layer: Layer) -> Layer:
-    """Without what only clients have: an application's environment may be its broker's too."""
+    """Return the layer without settings that only clients have: a broker may share the environment
+    of an application."""
     from moldau.broker.settings import BROKER_SETTINGS
 
     def is_ours(name: str) -> bool:
@@ -109,7 +111,8 @@ def _ground(
     listen: str | None,
     said: frozenset[str],
 ) -> Layer:
-    """The file, or what a node by itself needs; `said` is what has been given over it."""
+    """Return the settings of the file, or those of a standalone node. `said` names the settings
+    that a later layer gives."""
     if arguments.config is not None:
         from moldau.config import load_file
         from moldau.runtime.places import absolute_path
@@ -122,7 +125,7 @@ def _ground(
     directory = arguments.data or default_data_directory(environment)
     host, port = parse_listen(str(PORT) if listen is None else listen)
     layer = standalone_layer(directory, host, port)
-    if _DIRECTORY in said:  # which a default of `log.dirs` would hide
+    if _DIRECTORY in said:  # otherwise the default of `log.dirs` would hide it
         return tuple(each for each in layer if each.name != _DIRECTORIES)
     return layer
 
@@ -161,7 +164,7 @@ def _absolute(value: RawValue) -> RawValue:
 def _providers(
     layers: tuple[Layer, ...], environment: Mapping[str, str], files: Files
 ) -> Mapping[str, ConfigProvider]:
-    """Those that `config.providers` names. Kafka's classes mean ours."""
+    """Return the providers that `config.providers` names. Kafka's class names mean our classes."""
     values: dict[str, str] = {
         given.name: given.value if isinstance(given.value, str) else ",".join(given.value or ())
         for layer in layers
@@ -175,7 +178,8 @@ def _providers(
 def _provider(
     name: str, values: Mapping[str, str], environment: Mapping[str, str], files: Files
 ) -> ConfigProvider:
-    """Without an allowlist it gives everything, as in Kafka: the file's owner runs the node."""
+    """Return the provider of this name. Without an allowlist it may read everything, as in Kafka:
+    the owner of the file runs the node."""
     from moldau.config import DirectoryProvider, EnvironmentProvider, FileProvider
     from moldau.errors import ConfigError
 

@@ -1,4 +1,4 @@
-"""The batches of a segment or of a KRaft snapshot, told one by one, every checksum checked."""
+"""The batches of a segment or of a KRaft snapshot, one by one, with every checksum checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKPOINT: Final = ".checkpoint"
 
 
 class Item(NamedTuple):
-    """One thing that a file holds, or that is wrong with it (`kind` is "problem")."""
+    """One item of a dumped file: a part of its contents, or a problem (`kind` is "problem")."""
 
     kind: str
     facts: Facts
@@ -28,7 +28,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """What of a log shall be told."""
+    """Which part of a log to show."""
 
     records: bool = False
     first_offset: int = 0
@@ -36,7 +36,8 @@ class DumpOptions:
 
 
 def dump_batches(files: Files, path: str, options: DumpOptions) -> Iterator[Item]:
-    """The batches from `first_offset` on, `limit` of them; each checked, whether told or not."""
+    """Yield the batches from `first_offset` on, at most `limit` of them. Every batch of the file is
+    checked, whether it is shown or not."""
     decode = decoder_of(topic_of(path))
     told = 0
     expected: int | None = None
@@ -58,12 +59,12 @@ def dump_batches(files: Files, path: str, options: DumpOptions) -> Iterator[Item
 
 
 def problem(what: str, /, **context: object) -> Item:
-    """Something is wrong."""
+    """Return an item that describes a problem."""
     return Item("problem", {"what": what, **context})
 
 
 def topic_of(path: str) -> str | None:
-    """The topic whose log a file belongs to, told by the name of its directory."""
+    """Return the topic whose log a file belongs to, from its directory's name; None if unknown."""
     if path.endswith(CHECKPOINT):
         return METADATA_LOG.topic
     where = parse_partition_dir(posixpath.basename(posixpath.dirname(path)))
@@ -83,7 +84,7 @@ def _problems(batch: Batch, expected: int | None) -> Iterator[Item]:
 
 
 def batch_facts(batch: Batch) -> Facts:
-    """What a batch's header says."""
+    """Return the fields of a batch's header."""
     header = batch.header
     facts: Facts = {
         "base_offset": header.base_offset,

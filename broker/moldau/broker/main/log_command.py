@@ -1,4 +1,4 @@
-"""`moldau log dump`: what is in the files of a log directory, and what is wrong with them."""
+"""`moldau log dump`: the contents of the files of a log directory, and their problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARK: Final = {"problem": "!! ", "record": "      ", "batch": "  ", "entry": " 
 
 
 class LogCommand:
-    """Looks at logs offline."""
+    """The `log` command. It reads logs offline."""
 
     summary = "Look into a log's files offline: segments, indexes, snapshots, checkpoints."
 
@@ -62,7 +62,7 @@ class LogCommand:
 
 
 def _write(arguments: Namespace, context: Context, dumped: Dumped) -> int:
-    """Prints a file's items; how many of them are problems."""
+    """Write a file's items. Return how many of them are problems."""
     problems = 0
     is_named = arguments.json
     for item in dumped.items:

@@ -1,8 +1,8 @@
-"""What is in the files of a log directory: each kind of file by its name, moldau's and Kafka's
-alike, since they are the same.
+"""Dump the files of a log directory. The name shows the kind of a file; moldau and Kafka have the
+same files.
 
-Nothing is ever written, no lock is taken: it may be run beside a broker that works, whose newest
-bytes may then be half there.
+Nothing is ever written, and no lock is taken: a broker may run at the same time, whose newest bytes
+may then be incomplete.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _QUORUM_STATE: Final = "quorum-state"
 
 
 class Dumped(NamedTuple):
-    """A file and what is in it, to be gone through once."""
+    """A file and its items, which can be iterated once."""
 
     path: str
     items: Iterator[Item]
 
 
 def dump(files: Files, path: str, options: DumpOptions, *, deep: bool = False) -> Iterator[Dumped]:
-    """A file, or all files of a directory that are of a known kind, and (`deep`) those of the
-    partitions below it. FileNotFoundError when there is no such thing."""
+    """Yield a file, or all files of known kinds in a directory, and (`deep`) those of the
+    partitions below it. Raise FileNotFoundError if the path does not exist."""
     if not files.stat(path).is_dir:
         yield Dumped(path, dump_file(files, path, options))
         return
@@ -60,7 +60,7 @@ def dump(files: Files, path: str, options: DumpOptions, *, deep: bool = False) -
 
 
 def dump_file(files: Files, path: str, options: DumpOptions) -> Iterator[Item]:
-    """What is in one file, and what is wrong with it."""
+    """Yield the contents and the problems of a file. Raise ConfigError if its kind is unknown."""
     kind = _kind(posixpath.basename(path))
     if kind is None:
         raise ConfigError("no file of a log is called so", path=path)
@@ -92,13 +92,13 @@ def _offsets(files: Files, path: str, options: DumpOptions) -> Iterator[Item]:
 
 def _epochs(files: Files, path: str, options: DumpOptions) -> Iterator[Item]:
     if not files.stat(path).size_bytes:
-        return  # as Kafka leaves it beside an empty log
+        return  # Kafka leaves such an empty file beside an empty log
     for epoch, start_offset in read_pairs(files, path):
         yield Item("entry", {"epoch": epoch, "start_offset": start_offset})
 
 
 def _text(files: Files, path: str, options: DumpOptions) -> Iterator[Item]:
-    """Kafka's small text files say what they are."""
+    """Yield the lines of one of Kafka's small text files, without its comments."""
     try:
         text = files.read_text(path)
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""Protocol messages as plain facts that can be printed: what the internal topics' records hold.
+"""Turn protocol messages, such as the records of internal topics, into plain values to print.
 
-Invariant: a record that cannot be decoded is still told, as bytes with the reason; a dump is for
-files that may be damaged or newer than we are.
+Invariant: a record that cannot be decoded is still shown, as bytes with the reason: a dump is for
+files that may be damaged, or newer than this version.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KRAFT_CONTROL: Final = {
 
 
 def message_facts(message: Struct) -> Facts:
-    """The fields of a message by name."""
+    """Return the fields of a message by name."""
     return {
         field.name: _plain(getattr(message, field.name), _is_uuid(field.type))
         for field in type(message).spec.fields
@@ -61,12 +61,13 @@ def _plain(value: Any, is_uuid: bool) -> Any:
 
 
 def text(data: bytes | None) -> str | None:
-    """Bytes as people can read them; what is no UTF-8 is escaped."""
+    """Return the bytes as readable text. Bytes that are not UTF-8 are escaped."""
     return None if data is None else data.decode("utf-8", "backslashreplace")
 
 
 def decoder_of(topic: str | None) -> Decode:
-    """How to tell the records of that topic; of a KRaft snapshot if it is the metadata's."""
+    """Return the function that decodes the records of the topic. For the metadata topic it also
+    decodes the records of a KRaft snapshot."""
     framed = {each.topic: each for each in (METADATA_LOG, REMOTE_LOG)}.get(topic or "")
     if framed is not None:
         return lambda record: _or_bytes(record, lambda: _framed(framed, record))
@@ -104,7 +105,7 @@ def _only(message: Message) -> Facts:
 
 
 def control_facts(control_type: int, value: bytes | None) -> Facts:
-    """What a control record says."""
+    """Return the type and the fields of a control record."""
     try:
         kind = ControlType(control_type)
     except ValueError:

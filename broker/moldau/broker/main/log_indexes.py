@@ -1,7 +1,7 @@
-"""The files beside a segment: its indexes, held against the log, and its producers.
+"""The files beside a segment: its indexes, compared with the log, and its producer snapshot.
 
-A broker that runs keeps its newest indexes longer than they are, filled with zeros; these are no
-entries. An index without its log beside it is told and not checked.
+A running broker keeps the files of its newest indexes longer than their entries, filled with zeros,
+which are no entries. An index without its log beside it is shown and not checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PROBLEMS_MAX: Final = 20
 
 
 class _Batch(NamedTuple):
-    """What an index says of a batch."""
+    """The fields of a batch that its index entries must match."""
 
     base_offset: int
     last_offset: int
@@ -51,10 +51,10 @@ class _Log:
                 self._ordered.append(found)
                 self._ends.append(found.last_offset)
         except BadData:
-            pass  # what is wrong with the log is told where the log is dumped
+            pass  # problems of the log are reported where the log itself is dumped
 
     def holding(self, offset: int) -> _Batch | None:
-        """The batch that has this offset, or would have it had compaction not taken it."""
+        """Return the batch that has this offset, or had it before compaction, or None."""
         index = bisect_left(self._ends, offset)
         if index == len(self._ordered) or self._ordered[index].base_offset > offset:
             return None
@@ -62,7 +62,7 @@ class _Log:
 
 
 def dump_index(files: Files, path: str) -> Iterator[Item]:
-    """An `.index` or a `.timeindex`."""
+    """Yield the entries of an `.index` or a `.timeindex`, and its problems."""
     with files.open(path) as file:
         data = file.read_at(0, file.size)
     base_offset = _base_offset(path)
@@ -121,7 +121,7 @@ def _wrong_time(log: _Log, entry: tuple[int, int]) -> str | None:
 
 
 def dump_transactions(files: Files, path: str) -> Iterator[Item]:
-    """A `.txnindex`: the transactions that were aborted."""
+    """Yield the entries of a `.txnindex`: the aborted transactions."""
     index = TransactionIndex(files, path, _base_offset(path))
     index.check()
     for each in index.all():
@@ -129,7 +129,7 @@ def dump_transactions(files: Files, path: str) -> Iterator[Item]:
 
 
 def dump_producers(files: Files, path: str) -> Iterator[Item]:
-    """A `.snapshot`: the producers as they were at the offset in its name."""
+    """Yield the entries of a `.snapshot`: the producers at the offset in its name."""
     with files.open(path) as file:
         data = file.read_at(0, file.size)
     for each in decode_snapshot(data):

@@ -1,8 +1,8 @@
-"""The life of a broker's process: tuned, started, told to people, ended by a signal.
+"""A broker's process: tuned, started, announced on standard output, and stopped by a signal.
 
-Invariants: standard output has what a person needs to connect and nothing else, the log goes to
-standard error; a start that fails ends with an exception that `moldau.cli` tells in one line; the
-first SIGTERM, SIGINT or SIGHUP ends it in order, the second at once.
+Invariants: standard output has only what a user needs to connect, and the log goes to standard
+error. A start that fails ends with an exception that `moldau.cli` prints in one line. The first
+SIGTERM, SIGINT or SIGHUP stops the process in order, the second at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_broker(arguments: Namespace, context: Context) -> int:
-    """Until it is told to stop."""
+    """Run a broker or a controller until a signal, and return the exit code."""
     from moldau.runtime.process import raise_open_files, tune_allocator
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
@@ -46,7 +46,7 @@ def run_broker(arguments: Namespace, context: Context) -> int:
 
 
 def _loggers(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
-    """Our lines, and those that asyncio and other libraries write."""
+    """Write our log lines, and those of asyncio and other libraries, to `err`."""
     import logging
 
     from moldau.logging import Loggers, parse_level
@@ -145,7 +145,7 @@ def _warn_of_exposed(broker: Broker, log: Logger) -> None:
 
 
 def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
-    """How to connect, and where the data lies. A broker serves even if this is not read."""
+    """Print how to connect, and the data directories. Ignore that the output is not read."""
     from moldau.plugins.layers import platform_version
 
     directories = ", ".join(each.path for each in broker.node.directories.directories)

@@ -1,10 +1,10 @@
 """`moldau broker start --shards N`: several brokers of one cluster on this host, by one command.
 
-Each shard is a process of its own, started with the words of this command and its number. This
-process prints a line for each, starts one again that ends by itself, and stops all on the first
-SIGTERM or Ctrl-C: shard 0 last, because it may be the controller that the others ask for leave.
+Each shard is a process of its own, started with the arguments of this command and its number. This
+process prints a line for each, restarts one that ends by itself, and stops all on the first SIGTERM
+or Ctrl-C: shard 0 last, because the others may need it as their controller to leave the cluster.
 
-Invariants: no shard outlives this process, however that ends; what a shard logs goes to standard
+Invariants: no shard outlives this process, however that ends. The log of a shard goes to standard
 error. A shard that does not come up at the start ends the command.
 """
 
@@ -36,18 +36,18 @@ _UP: Final = " is up"
 
 
 class ShardFailed(MoldauError):
-    """A shard did not come up; the lines above say why."""
+    """A shard did not start; the log lines above it show the reason."""
 
 
 def is_standalone(arguments: Namespace, settings: Settings) -> bool:
-    """Whether nothing was said of controllers, so that the shards are a cluster by themselves."""
+    """Whether no setting names controllers, so that the shards are a cluster of their own."""
     from moldau.broker.settings.controller import controller_quorum_voters
 
     return arguments.config is None and not settings[controller_quorum_voters]
 
 
 def shard_settings(arguments: Namespace, settings: Settings) -> Layer:
-    """What the shard of these arguments has for itself."""
+    """Return the settings of this process's shard that differ from the given settings."""
     return shard_layer(
         settings,
         arguments.shard,
@@ -57,13 +57,14 @@ def shard_settings(arguments: Namespace, settings: Settings) -> Layer:
 
 
 def run_shards(arguments: Namespace, context: Context) -> int:
-    """Until it is told to stop."""
+    """Run all shards until a signal, and return the exit code."""
     from moldau.runtime.real import RealRuntime
     from moldau.runtime.signals import interrupted_by_sigterm
 
     runtime = RealRuntime("shards")
     settings = settings_given(arguments, context.environment, runtime.files, arguments.listen)
-    for number in range(arguments.shards):  # so that impossible settings are told once
+    # report impossible settings once, before any shard starts
+    for number in range(arguments.shards):
         arguments.shard = number
         shard_settings(arguments, settings)
     known = _cluster_id(runtime.files, settings, arguments)
@@ -81,8 +82,9 @@ def run_shards(arguments: Namespace, context: Context) -> int:
 
 
 def _cluster_id(files: Files, settings: Settings, arguments: Namespace) -> str | None:
-    """The cluster that the data belong to; None for a new one. ConfigError if shards would be left
-    out, or if the directory has the data of a node without shards."""
+    """Return the id of the cluster that the data belong to; None for a new cluster. Raise
+    ConfigError if shards with data would not be started, or if the directory has the data of a node
+    without shards."""
     directories = places_of(settings).all
     for directory in directories:
         names = files.list(directory) if files.exists(directory) else []
@@ -110,7 +112,7 @@ def _cluster_id(files: Files, settings: Settings, arguments: Namespace) -> str |
 
 
 def _words(arguments: Namespace, cluster_id: str) -> list[str]:
-    """The command that starts a shard, without its number."""
+    """Return the arguments of the command that starts a shard, without its number."""
     words = ["broker", "start", "--shards", str(arguments.shards), "--cluster-id", cluster_id]
     for option in ("config", "data", "listen", "log_level"):
         value = getattr(arguments, option)
@@ -122,7 +124,7 @@ def _words(arguments: Namespace, cluster_id: str) -> list[str]:
 
 
 class Shards:
-    """The processes."""
+    """The processes of the shards."""
 
     def __init__(self, words: Sequence[str], count: int, context: Context) -> None:
         self._words = words
@@ -131,7 +133,7 @@ class Shards:
         self._running: dict[int, NodeProcess] = {}
 
     def start(self) -> None:
-        """Start all, and print a line for each. ShardFailed if one does not come up."""
+        """Start all shards, and print a line for each. Raise ShardFailed if one does not start."""
         for number in self._numbers:
             self._launch(number)
         for number in self._numbers:
@@ -160,7 +162,7 @@ class Shards:
         return name, value.strip()
 
     def watch(self) -> None:
-        """Start a shard again that ends by itself. Returns by an exception alone."""
+        """Restart each shard that ends by itself. Only an exception ends this."""
         while True:
             pause_s(LOOK_SECONDS)
             for number, process in list(self._running.items()):
@@ -177,7 +179,7 @@ class Shards:
                     self.tell(str(error))
 
     def stop(self) -> None:
-        """Stop all; shard 0 last."""
+        """Stop all shards; shard 0 last."""
         others = [self._running[each] for each in self._running if each]
         self._end(others)
         self._end([self._running[each] for each in self._running if not each])
@@ -194,6 +196,6 @@ class Shards:
                 process.wait(STOP_SECONDS)
 
     def tell(self, text: str) -> None:
-        """A line for the user."""
+        """Print a line for the user."""
         self._context.out.write(f"{text}\n")
         self._context.out.flush()

@@ -1,7 +1,7 @@
-"""What each shard of a host is started with: `moldau broker start --shards N`. Pure.
+"""The settings of each shard of a host: `moldau broker start --shards N`. Pure.
 
-A shard is a broker of the cluster in a process of its own. The settings given are those of shard 0;
-the others differ from it in what two nodes cannot share:
+A shard is a broker of the cluster in a process of its own. The given settings are those of shard 0.
+The other shards differ in what two nodes cannot share:
 
 | setting | of shard K |
 |-|-|
@@ -11,8 +11,8 @@ the others differ from it in what two nodes cannot share:
 | process.roles | only shard 0 may be a controller |
 | broker.rack | the same for all, so that replicas are spread over hosts |
 
-Invariant: what follows for a shard depends on the settings and its number alone, so that a shard
-finds its data again, also when there are more shards later.
+Invariant: the settings of a shard depend only on the given settings and its number, so that a shard
+finds its data again, even if there are more shards later.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _PORT_MAX: Final = 65_535
 
 
 def shard_folder(directory: str, number: int) -> str:
-    """The folder of a shard in a log directory."""
+    """Return the folder of a shard in a log directory."""
     return f"{directory}/{FOLDER}{number}"
 
 
 def shard_layer(settings: Settings, number: int, count: int, *, is_standalone: bool) -> Layer:
-    """The settings in which a shard differs. `is_standalone`: nothing was said of controllers, so
-    shard 0 is the controller of all."""
+    """Return the settings in which a shard differs from the given ones. `is_standalone`: no setting
+    names controllers, so shard 0 is the controller of all."""
     first = settings[node_id]
     listeners = read_listeners(settings)
     controllers = list(listeners.of_controller) if number == 0 or is_standalone else []
@@ -67,7 +67,7 @@ def shard_layer(settings: Settings, number: int, count: int, *, is_standalone: b
     bound = [*brokers, *(controllers if number == 0 else [])]
     found: dict[str, RawValue] = {
         node_id.name: str(first + number),
-        broker_id.name: str(first + number),  # its earlier name
+        broker_id.name: str(first + number),  # the earlier name of node.id
         network.listeners.name: ",".join(map(_endpoint, bound)),
         log_rows.log_dirs.name: ",".join(
             shard_folder(each, number) for each in settings[log_rows.log_dirs] or ()

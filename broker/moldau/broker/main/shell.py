@@ -1,7 +1,7 @@
-"""A node's controller at work without a broker: for commands that change what a cluster keeps.
+"""A node's controller without a broker, for commands that change the stored metadata offline.
 
-Invariants: the directory is locked for as long as the controller is open, so no broker has it; the
-controller decides as it would for a client, and the metadata log grows by what it decided.
+Invariants: the directory is locked while the controller is open, so no broker uses it. The
+controller decides as it would for a client, and its decisions are appended to the metadata log.
 """
 
 from __future__ import annotations
@@ -30,19 +30,17 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 _VERSION: Final = 1
-"""Of IncrementalAlterConfigs."""
+"""The version of IncrementalAlterConfigs."""
 
 
 async def take_back(
     runtime: Runtime, settings: Settings, names: Sequence[str], *, is_of_all: bool
 ) -> None:
-    """All of them, durable on return, or none.
-
-    UsageError for a name that is not set; KafkaError when the rest would be worse without it.
-    """
+    """Delete dynamic settings: all of them, durable on return, or none. Raise UsageError for a name
+    that is not set, and KafkaError if the remaining settings would be invalid."""
     place = places_of(settings).metadata
     cluster_id = cluster_of(runtime.files, settings)
-    directory = LogDirectory.open(runtime.files, place)  # so that no broker has it
+    directory = LogDirectory.open(runtime.files, place)  # the lock proves that no broker uses it
     try:
         controller = _controller(runtime, settings, cluster_id, place)
         try:
@@ -56,7 +54,7 @@ async def take_back(
 def _controller(
     runtime: Runtime, settings: Settings, cluster_id: str, place: str
 ) -> LocalController:
-    """Opened, and watched by nothing."""
+    """Return an open controller whose metadata is published nowhere."""
     log = Loggers(runtime.clock, lambda line: None).get("moldau.storage")
     nothing = Audience(
         lambda records, end_offset: None,

@@ -1,4 +1,4 @@
-"""`moldau storage`: format the directories of a node, tell what they are, make an id.
+"""`moldau storage`: format the directories of a node, show their state, make an id.
 
 The job of kafka-storage, with its options; what it formats, Apache Kafka opens too. `unset` is ours
 alone (`storage_unset`).
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class StorageCommand:
-    """Formats, tells, takes settings back, makes ids."""
+    """The `storage` command: it formats directories, shows their state, deletes stored settings,
+    makes ids."""
 
     summary = "Format a node's directories for a cluster, or tell what they are."
 
@@ -101,10 +102,10 @@ def _format(arguments: Namespace, context: Context) -> int:
         cluster_id = known_cluster(runtime.files, places_of(settings))
     if cluster_id is None:
         cluster_id = format_uuid(new_uuid(runtime.random))
-    if not cluster_id or not cluster_id.isprintable():  # Kafka takes any text
+    if not cluster_id or not cluster_id.isprintable():  # Kafka accepts any text
         made = "`moldau storage random-uuid` makes one"
         raise UsageError(f"{cluster_id!r} is no cluster id; {made}")
-    if not sendable().holds(cluster_id):  # every answer with metadata names it
+    if not sendable().holds(cluster_id):  # every response with metadata contains it
         raise UsageError(
             f"a cluster id of {len(cluster_id)} characters is too long: it is {sendable().allowed}"
         )
@@ -132,8 +133,9 @@ def _format(arguments: Namespace, context: Context) -> int:
 
 
 def _warn_of_lost_metadata(plan: Plan, formatted: Sequence[str], err: TextIO) -> None:
-    """Kafka formats so without a word. It is right for a disk that was replaced, where other
-    controllers have the metadata; of a node by itself all that it had is given up."""
+    """Warn if the metadata directory was formatted beside used ones, which Kafka does silently.
+    That is right for a replaced disk, if other controllers have the metadata; a standalone node
+    loses its metadata."""
     others = [path for path in plan.directories if path not in formatted]
     if plan.metadata_directory in formatted and others:
         err.write(

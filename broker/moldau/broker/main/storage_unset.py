@@ -1,8 +1,8 @@
-"""`moldau storage unset`: take back settings that were set at run time, while no broker runs.
+"""`moldau storage unset`: delete settings that were set at run time, while no broker runs.
 
-A broker that does not start because of them cannot be asked by `moldau config unset`. So the node's
-controller is opened by itself, takes the settings back as it would for a client, and is closed.
-Kafka's way, `kafka-configs --bootstrap-controller`, needs a controller that runs; ours is in the
+A broker that does not start because of them cannot serve `moldau config unset`. So the node's
+controller is opened without a broker, deletes the settings as it would for a client, and is closed.
+Kafka's way, `kafka-configs --bootstrap-controller`, needs a running controller; ours may be in the
 process that does not start.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_unset_arguments(parser: ArgumentParser) -> None:
-    """What it takes beside the settings of the node."""
+    """Add the arguments of `moldau storage unset`, including the settings of the node."""
     add_arguments(parser)
     parser.add_argument("names", nargs="+", metavar="SETTING", help="what was set at run time")
     parser.add_argument(
@@ -28,7 +28,7 @@ def add_unset_arguments(parser: ArgumentParser) -> None:
 
 
 def unset(arguments: Namespace, context: Context) -> int:
-    """The action. ConfigError while a broker uses the directory."""
+    """Delete the settings. Raise ConfigError while a broker uses the directory."""
     from moldau.broker.main.shell import take_back
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles

@@ -123,7 +123,7 @@ class Acceptor:
             set_buffer_sizes(transport, options.send_buffer_bytes, options.receive_buffer_bytes)
 
     def chunk_bytes(self) -> int:
-        """Return how much of a response a connection writes at once."""
+        """Return how many bytes of a response a connection writes at once."""
         return BUGGY_CHUNK_BYTES if self._buggify("network.small_chunks") else CHUNK_BYTES
 
     def in_flight_max(self) -> int:

@@ -28,7 +28,7 @@ class DirectSocket(Protocol):
     """A second descriptor of a connection's socket."""
 
     def fileno(self) -> int:
-        """The descriptor on which to wait for room."""
+        """Return the descriptor on which to wait for room."""
         ...
 
     def send(self, data: Buffer, /) -> int:

@@ -1,4 +1,4 @@
-"""Why a connection is not read.
+"""The reasons why a connection is not read at the moment.
 
 Invariant: the first hold pauses the transport, and the end of the last one resumes it, unless the
 connection is ending. An ending connection is never resumed.
@@ -31,15 +31,15 @@ class Holds:
         self._transport: asyncio.Transport | None = None
 
     def start(self, transport: asyncio.Transport) -> None:
-        """The connection is open: `transport` reads it."""
+        """Note that the connection is open, and that `transport` reads it."""
         self._transport = transport
 
     def end(self) -> None:
-        """The connection is ending: do not resume reading any more."""
+        """Note that the connection is ending: reading is not resumed any more."""
         self._is_over = True
 
     def stop(self) -> None:
-        """The connection is lost."""
+        """Note that the connection is lost."""
         self._is_over = True
         self._transport = None
 

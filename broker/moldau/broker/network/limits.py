@@ -47,7 +47,7 @@ class Verdict(Enum):
 
 
 class Rate:
-    """A rate for each second, with one second's worth at once. Tokens grow with time."""
+    """A rate per second; up to one second's tokens can be used at once. Tokens grow with time."""
 
     __slots__ = ("_at", "_tokens", "per_second")
 

@@ -22,12 +22,12 @@ class Reader(Protocol):
     """A connection that can stop reading and continue."""
 
     def on_memory(self) -> None:
-        """The connection may read again."""
+        """Called when the connection may read again."""
         ...
 
     def on_shortage(self, since: float) -> None:
-        """Others wait for the memory that it holds. End it if nothing has come since the given
-        time."""
+        """Called when other connections wait for the memory that this one holds. End the connection
+        if it has received nothing since the given time."""
         ...
 
 
@@ -62,8 +62,8 @@ class RequestMemory:
             self._go()
 
     def may_read(self, reader: Reader) -> bool:
-        """Whether a connection with a large unfinished frame may read on. On False it must stop and
-        wait for `on_memory`."""
+        """Whether a connection with a large unfinished frame may continue to read. If not, it must
+        stop and wait for `on_memory`."""
         if not self.is_short or self.runner is reader:
             return True
         if self.runner is None:
@@ -73,7 +73,7 @@ class RequestMemory:
         return False
 
     def finish(self, reader: Reader) -> None:
-        """The reader has no unfinished frame any more, or has ended."""
+        """Note that the reader has no unfinished frame any more, or has ended."""
         self._stopped.pop(reader, None)
         if self.runner is not reader:
             return

@@ -32,7 +32,7 @@ class NetworkOptions:
     connections_max_by_address: Mapping[str, int] = field(default_factory=dict)
     """`max.connections.per.ip.overrides`, by address. The caller has resolved host names."""
     connections_per_second: int = NO_LIMIT
-    """`max.connection.creation.rate`: faster ones have to wait."""
+    """`max.connection.creation.rate`: connections beyond it wait."""
     waiting_connections_max: int = 1024
     """How many connections may wait at one listener. Beyond it they are closed, as by a full
     backlog."""

@@ -21,7 +21,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class FileSlice(Protocol):
-    """A part of a file that is sent as it is. Its file stays open as long as the slice lives."""
+    """A part of a file that is sent unchanged. Its file stays open as long as the slice lives."""
 
     @property
     def position(self) -> int:
@@ -29,7 +29,7 @@ class FileSlice(Protocol):
         ...
 
     def __len__(self) -> int:
-        """The number of bytes."""
+        """Return the number of bytes."""
         ...
 
     def read_at(self, start: int, size: int, /) -> bytes:
@@ -38,7 +38,7 @@ class FileSlice(Protocol):
         ...
 
     def fileno(self) -> int | None:
-        """The descriptor for sendfile, or None if there is no real file."""
+        """Return the descriptor for sendfile, or None if there is no real file."""
         ...
 
 

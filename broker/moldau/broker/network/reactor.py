@@ -1,6 +1,6 @@
 """What all connections of one event loop share: the receive buffer, the time, and their turns.
 
-A connection that gets a response outside its own reading asks for a turn (`wake`). All such turns
+A connection that gets a response outside its own reading requests a turn (`wake`). All such turns
 run at the end of the loop's iteration, so ten responses after one fsync leave in one write. The
 clock is read once a tick and not for each request. The tick runs only while there are connections.
 
@@ -98,7 +98,7 @@ class Reactor:
 
     @property
     def idle_seconds(self) -> float:
-        """How long a connection may be inactive. A negative setting means no limit."""
+        """How many seconds a connection may be inactive. A negative setting means no limit."""
         idle_ms = self.options.idle_ms_max
         return idle_ms / 1000 if idle_ms >= 0 else NEVER_SECONDS
 
@@ -128,7 +128,7 @@ class Reactor:
         self._loop.add_writer(fileno, callback)
 
     def wait_no_more(self, fileno: int) -> None:
-        """Stop waiting. It is fine if there is no callback."""
+        """Stop waiting. Do nothing if there is no callback."""
         self._loop.remove_writer(fileno)
 
     # Time
@@ -150,7 +150,8 @@ class Reactor:
             due = connection.when_idle(self.idle_seconds)
             if due <= self.now:
                 connection.end_idle()
-                # Closing can take time, but not without limit: the next check cuts it off.
+                # Closing can take time, but not without limit: the next check aborts the
+                # connection.
                 due = self.now + self.idle_seconds
             if not connection.is_lost:
                 self._wheel.put(connection, due)

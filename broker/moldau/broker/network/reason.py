@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Reason(Enum):
-    """A connection keeps its first reason: later ones follow from it."""
+    """The reason why a connection ended. Only the first one is kept: later ones follow from it."""
 
     PEER = "the other side closed"
     IDLE = "idle"

@@ -80,7 +80,7 @@ class Request(Arrival):
             self._kept_bytes = self.connection.share.keep(self)
 
     def answer(self, response: Response) -> None:
-        """Send the response when it is its turn."""
+        """Send the response, after the responses to earlier requests."""
         connection = self.connection
         if not connection.is_lost:
             connection.send(connection.protocol.answer(self, response))
@@ -119,7 +119,7 @@ class Service(Protocol):
         ...
 
     def opened(self, connection: Connection) -> None:
-        """A connection was admitted. The service may use its `session`."""
+        """Called when a connection was admitted. The service may use its `session`."""
         ...
 
     def serve(self, request: Request) -> None:
@@ -127,5 +127,5 @@ class Service(Protocol):
         ...
 
     def closed(self, connection: Connection) -> None:
-        """The connection has ended, with all its unanswered requests."""
+        """Called when the connection has ended, with all its unanswered requests."""
         ...

@@ -45,8 +45,8 @@ class SocketServer:
         open_direct: OpenDirect | None = None,
         room: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`open_direct` opens the way to sendfile, if the system has one. `room` returns how many
-        connections the process has files for (None: any number)."""
+        """`open_direct` enables sendfile, if the system has it. `room` returns how many connections
+        the process has files for (None: any number)."""
         self._runtime = runtime
         self._reactor = Reactor(asyncio.get_running_loop(), runtime.clock, options, metrics, log)
         self._entrance = Entrance(self._reactor, open_direct, room)

@@ -66,7 +66,7 @@ class RequestShare:
         self._reactor.memory.take(len(frame))
 
     def take_aside(self, aside: deque[Any]) -> Any:
-        """Return the first frame that was put aside. `aside` is that of this share."""
+        """Remove and return the first frame that was put aside. `aside` is this share's."""
         frame = aside.popleft()
         self._aside_bytes -= len(frame)
         self._reactor.memory.give(len(frame))
@@ -75,8 +75,8 @@ class RequestShare:
         return frame
 
     def hold_unfinished(self, reader: Reader, size: int, came: int) -> None:
-        """Account for another part of a frame, or for its last part and perhaps the first of the
-        next: of the frame now `size` bytes are here, `came` of them or fewer new."""
+        """Count the `came` bytes that were just read. `size` is how much of an unfinished frame is
+        here now; the bytes may also have completed the previous frame."""
         memory = self._reactor.memory
         before = self.unfinished_bytes
         self.unfinished_bytes = size
@@ -105,7 +105,7 @@ class RequestShare:
         memory.finish(reader)
 
     def end(self, reader: Reader) -> None:
-        """The connection is lost: give everything back."""
+        """Give all memory back: the connection is lost."""
         self._is_over = True
         self.forget_requests(reader)
         self._reactor.memory.give(self._kept_bytes)

@@ -104,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_lost = False
         self.last_active = 0.0
         self.principal: Principal = ANONYMOUS
-        # For the service: its own state for the connection.
+        # The service's own state for the connection.
         self.session: Any = None
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open. The acceptor decides whether to admit it."""
+        """Prepare the open connection. The acceptor decides whether to admit it."""
         self._transport = cast(asyncio.Transport, transport)
         self._holds.start(self._transport)
         self.acceptor.prepare(self._transport)
@@ -163,12 +163,11 @@ class Connection(asyncio.BufferedProtocol):
         self.acceptor.arrived(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the next bytes go: the buffer of all connections, or that of a large
-        frame."""
+        """Return the buffer for the next bytes: the shared one, or a large frame's."""
         return self.frames.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """`nbytes` were read into the buffer."""
+        """Serve the frames in the `nbytes` that were read into the buffer."""
         self.last_active = self._reactor.now
         self._received_bytes.value += nbytes
         if self._reason is not None:
@@ -204,17 +203,17 @@ class Connection(asyncio.BufferedProtocol):
             self._end_turn()
 
     def pause_writing(self) -> None:
-        """The transport has enough to send."""
+        """Stop writing: the transport has enough to send."""
         self._sender.is_blocked = True
 
     def resume_writing(self) -> None:
-        """The transport can take more. Do not write now: it is in the middle of sending."""
+        """Continue writing in the next turn, not now: the transport is in the middle of sending."""
         self._sender.is_blocked = False
         self.last_active = self._reactor.now
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
+        """Release everything: the connection has ended."""
         self.is_lost = self.is_ending = True
         self._sender.stop()
         self._holds.stop()
@@ -229,14 +228,14 @@ class Connection(asyncio.BufferedProtocol):
         self._holds.hold(IN_LINE, self._reactor.metrics)
 
     def enter(self) -> None:
-        """The connection is admitted."""
+        """Start to serve the connection, which is admitted."""
         self._service.opened(self)
         self._holds.let_go(IN_LINE)
         if self.share.aside:
             self._wake()
 
     def take_turn(self) -> None:
-        """Write the responses, serve what was put aside, and continue reading if possible."""
+        """Write responses, serve the frames put aside, and continue reading if possible."""
         self._is_woken = False
         if self.is_lost:
             return
@@ -284,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         unsent = self._sender.unsent_bytes
         if not unsent or self._transport is None:
             return unsent
-        # A socket's send buffer is large and asks for more seldom: a slow reader takes long to
+        # A socket's send buffer is large and rarely requests more: a slow reader takes long to
         # empty it.
         return unsent + untaken_bytes(self._transport)
 
@@ -293,12 +292,12 @@ class Connection(asyncio.BufferedProtocol):
         self._cut_off("client does not read its answers", Reason.SLOW_READER)
 
     def on_memory(self) -> None:
-        """There is memory for the rest of its request."""
+        """Continue reading: there is memory for the rest of the request."""
         self._holds.let_go(MEMORY)
 
     def on_shortage(self, since: float) -> None:
-        """Others wait for memory that it holds. Cut it off if nothing has come since the given
-        time."""
+        """Abort the connection if it has received nothing since the given time: others wait for its
+        memory."""
         if self.last_active <= since and not self._holds.bits:
             self._cut_off("memory is short and a request does not end", Reason.STALLED_REQUEST)
 
@@ -317,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
             request.release()
 
     def _serve_aside(self) -> None:
-        """Serve what was put aside, as far as possible."""
+        """Serve the frames that were put aside, as far as possible."""
         is_fine, share = False, self.share
         self._in_turn = True
         try:
@@ -377,7 +376,7 @@ class Connection(asyncio.BufferedProtocol):
     # Reading and writing.
 
     def _ask_for_memory(self) -> None:
-        """Stop reading if memory is short and others have to finish their requests first."""
+        """Stop reading if memory is short and others must finish their requests first."""
         if self.share.must_stop(self):
             self._holds.hold(MEMORY, self._reactor.metrics)
 

@@ -1,7 +1,7 @@
 """The file `empty-disk`: a voter remembers that it started with an empty disk (see `empty_disk`).
 
 Invariants: the mark is durable before the log and the quorum-state of the new disk are, so it is
-there after any crash; it is removed only after all that is committed is durable here.
+there after any crash; it is removed only after all committed records are durable here.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def is_marked(files: Files, directory: str) -> bool:
 
 
 def holds_nothing(files: Files, directory: str) -> bool:
-    """Whether no log, no snapshot and no vote is in the metadata log's directory. What formatting
-    leaves there, a snapshot of nothing, does not count."""
+    """Whether the metadata log's directory has no log, no snapshot and no vote. The empty snapshot
+    that formatting leaves there does not count."""
     return not (
         any(
             name == QUORUM_STATE or _is_log(files, directory, name)
@@ -44,12 +44,12 @@ def _is_log(files: Files, directory: str, name: str) -> bool:
 
 
 def write_mark(files: Files, directory: str) -> None:
-    """Durable on return."""
+    """Write the mark. Durable on return."""
     files.write_text_atomic(f"{directory}/{EMPTY_DISK}", _TEXT)
 
 
 def remove_mark(files: Files, directory: str) -> None:
-    """Durable on return. Nothing happens if it is not there."""
+    """Remove the mark, if it exists. Durable on return."""
     if is_marked(files, directory):
         files.remove(f"{directory}/{EMPTY_DISK}")
         files.sync_dir(directory)

@@ -1,7 +1,7 @@
-"""Makes what is appended to the metadata log durable, off the event loop.
+"""Make the records that are appended to the metadata log durable, off the event loop.
 
-Invariant: one flush runs at a time; what is appended meanwhile is in the next one. A
-disk that refuses is told once, and nothing is flushed after it.
+Invariant: one flush runs at a time; records that are appended meanwhile are in the next one. A disk
+failure is reported once, and nothing is flushed after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Flusher:
-    """Of one quorum; `on_flushed` hears after each flush whether more is committed."""
+    """Flushes one quorum's log. After each flush `on_flushed` gets whether more is committed."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Flusher:
         on_failure: Callable[[Exception], None],
     ) -> None:
         self.is_durability_unknown = False
-        """A sync failed: the kernel took for written what it could not write. To read the log
-        again would show it whole, and a later sync would succeed, and confirm what is not
-        there."""
+        """Whether a sync has failed: the kernel dropped pages that it could not write. A reader of
+        the log would still see them, and a later sync would succeed, and confirm records that are
+        not on the disk."""
         self._runtime = runtime
         self._quorum = quorum
         self._on_flushed = on_flushed
@@ -39,19 +39,19 @@ class Flusher:
         self._running: asyncio.Task[None] | None = None
 
     def flush_soon(self) -> None:
-        """Make durable what is in the log now."""
+        """Start to make the current records of the log durable."""
         if self._running is None:
             self._running = self._runtime.spawn(self._flush(), name="metadata-flush")
 
     async def flush(self) -> None:
-        """As `flush_soon`, and wait for it."""
+        """Make all records of the log durable, and wait for it."""
         while not self._quorum.is_durable and not self._is_over:
             self.flush_soon()
             if self._running is not None:
                 await self._running
 
     async def idle(self) -> None:
-        """Wait until no flush is under way."""
+        """Wait until no flush is running."""
         if self._running is not None:
             await self._running
 

@@ -1,4 +1,4 @@
-"""What a Raft leader knows of its voters, and what follows from it: the high watermark.
+"""A Raft leader's knowledge of its voters, and the high watermark that follows from it.
 
 Invariants: the high watermark never falls; an offset is committed when a majority of the voters
 holds it durably and it belongs to an epoch in which this leader's own first record is committed
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 OBSERVER_MS = 300_000
-"""An observer that has not fetched for so long is one no more, as in Kafka."""
+"""An observer is forgotten if it has not fetched for this long, as in Kafka."""
 OBSERVERS_MAX = 1000
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a replica has come, as its fetches tell; -1 while it has not fetched."""
+    """The progress of a replica, from its fetches; the times are -1 before its first fetch."""
 
     log_end_offset: int = 0
     last_fetch_ms: int = UNKNOWN
     last_caught_up_ms: int = UNKNOWN
     directory_id: Uuid = ZERO_UUID
-    """The disk that it fetches to."""
+    """The id of the disk that it fetches to."""
 
 
 class Leader:
@@ -52,7 +52,7 @@ class Leader:
     def __init__(
         self, voter_id: int, voters: Collection[int], epoch: int, epoch_start_offset: int
     ) -> None:
-        """`epoch_start_offset` is where this epoch's first record, the LeaderChange, stands."""
+        """`epoch_start_offset` is the offset of this epoch's first record, the LeaderChange."""
         assert voter_id in voters, "only a voter leads"
         self.voter_id = voter_id
         self.epoch = epoch
@@ -64,19 +64,19 @@ class Leader:
         self._own_end = 0
 
     def on_durable(self, voter_id: int, log_end_offset: int) -> bool:
-        """The voter holds everything below that offset, durably; whether more is committed now."""
+        """Note the end of a voter's durable records. Return whether more is committed now."""
         if voter_id == self.voter_id:
             self._own_end = max(self._own_end, log_end_offset)
         known = self.voters.get(voter_id)
         if known is None or log_end_offset <= known.log_end_offset:
-            return False  # an observer has no vote, and a late answer says nothing new
+            return False  # an observer has no vote, and a late answer reports nothing new
         known.log_end_offset = log_end_offset
         return self._advance()
 
     def on_fetch(self, ask: FetchAsk, log_end_offset: int, now_ms: int, *, votes: bool) -> bool:
-        """A replica fetches: it holds all below the offset that it asks for, and no more: a voter
-        that was further has lost its disk. Whether more is committed now. `votes`: it is the voter
-        of its number, and no node with another disk."""
+        """Note a fetch: the replica holds all records below the requested offset, and no more; a
+        voter that held more has lost its disk. Return whether more is committed now. `votes`: the
+        node has the disk of the voter with its id."""
         assert ask.replica_id != self.voter_id
         known = self.voters.get(ask.replica_id) if votes else None
         is_voter = known is not None
@@ -91,16 +91,17 @@ class Leader:
         return is_voter and self.on_durable(ask.replica_id, ask.offset)
 
     def on_other_log(self, voter_id: int, now_ms: int) -> None:
-        """A voter fetches from where this log does not go on: how much of it the voter holds is not
-        known. It may have held more before it lost its disk."""
+        """Note that a voter fetches from a position where its log differs from this one. It is
+        unknown how much of this log it holds; it may have held more before it lost its disk."""
         known = self.voters.get(voter_id)
         if known is not None:
             known.last_fetch_ms = now_ms
             known.log_end_offset = 0
 
     def on_voters(self, voters: Collection[int]) -> bool:
-        """These vote from now on; whether more is committed by that. What is known of a replica
-        stays known. A leader that votes no more leads on until that is committed."""
+        """Replace the voters from now on. Return whether more is committed by that. The progress of
+        known replicas is kept. A leader that is not a voter any more leads until the change is
+        committed."""
         known = {**self.observers, **self.voters}
         self.voters = {each: known.get(each) or Progress() for each in voters}
         self.observers = {
@@ -114,11 +115,12 @@ class Leader:
         return self._advance()
 
     def _observer(self, replica_id: int, now_ms: int) -> Progress:
-        """A node that connects may call itself by any number: the silent are forgotten, and of too
-        many the one that was silent longest."""
+        """Return the progress of an observer. Nodes may connect under any id: observers that are
+        silent for too long are forgotten, and if there are too many, the one that was silent
+        longest."""
         known = self.observers.pop(replica_id, None)
         if known is None:
-            for other in list(self.observers):  # the longest silent first
+            for other in list(self.observers):  # the longest silent one first
                 is_silent = now_ms - self.observers[other].last_fetch_ms > OBSERVER_MS
                 if not is_silent and len(self.observers) < OBSERVERS_MAX:
                     break
@@ -128,7 +130,7 @@ class Leader:
         return known
 
     def heard_from_majority_since(self, since_ms: int) -> bool:
-        """Whether enough voters have fetched at that time or later; the leader hears itself."""
+        """Whether a majority of the voters, including the leader, has fetched since this time."""
         heard = sum(
             each.last_fetch_ms >= since_ms
             for voter, each in self.voters.items()
@@ -137,7 +139,7 @@ class Leader:
         return heard + (self.voter_id in self.voters) > len(self.voters) // 2
 
     def successors(self) -> tuple[int, ...]:
-        """The other voters, the one that has most of the log first."""
+        """Return the other voters, the one with the longest log first."""
         others = [each for each in self.voters if each != self.voter_id]
         return tuple(sorted(others, key=lambda each: (-self.voters[each].log_end_offset, each)))
 

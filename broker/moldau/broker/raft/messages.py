@@ -1,7 +1,7 @@
-"""What replicas of the metadata log say to each other, without the wire around it.
+"""The messages between replicas of the metadata log, without their wire form.
 
-The wire's own messages carry topics and partitions, because Kafka's Raft could serve any log; there
-is one, so the core speaks of it alone. `wire` translates.
+The messages on the wire carry topics and partitions, because Kafka's Raft could serve any log.
+There is only one log, so the core's messages do not name it. `wire` translates.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from moldau.ids import ZERO_UUID, Uuid
 
 NOBODY: Final = -1
 UNTOLD: Final = 2**63 - 1
-"""The high watermark of a fetch that does not say which one its replica knows."""
+"""The high watermark in a fetch that does not report the one that its replica knows."""
 
 
 class EpochAnswer(NamedTuple):
-    """The end of every answer: an error, the epoch of the replica that answers, and its leader."""
+    """The common part of every answer: an error, the answering replica's epoch, and its leader."""
 
     error: ErrorCode
     epoch: int
@@ -27,7 +27,7 @@ class EpochAnswer(NamedTuple):
 
 
 class VoteAsk(NamedTuple):
-    """A candidate asks for a vote. A pre-vote only asks whether it would be granted (KIP-996)."""
+    """A candidate's request for a vote. A pre-vote only asks if it would be granted (KIP-996)."""
 
     epoch: int
     candidate_id: int
@@ -45,14 +45,14 @@ class VoteAnswer(NamedTuple):
 
 
 class BeginEpoch(NamedTuple):
-    """A new leader tells the voters that it leads."""
+    """A new leader's announcement to the voters."""
 
     epoch: int
     leader_id: int
 
 
 class EndEpoch(NamedTuple):
-    """A leader resigns; the first successor should stand for election first."""
+    """A leader's announcement that it resigns; the first successor should stand first."""
 
     epoch: int
     leader_id: int
@@ -60,8 +60,8 @@ class EndEpoch(NamedTuple):
 
 
 class FetchAsk(NamedTuple):
-    """A replica reads on from `offset`, and so says that all below it is durable there. It knows
-    everything below `high_watermark` to be committed (KIP-1166)."""
+    """A replica's request to read from `offset` on, which confirms that all records below it are
+    durable there. It knows that everything below `high_watermark` is committed (KIP-1166)."""
 
     replica_id: int
     epoch: int
@@ -72,15 +72,15 @@ class FetchAsk(NamedTuple):
 
 
 class Divergence(NamedTuple):
-    """The leader's end of the largest epoch that is not above the asked one."""
+    """The largest epoch of the leader that is not above the requested one, and its end."""
 
     epoch: int
     end_offset: int
 
 
 class FetchVerdict(NamedTuple):
-    """What the leader answers besides records. Without error, divergence and snapshot the records
-    from the asked offset on belong to the answer."""
+    """The leader's answer to a fetch, without the records. If it has no error, divergence and
+    snapshot, the records from the requested offset on belong to the answer."""
 
     epoch_answer: EpochAnswer
     high_watermark: int = -1
@@ -93,11 +93,11 @@ PeerAnswer: TypeAlias = VoteAnswer | EpochAnswer
 
 
 class AnotherLeader(NamedTuple):
-    """A node leads in an epoch that this replica led."""
+    """A notice: another node leads in an epoch that this replica led."""
 
     epoch: int
     leader_id: int
 
 
 Notice: TypeAlias = OthersHaveRecords | VoteWithheld | CaughtUp | AnotherLeader
-"""What an operator should know."""
+"""An event that an operator should know."""

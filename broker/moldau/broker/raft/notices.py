@@ -1,6 +1,6 @@
-"""Write to the log what the core of Raft wants an operator to know, with what to do.
+"""Log the notices of Raft's core for the operator, with advice.
 
-Invariant: what other nodes can cause as often as they like is written once a minute and counted.
+Invariant: notices that other nodes can cause at any rate are written once a minute and counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Notices:
-    """Of one replica."""
+    """Writes the notices of one replica."""
 
     def __init__(self, log: Logger) -> None:
         self._log = log
@@ -64,7 +64,7 @@ class Notices:
                 )
 
     def write_other_disk(self, member: Member, voters: Voters) -> None:
-        """Say once what to do if the log knows this node as a voter with another disk."""
+        """Log the advice once, if the voters in the log name this node with another disk."""
         me = member.node_id
         known = voters.find(me)
         if known is None or member.is_voter or self._told_disk:

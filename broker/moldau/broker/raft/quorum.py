@@ -2,12 +2,12 @@
 
 Invariants: the epoch is durable in `quorum-state` before a record of it is written; records are
 committed when they are durable on a majority of voters; a snapshot is made of committed records
-only, and the log lets go only of what a durable snapshot holds; snapshots and log together always
-reach back to the first record. The log begins where its oldest snapshot ends, or before: an old
-snapshot is gone for good before anything of the log behind it goes.
+only, and the log deletes only records that a durable snapshot holds; snapshots and log together
+always reach back to the first record. The log begins where its oldest snapshot ends, or before: the
+deletion of an old snapshot is durable before the log after it is deleted.
 
-What is decided about leadership and commitment is in `replica` and `leader`; this owns the files,
-and is the `LogView` that the core reads.
+`replica` and `leader` decide about leadership and commitment; this class owns the files, and is the
+`LogView` that the core reads.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ METADATA_LOG_CONFIG: Final = LogConfig(
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """This node, and the voters that its settings name (empty where the log has them)."""
+    """This node, and the voters that its settings name (empty if the log names them)."""
 
     node_id: int
     static_voters: tuple[int, ...] = ()
@@ -85,7 +85,7 @@ class SnapshotJob:
     snapshot_id: SnapshotId
     file: SnapshotFile
     bytes_before: int
-    """The log's bytes without a snapshot when this one was begun."""
+    """The bytes of the log without a snapshot when this snapshot was begun."""
 
 
 class Quorum:
@@ -97,13 +97,13 @@ class Quorum:
         self.files = files
         self.log = log
         self._told: list[tuple[int, Voters]] = [(0, voters)]
-        """What the log says of the voters, oldest first: where its record ends, and the voters."""
+        """The sets of voters in the log, oldest first, each with the offset after its record."""
         self.state = read_quorum_state(files, log.directory)
         self.snapshots = list_snapshots(files, log.directory)
         self.bytes_since_snapshot = 0
-        """About how much of the log no snapshot holds."""
+        """The approximate size of the part of the log that no snapshot holds."""
         self.retention = FEWEST
-        """Which snapshots are kept; what `open` was given."""
+        """The rule for which snapshots are kept; an argument of `open`."""
         self._kept: dict[SnapshotId, KeptSnapshot] = {}
         self._membership = membership
         self._settings_voters = voters
@@ -119,15 +119,16 @@ class Quorum:
         config: LogConfig = METADATA_LOG_CONFIG,
         retention: SnapshotRetention = FEWEST,
     ) -> Quorum:
-        """Open what is in the log directory, made when it is missing; recovers what needs it."""
+        """Open the metadata log in the log directory, which is created if it is missing. Recover
+        the log if that is needed."""
         directory = f"{log_dir}/{DIRECTORY}"
         files.make_dirs(directory)
         remove_leftovers(files, directory)
         if membership.votes_with_others and holds_nothing(files, directory):
             write_mark(files, directory)
         _check_topic(files, directory)
-        # Where `clean` made the log begin: files before that may have come back with the power,
-        # some of them, and what they leave between them would be taken for a lost tail.
+        # Open the log from its oldest snapshot on: after a loss of power, some of the deleted files
+        # before it may be back, and the gaps between them would be mistaken for a lost tail.
         kept = list_snapshots(files, directory)
         start = kept[0].end_offset if kept else 0
         log = PartitionLog.open(files, directory, config, Opening(now_ms, log_start_offset=start))
@@ -138,7 +139,7 @@ class Quorum:
         return quorum
 
     def _join_snapshot_and_log(self) -> None:
-        """Make the log go on from the newest snapshot, and learn the voters."""
+        """Make the log continue from the newest snapshot, and read the voters."""
         newest = self.snapshots[-1] if self.snapshots else None
         start = self.log.log_start_offset
         if newest is not None and newest.end_offset > self.log.log_end_offset:
@@ -152,7 +153,7 @@ class Quorum:
         self._learn_voters()
 
     def _learn_voters(self) -> None:
-        """As the newest snapshot and the log after it say."""
+        """Read the voters from the newest snapshot and the log after it."""
         newest = self.newest_snapshot
         voters = self._settings_voters if newest is None else self.snapshot(newest).voters
         self._told = [(0, voters)]
@@ -168,16 +169,16 @@ class Quorum:
 
     @property
     def voters(self) -> Voters:
-        """As the log says at its end, committed or not."""
+        """The voters that the log names at its end, committed or not."""
         return self._told[-1][1]
 
     @property
     def voters_end(self) -> int:
-        """The offset after the record that names them; 0: it is in a snapshot, or in none."""
+        """The offset after the record that names the voters; 0 if they are not in the log."""
         return self._told[-1][0]
 
     def voters_before(self, end_offset: int) -> Voters:
-        """As the log says of all below that offset."""
+        """Return the voters that the log names below this offset."""
         return next(voters for end, voters in reversed(self._told) if end <= end_offset)
 
     @property
@@ -186,10 +187,10 @@ class Quorum:
         return is_marked(self.files, self.log.directory)
 
     def end_empty_disk(self) -> None:
-        """All that is committed is durable here. The mark is gone for good on return."""
+        """Remove the empty-disk mark: all committed records are durable. Durable on return."""
         remove_mark(self.files, self.log.directory)
 
-    # What the core reads.
+    # Read by the core.
 
     @property
     def node_id(self) -> int:
@@ -203,7 +204,7 @@ class Quorum:
 
     @property
     def leader(self) -> Leader:
-        """What is known of the others; only while leading."""
+        """The state of the other replicas; only while leading."""
         assert self._leader is not None, "not leading"
         return self._leader
 
@@ -213,7 +214,7 @@ class Quorum:
 
     @property
     def high_watermark(self) -> int:
-        """Everything below it is committed."""
+        """The offset below which everything is committed."""
         leader = self._leader
         if leader is None or leader.high_watermark is None:
             return self.log.high_watermark
@@ -221,7 +222,7 @@ class Quorum:
 
     @property
     def log_end_offset(self) -> int:
-        """Where the next record will stand."""
+        """The offset of the next record."""
         return self.log.log_end_offset
 
     @property
@@ -230,7 +231,7 @@ class Quorum:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record, or of the newest snapshot where there is none; 0 at the start."""
+        """The epoch of the last record; without records, of the newest snapshot; 0 at the start."""
         latest = self.log.leader_epochs.latest_epoch
         snapshot_epoch = self.snapshots[-1].epoch if self.snapshots else 0
         return max(latest or 0, snapshot_epoch)
@@ -240,7 +241,7 @@ class Quorum:
         return self.snapshots[-1] if self.snapshots else None
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """The largest epoch that is not above `epoch`, and where it ends; -1 and -1 if unknown."""
+        """Return the largest epoch that is not above `epoch`, and its end; -1 and -1 if unknown."""
         end = self.log.log_end_offset
         found = self.log.leader_epochs.end_offset_for(epoch, end)
         newest = self.newest_snapshot
@@ -259,14 +260,14 @@ class Quorum:
     # Leading.
 
     def save_state(self, state: QuorumState) -> None:
-        """Epoch and vote are durable when this returns. OSError: the disk."""
+        """Save epoch and vote. Durable on return. Raise OSError if the disk fails."""
         static = self.voters.ids if self.voters.kraft_version == STATIC else None
         write_quorum_state(self.files, self.log.directory, state, static)
         self.state = state
 
     def begin_epoch(self, leader: Leader, granting: Iterable[int], now_ms: int) -> None:
-        """This replica was elected, and its state is saved: write the first record of the epoch,
-        durably."""
+        """Begin to lead: write the first record of the epoch, durably. This replica was elected,
+        and its state is saved."""
         records = [self.voters.leader_change(self.node_id, granting)]
         if self.log.log_end_offset == 0:
             records.extend(self.voters.control_records())  # until now only in snapshot 0
@@ -275,17 +276,17 @@ class Quorum:
         self.flush()
 
     def end_epoch(self) -> None:
-        """Another replica leads, or none."""
+        """Stop leading: another replica leads, or none."""
         self._leader = None
 
     def append(self, batch: bytearray, now_ms: int) -> int:
-        """Write one batch at the log's end; the offset of its last record. Committed after a flush
-        that begins later."""
+        """Append one batch, and return the offset of its last record. It can be committed only
+        after a flush that begins later."""
         assert self._leader is not None, "not leading"
         return self._append(batch, now_ms)
 
     def append_voters(self, voters: Voters, now_ms: int) -> None:
-        """These vote from now on. One change at a time: the last one is committed."""
+        """Append other voters, which count from now on. The previous change must be committed."""
         assert self.voters_end <= self.high_watermark, "two sets of voters would not overlap"
         _, record = voters.control_records()
         batch = encode_control_batch([record], now_ms)
@@ -298,11 +299,12 @@ class Quorum:
         return appended.last_offset
 
     def begin_flush(self) -> FlushJob:
-        """What to run, on a thread if wanted, so that all appended so far is durable."""
+        """Return a job that makes all records appended so far durable. It may run on a thread."""
         return self.log.flushing.begin()
 
     def end_flush(self, job: FlushJob, error: OSError | None = None) -> bool:
-        """The job has run; whether more is committed now. An error takes the log out of service."""
+        """Note that the job has run. Return whether more is committed now. An error takes the log
+        out of service."""
         self.log.flushing.end(job, error)
         leader = self._leader
         if leader is None or not leader.on_durable(self.node_id, self.log.flushed_end_offset):
@@ -312,11 +314,11 @@ class Quorum:
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that was appended is on the disk."""
+        """Whether all appended records are on the disk."""
         return self.log.flushed_end_offset >= self.log.log_end_offset
 
     def flush(self) -> bool:
-        """Make all that was appended durable, now; whether more is committed."""
+        """Make all appended records durable, now. Return whether more is committed."""
         job = self.begin_flush()
         try:
             job.run()
@@ -327,8 +329,8 @@ class Quorum:
     # Following.
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> int:
-        """Write batches as the leader has them; where the log ends now. A batch that is cut short
-        at the end is left out. KafkaError when they are damaged or do not go on here."""
+        """Append the leader's batches, and return the new log end. An incomplete batch at the end
+        is left out. Raise KafkaError if they are damaged or do not continue this log."""
         whole = memoryview(records)[: whole_bytes(records)]
         if len(whole):
             self.log.append_as_follower(whole, now_ms)
@@ -338,21 +340,21 @@ class Quorum:
         return self.log.log_end_offset
 
     def advance(self, high_watermark: int) -> bool:
-        """The leader says that all below is committed; whether that is news."""
+        """Apply the leader's high watermark. Return whether it moved."""
         return self.log.update_high_watermark(high_watermark)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop what the leader never had. Durable on return."""
+        """Drop the records from `offset` on, which the leader does not have. Durable on return."""
         self.log.truncate_to(offset)
         self._learn_voters()
 
     def store_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        """Write a snapshot of the leader beside this log. Durable on return, and it does not count
-        before `install_snapshot`. CorruptLog unless every byte of it is what was written."""
+        """Write a snapshot of the leader beside this log. Durable on return, but it does not count
+        before `install_snapshot`. Raise CorruptLog if a byte of it is damaged or missing."""
         store_snapshot(self.files, self.path_of(snapshot_id), data)
 
     def install_snapshot(self, snapshot_id: SnapshotId) -> None:
-        """Take a snapshot that was stored in the place of this log, which it contains."""
+        """Replace this log by a stored snapshot, which contains it."""
         self.snapshots.append(snapshot_id)
         self.log.truncate_fully_and_start_at(snapshot_id.end_offset)
         self._learn_voters()
@@ -360,24 +362,25 @@ class Quorum:
     # Reading.
 
     def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
-        """Read one of `snapshots`."""
+        """Read and return one of `snapshots`."""
         return read_snapshot(self.files, self.path_of(snapshot_id), self._settings_voters)
 
     def read_snapshot_piece(
         self, snapshot_id: SnapshotId, position: int, bytes_max: int
     ) -> tuple[int, bytes]:
-        """The size of one of `snapshots`, and its bytes from `position` on. OSError: the disk."""
+        """Return the size of one of `snapshots`, and its bytes from `position` on. Raise OSError if
+        the disk fails."""
         with self.files.open(self.path_of(snapshot_id)) as file:
             return file.size, file.read_at(max(position, 0), max(bytes_max, 0))
 
     def committed(self, offset: int) -> Iterator[Batch]:
-        """The batches with records from `offset` up to the high watermark."""
+        """Yield the batches with records from `offset` up to the high watermark."""
         for batch in self.log.batches(offset, self.high_watermark):
             if batch.header.base_offset >= offset and not batch.header.is_control:
                 yield batch
 
     def batches(self) -> Iterator[Batch]:
-        """All that the log tells, from the newest snapshot on to the log's end."""
+        """Yield all batches with records, from the newest snapshot, then from the log."""
         start = self.log.log_start_offset
         if self.snapshots:
             newest = self.snapshots[-1]
@@ -388,23 +391,22 @@ class Quorum:
                 yield batch
 
     def history(self) -> Iterator[Batch]:
-        """All that is left of the log, also what the newest snapshot has summed up: at least
-        everything since the snapshot before it."""
+        """Yield all batches that are left in the log, including those that the newest snapshot
+        replaces: at least everything since the snapshot before it."""
         for batch in self.log.batches(self.log.log_start_offset):
             if not batch.header.is_control:
                 yield batch
 
-    # Snapshots. Whatever waits for the disk is apart, so that it can be done off the event loop.
+    # Snapshots. Work that waits for the disk is separate, so that it can run off the event loop.
 
     def path_of(self, snapshot_id: SnapshotId) -> str:
-        """The file of a snapshot."""
+        """Return the file path of a snapshot."""
         return f"{self.log.directory}/{snapshot_id.file_name}"
 
     def begin_snapshot(self, end_offset: int, now_ms: int) -> SnapshotJob | None:
-        """Begin a snapshot of all below `end_offset`, which is committed and where a batch begins.
-        None if there is one as new. Append its records and finish its file, then `end_snapshot`.
-
-        OSError: the disk. BadData: the log is damaged."""
+        """Begin a snapshot of all records below `end_offset`, which is committed and begins a
+        batch. Return None if a snapshot as new exists. Append its records, finish its file, then
+        call `end_snapshot`. Raise OSError if the disk fails, BadData if the log is damaged."""
         assert end_offset <= self.high_watermark, "a snapshot holds committed records only"
         assert end_offset > 0
         epoch = self.log.leader_epochs.epoch_for_offset(end_offset - 1)
@@ -421,18 +423,17 @@ class Quorum:
         return SnapshotJob(snapshot_id, file, self.bytes_since_snapshot)
 
     def is_superseded(self, job: SnapshotJob) -> bool:
-        """Whether a newer snapshot of the leader took the place of the log meanwhile."""
+        """Whether a newer snapshot of the leader has replaced the log meanwhile."""
         return self._snapshot_end() >= job.snapshot_id.end_offset
 
     def end_snapshot(self, job: SnapshotJob) -> None:
-        """The job's file is whole and durable: it counts from now on."""
+        """Count the job's snapshot from now on: its file is complete and durable."""
         assert not self.is_superseded(job)
         self.snapshots.append(job.snapshot_id)
         self.bytes_since_snapshot -= job.bytes_before
 
     def time_since_snapshot_ms(self, now_ms: int) -> int | None:
-        """How long the oldest record that no snapshot holds has been there; None if there is
-        none."""
+        """Return the age of the oldest record that no snapshot holds; None if there is none."""
         for batch in self.log.batches(self._snapshot_end()):
             return max(0, now_ms - batch.header.max_timestamp)
         return None
@@ -447,8 +448,8 @@ class Quorum:
         return -1
 
     def take_needless(self, now_ms: int) -> tuple[SnapshotId, ...]:
-        """The snapshots that are too old or take too much. They count no more: `remove` them, then
-        `trim`."""
+        """Remove and return the snapshots that are too old or too large. They do not count any
+        more: `remove` their files, then `trim`."""
         known = [self._known(each) for each in self.snapshots]
         count = self.retention.count_needless(known, self.log.size_bytes, now_ms)
         needless = tuple(self.snapshots[:count])
@@ -458,17 +459,18 @@ class Quorum:
         return needless
 
     def remove(self, snapshots: Sequence[SnapshotId]) -> None:
-        """Remove the files of snapshots that do not count. They are gone for good on return."""
+        """Remove the files of snapshots that do not count. Durable on return."""
         remove_snapshots(self.files, self.log.directory, snapshots)
 
     def put_back(self, snapshots: Sequence[SnapshotId]) -> None:
-        """The disk did not remove these, or not all: what is left of them counts."""
+        """Count these snapshots again, if their files still exist: the disk failed to remove
+        them."""
         there = [each for each in snapshots if self.files.exists(self.path_of(each))]
         self.snapshots[:0] = there
 
     def trim(self, now_ms: int) -> None:
-        """Let go of the log before the oldest snapshot, and free what was let go of long enough
-        ago. No older snapshot is left on the disk. OSError: the disk."""
+        """Delete the log before the oldest snapshot, and free the files that were deleted long
+        enough ago. No older snapshot may be left on the disk. Raise OSError if the disk fails."""
         if self.snapshots:
             self.log.increment_log_start_offset(self.snapshots[0].end_offset)
             self.log.delete_old_segments(now_ms)
@@ -483,7 +485,7 @@ class Quorum:
         return known
 
     def close(self) -> None:
-        """Make everything durable and let go of the files."""
+        """Make everything durable, and close the files."""
         self.log.close()
 
 

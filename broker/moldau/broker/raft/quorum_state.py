@@ -1,4 +1,4 @@
-"""The file `quorum-state`: what a Raft replica must not forget, as JSON in Kafka's form.
+"""The file `quorum-state`: the state that a Raft replica must not forget, as JSON in Kafka's form.
 
 Invariant: epoch and vote are durable before they are sent, and the epoch never falls. A
 replica that forgot its vote could vote twice in one epoch, and there could be two leaders.
@@ -38,7 +38,8 @@ class QuorumState:
 def write_quorum_state(
     files: Files, directory: str, state: QuorumState, static_voters: tuple[int, ...] | None
 ) -> None:
-    """Replace the file; durable on return. `static_voters` where the log does not name them."""
+    """Replace the file. Durable on return. `static_voters` is given if the log does not name the
+    voters."""
     values: dict[str, Any]
     if static_voters is not None:
         values = {
@@ -63,8 +64,8 @@ def write_quorum_state(
 
 
 def read_quorum_state(files: Files, directory: str) -> QuorumState:
-    """What the file says; the state before the first epoch when there is none. CorruptLog when it
-    cannot be read: a vote that may have been given must not be guessed."""
+    """Return the state in the file, or the state before the first epoch if it does not exist. Raise
+    CorruptLog if it cannot be read: a vote that may have been given must not be guessed."""
     path = f"{directory}/{QUORUM_STATE}"
     if not files.exists(path):
         return QuorumState()

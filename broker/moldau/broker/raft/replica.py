@@ -1,19 +1,19 @@
 """One replica's part in the agreement on the metadata log: the pure core of KRaft.
 
-Followers pull (Fetch) and so tell the leader how far they are; votes, the begin and the end of an
-epoch are pushed. A candidate asks first whether it would win (pre-vote, KIP-996), so that a replica
-which was cut off disturbs no leader when it comes back.
+Followers pull (Fetch), and their fetches report their log ends to the leader. Votes, the begin and
+the end of an epoch are pushed. A candidate asks first whether it would win (pre-vote, KIP-996), so
+that a replica that was disconnected disturbs no leader when it comes back.
 
 Invariants:
-* an epoch has one leader: a replica grants one vote an epoch, and a majority elects;
+* an epoch has one leader: a replica grants one vote in an epoch, and a majority elects;
 * a leader holds every committed record: no voter votes for a log that ends earlier than its own,
-  and a voter that may have forgotten its own follows `empty_disk`;
+  and a voter that may have forgotten its log follows `empty_disk`;
 * epoch and vote are durable before they are sent: messages leave in a `Ready`, and the
   shell saves `Ready.state` before it sends `Ready.requests` or the answer to an `on_...` call;
-* what is below the high watermark is never cut off.
+* records below the high watermark are never truncated.
 
-Time comes as an argument, randomness through the constructor; nothing here waits, and nothing here
-writes: the log is read through `LogView`, and an outcome says what to write.
+Time is an argument, and randomness comes from the constructor. Nothing here waits or writes: the
+log is read through `LogView`, and an outcome says what to write.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NEVER: Final = 1 << 62
 
 
 class Role(Enum):
-    """What a replica is in its epoch."""
+    """The role of a replica in its epoch."""
 
     UNATTACHED = "knows no leader"
     FOLLOWER = "follows the leader"
@@ -77,7 +77,7 @@ TRANSITIONS: Final = {
 
 
 class LogView(Protocol):
-    """What the core reads of the replica's log."""
+    """The properties of the replica's log that the core reads."""
 
     @property
     def log_end_offset(self) -> int: ...
@@ -85,7 +85,7 @@ class LogView(Protocol):
     def log_start_offset(self) -> int: ...
     @property
     def last_epoch(self) -> int:
-        """Of the last record, or of the newest snapshot where there is none; 0 at the start."""
+        """The epoch of the last record, or of the newest snapshot without one; 0 at the start."""
         ...
 
     @property
@@ -93,40 +93,40 @@ class LogView(Protocol):
     @property
     def newest_snapshot(self) -> SnapshotId | None: ...
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """The largest epoch that is not above `epoch`, and where it ends; -1 and -1 if unknown."""
+        """Return the largest epoch that is not above `epoch`, and its end; -1 and -1 if unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds. What is random is drawn between once and twice the value."""
+    """Timeouts in milliseconds. Random ones are drawn between once and twice the value."""
 
     election_ms: int = 1000
     backoff_ms_max: int = 1000
     fetch_ms: int = 2000
     notice_ms: int = 150
-    """A lost connection to the leader is taken for its end after at most so long."""
+    """The longest delay until a lost connection to the leader counts as the leader's end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """This replica, and the voters as far as it knows. An observer reads the log and does not vote.
+    """This replica, and the voters that it knows. An observer reads the log and does not vote.
 
     A voter is a node with its disk (KIP-853): a node whose disk was replaced has forgotten how it
-    voted, so it is an observer until it is added anew.
+    voted, so it is an observer until it is added again.
     """
 
     node_id: int
     voters: tuple[int, ...]
     directory_id: Uuid = ZERO_UUID
     directories: Mapping[int, Uuid] = field(default_factory=dict)
-    """The disks of the voters, where the log names them."""
+    """The disks of the voters, if the log names them."""
     is_dynamic: bool = False
-    """The log names the voters, so replicas may differ in what they know of them."""
+    """Whether the log names the voters. Replicas may then know different voters."""
     bootstrap: tuple[int, ...] = ()
-    """Peers that know the leader, by numbers of their own: their ids are not known."""
+    """Peers that know the leader. Their ids are not known, so they have made-up numbers."""
     has_empty_disk: bool = False
-    """It started with an empty disk, and has not caught up since: see `empty_disk`."""
+    """Whether it started with an empty disk, and has not caught up since: see `empty_disk`."""
 
     @property
     def is_voter(self) -> bool:
@@ -137,20 +137,20 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the shell must do after a step, in this order: save the state, lead, remove the mark of
-    the empty disk, send, tell."""
+    """What the shell must do after a step, in this order: save the state, begin to lead, remove the
+    mark of the empty disk, send the requests, log the notices."""
 
     state: QuorumState | None = None
     elected_by: tuple[int, ...] | None = None
-    """This replica was elected: append the first record of its epoch, which names these voters."""
+    """Set on election: append the epoch's first record, which names these voters."""
     has_caught_up: bool = False
-    """The empty disk holds all that is committed, durably."""
+    """Whether the disk that was empty now holds all committed records, durably."""
     requests: tuple[tuple[int, PeerRequest], ...] = ()
     notices: tuple[Notice, ...] = ()
 
 
 class Fetched(Enum):
-    """What a follower does with an answer to its fetch."""
+    """The next action of a follower after the answer to its fetch."""
 
     NOTHING = "the answer is late or an error"
     APPEND = "append the records, make them durable, fetch again"
@@ -160,7 +160,7 @@ class Fetched(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FetchOutcome:
-    """See `Fetched`."""
+    """An action of a follower, and its arguments."""
 
     action: Fetched
     truncate_to: int = -1
@@ -172,12 +172,12 @@ _NOTHING: Final = FetchOutcome(Fetched.NOTHING)
 
 
 def _mark_of(leader: Leader) -> int:
-    """The high watermark as the wire has it."""
+    """Return the leader's high watermark in the form of the wire: -1 if it is unknown."""
     return -1 if leader.high_watermark is None else leader.high_watermark
 
 
 class RaftReplica:
-    """The state machine. Call `on_...` for what happens, then carry out `take_ready()`."""
+    """The state machine. Call the `on_...` method of each event, then carry out `take_ready()`."""
 
     def __init__(
         self, member: Member, state: QuorumState, log: LogView, random: Random, timing: Timing
@@ -186,9 +186,9 @@ class RaftReplica:
         self.state = state
         self.role = Role.UNATTACHED
         self.leader: Leader | None = None
-        """What it knows as leader; None in every other role."""
+        """The leader's state while this replica leads; None in every other role."""
         self.deadline_ms = NEVER
-        """When `on_tick` has something to do."""
+        """The time at which `on_tick` has something to do."""
         self._log = log
         self._random = random
         self._timing = timing
@@ -207,7 +207,7 @@ class RaftReplica:
     def __repr__(self) -> str:
         return f"RaftReplica({self.member.node_id}, {self.role.name}, epoch={self.epoch})"
 
-    # What others read.
+    # Properties for others.
 
     @property
     def epoch(self) -> int:
@@ -215,7 +215,7 @@ class RaftReplica:
 
     @property
     def leader_id(self) -> int:
-        """The leader of this epoch; -1 when it is not known, or has resigned."""
+        """The leader of this epoch; -1 if it is unknown or has resigned."""
         return NOBODY if self.role is Role.RESIGNED else self.state.leader_id
 
     @property
@@ -224,7 +224,7 @@ class RaftReplica:
         return self._empty_disk is not None
 
     def take_ready(self) -> Ready:
-        """Everything to do since this was last asked."""
+        """Return everything that the shell must do since the last call."""
         ready = Ready(
             None if self.state == self._saved else self.state,
             self._elected_by,
@@ -240,13 +240,13 @@ class RaftReplica:
     # Time.
 
     def start(self, now_ms: int) -> None:
-        """The replica is up. A sole voter has won when this returns."""
+        """Start the replica. A sole voter has been elected when this returns."""
         state, me = self.state, self.member
         if me.voters == (me.node_id,) and me.is_voter:
             self._become(Role.PROSPECTIVE)
             self._stand(now_ms)
         elif state.leader_id == me.node_id:
-            self.role = Role.RESIGNED  # an earlier life led; its records may be missing here
+            self.role = Role.RESIGNED  # it led in an earlier run; its records may be missing here
             self._wait_to_stand(now_ms)
         elif state.leader_id != NOBODY:
             self._become(Role.FOLLOWER)
@@ -255,7 +255,7 @@ class RaftReplica:
             self._wait_to_stand(now_ms)
 
     def on_tick(self, now_ms: int) -> None:
-        """Time has passed; only `deadline_ms` and later means anything."""
+        """React to the time. Nothing happens before `deadline_ms`."""
         if now_ms < self.deadline_ms:
             return
         if self.role is Role.LEADER:
@@ -266,14 +266,14 @@ class RaftReplica:
             self._forget_leader(now_ms)
 
     def on_leader_lost(self, now_ms: int) -> None:
-        """The connection to the leader broke and cannot be had again: be quick to elect another."""
+        """React to a connection to the leader that broke for good: elect another one soon."""
         if self.role is Role.FOLLOWER:
             self._has_fetched = False
             soon_ms = now_ms + self._random.randrange(self._timing.notice_ms + 1)
             self.deadline_ms = min(self.deadline_ms, soon_ms)
 
     def resign(self, now_ms: int) -> None:
-        """Lead no more, and say so to the others; for a controlled end of the process."""
+        """Stop leading, and announce it to the others; for a controlled end of the process."""
         if self.role is Role.LEADER:
             assert self.leader is not None
             successors = self.leader.successors()
@@ -283,8 +283,8 @@ class RaftReplica:
             self._wait_to_stand(now_ms)
 
     def on_voters(self, voters: Voters, now_ms: int) -> bool:
-        """The log names other voters now; whether more is committed by that. It counts from the
-        moment that it is in the log, committed or not."""
+        """Use other voters, which the log now names. They count as soon as they are in the log,
+        committed or not. Return whether more is committed by that."""
         self.member = replace(
             self.member,
             voters=voters.ids,
@@ -305,13 +305,13 @@ class RaftReplica:
     # Elections.
 
     def on_vote_ask(self, ask: VoteAsk, now_ms: int) -> VoteAnswer:
-        """A candidate asks; the answer may leave when the state is saved."""
+        """Answer a candidate. The answer may be sent only after the state is saved."""
         end = LogEnd(ask.last_epoch, ask.log_end_offset)
         self._note_log(ask.candidate_id, Heard(end, ask.epoch))
         if ask.epoch < self.epoch:
             return VoteAnswer(self._epoch_answer(ErrorCode.FENCED_LEADER_EPOCH), is_granted=False)
-        # With voters in the log a candidate may be one that this replica has not heard of yet, and
-        # this replica one that the candidate has: refused, the new voters might never elect.
+        # If the log names the voters, this replica may not know yet that the candidate is a voter,
+        # or that it is one itself. If it rejected such votes, the new voters might never elect.
         is_known = ask.candidate_id in self.member.voters and self.member.is_voter
         if not is_known and not self.member.is_dynamic:
             return VoteAnswer(
@@ -335,7 +335,7 @@ class RaftReplica:
         return VoteAnswer(self._epoch_answer(), is_granted)
 
     def _would_vote(self) -> bool:
-        """Whether it would help: not while a leader is heard."""
+        """Whether an election would help: this replica neither hears from a leader nor leads."""
         if self.role is Role.FOLLOWER:
             return not self._has_fetched
         return self.role is not Role.LEADER
@@ -349,12 +349,13 @@ class RaftReplica:
         return voted == NOBODY
 
     def _is_up_to_date(self, ask: VoteAsk) -> bool:
-        """Whether the candidate holds all that may be committed, as far as this replica knows."""
+        """Whether the candidate's log ends no earlier than this one, so that it holds all records
+        that may be committed."""
         ours = self._log.last_epoch, self._log.log_end_offset
         return (ask.last_epoch, ask.log_end_offset) >= ours
 
     def on_vote_answer(self, voter_id: int, ask: VoteAsk, answer: VoteAnswer, now_ms: int) -> None:
-        """A voter has answered, perhaps long ago."""
+        """Count a voter's answer, which may be late."""
         self._observe(answer.epoch_answer, now_ms)
         expected = Role.PROSPECTIVE if ask.is_pre_vote else Role.CANDIDATE
         if self.role is not expected or ask.epoch != self.epoch:
@@ -374,7 +375,7 @@ class RaftReplica:
             self._give_up_if_lost(now_ms)
 
     def on_peer_failed(self, peer: int, sent: PeerRequest, now_ms: int) -> None:
-        """A request got no answer: a vote that does not come is as good as a refused one."""
+        """Note that a request got no answer: a missing vote counts as a rejected one."""
         if not isinstance(sent, VoteAsk) or sent.epoch != self.epoch:
             return
         if self.role is (Role.PROSPECTIVE if sent.is_pre_vote else Role.CANDIDATE):
@@ -382,7 +383,7 @@ class RaftReplica:
             self._give_up_if_lost(now_ms)
 
     def _give_up_if_lost(self, now_ms: int) -> None:
-        """No majority can be had any more: follow the leader that may still be there, or wait."""
+        """If no majority is possible any more, follow the leader that may still exist, or wait."""
         if len(self._refused) <= len(self.member.voters) - self._majority:
             return
         if self.role is Role.PROSPECTIVE and self.state.leader_id not in (
@@ -400,15 +401,15 @@ class RaftReplica:
         return len(self.member.voters) // 2 + 1
 
     def _ask_whether(self, now_ms: int) -> None:
-        """Nothing heard from a leader, or no candidate won: ask for pre-votes."""
+        """Ask for pre-votes: no leader has been heard, or no candidate has won."""
         self._become(Role.PROSPECTIVE)
         self._begin_count(now_ms)
         self._ask_votes(is_pre_vote=True)
         if len(self._granted) >= self._majority:
-            self._stand(now_ms)  # the others were taken out of the quorum
+            self._stand(now_ms)  # the other voters were removed from the quorum
 
     def _stand(self, now_ms: int) -> None:
-        """A majority would vote for this replica: ask for the votes."""
+        """Ask for votes: a majority would vote for this replica."""
         self._become(Role.CANDIDATE)
         me = self.member
         self.state = QuorumState(self._next_epoch(), NOBODY, me.node_id, me.directory_id)
@@ -418,7 +419,7 @@ class RaftReplica:
             self._win(now_ms)
 
     def _next_epoch(self) -> int:
-        """Above every epoch that is known, those of the log too: its quorum-state may be lost."""
+        """Return an epoch above all known ones and the log's: the quorum-state may be lost."""
         return max(self.epoch, self._log.last_epoch) + 1
 
     def _begin_count(self, now_ms: int) -> None:
@@ -451,7 +452,7 @@ class RaftReplica:
         )
         self.leader = Leader(me.node_id, me.voters, self.epoch, self._log.log_end_offset)
         for progress in self.leader.voters.values():
-            progress.last_fetch_ms = now_ms  # each has a whole timeout to be heard
+            progress.last_fetch_ms = now_ms  # each voter has a whole timeout to fetch
         self._elected_by = tuple(sorted(self._granted))
         self._note_caught_up()
         self._untold = set(self._others())
@@ -488,8 +489,8 @@ class RaftReplica:
         )
 
     def on_caught_up(self, durable_end_offset: int, high_watermark: int) -> None:
-        """The leader said that all below `high_watermark` is committed (-1: it does not know yet),
-        and all below `durable_end_offset` is durable here."""
+        """Note that all records below `durable_end_offset` are durable here, and that the leader's
+        high watermark is `high_watermark` (-1: it does not know it yet)."""
         if 0 < high_watermark <= durable_end_offset:
             self._note_caught_up()
 
@@ -506,7 +507,7 @@ class RaftReplica:
     # Leading.
 
     def _look_at_voters(self, now_ms: int) -> None:
-        """Resign when no majority fetches; tell the epoch again where it was not heard."""
+        """Resign if no majority fetches. Else announce the epoch to voters without it."""
         assert self.leader is not None
         if not self.leader.heard_from_majority_since(now_ms - 3 * self._timing.fetch_ms // 2):
             self._become(Role.RESIGNED)
@@ -520,16 +521,17 @@ class RaftReplica:
         self._requests += [(each, told) for each in sorted(self._untold)]
 
     def on_durable(self, log_end_offset: int) -> bool:
-        """All below that offset is durable here; whether more is committed now."""
+        """Note the end of the durable records here. Return whether more is committed now."""
         leader = self.leader
         return leader is not None and leader.on_durable(self.member.node_id, log_end_offset)
 
     def on_fetch(self, ask: FetchAsk, now_ms: int) -> tuple[FetchVerdict, bool]:
-        """A replica wants to read on; the verdict, and whether more is committed now."""
+        """Note a replica's fetch. Return the verdict, and whether more is committed now."""
         if self._empty_disk is not None and ask.replica_id in self._others():
             self._note_log(ask.replica_id, Heard(LogEnd(ask.last_epoch, ask.offset), ask.epoch))
             if ask.epoch > self.epoch:
-                self._enter(ask.epoch, NOBODY, now_ms)  # it may have led there, and forgot it
+                # this replica may have led there, and have forgotten it
+                self._enter(ask.epoch, NOBODY, now_ms)
         verdict, leader, is_news = self.verdict_on(ask), self.leader, False
         if leader is None or verdict.epoch_answer.error:
             return verdict, False
@@ -542,7 +544,7 @@ class RaftReplica:
         return verdict._replace(high_watermark=_mark_of(leader)), is_news
 
     def verdict_on(self, ask: FetchAsk) -> FetchVerdict:
-        """What the answer to the fetch is now. It tells nothing new of the replica."""
+        """Return the current verdict on the fetch, without noting the fetch."""
         leader = self.leader
         error = ErrorCode.NONE
         if ask.epoch < self.epoch:
@@ -556,13 +558,13 @@ class RaftReplica:
         return FetchVerdict(self._epoch_answer(), _mark_of(leader), *self._compare(ask))
 
     def _is_same_disk(self, ask: FetchAsk) -> bool:
-        """Whether the asker has the disk that the log names, as far as both are known."""
+        """Whether the fetching replica has the disk that the log names, if both are known."""
         known = self.member.directories.get(ask.replica_id, ZERO_UUID)
         return ZERO_UUID in (known, ask.directory_id) or known == ask.directory_id
 
     def _compare(self, ask: FetchAsk) -> tuple[Divergence | None, SnapshotId | None]:
-        """Where the asker's log leaves this one, or what to read first; None and None when the log
-        goes on where it stops."""
+        """Return where the fetching replica's log diverges from this one, or the snapshot that it
+        must read first; None and None if this log continues its log."""
         log = self._log
         snapshot = log.newest_snapshot
         if ask.offset == 0 and ask.last_epoch == 0:
@@ -581,14 +583,14 @@ class RaftReplica:
     # Following.
 
     def on_begin_epoch(self, told: BeginEpoch, now_ms: int) -> EpochAnswer:
-        """A leader tells that it leads."""
+        """React to a leader's announcement of its epoch."""
         if told.epoch < self.epoch:
             return self._epoch_answer(ErrorCode.FENCED_LEADER_EPOCH)
         self._observe(EpochAnswer(ErrorCode.NONE, told.epoch, told.leader_id), now_ms)
         return self._epoch_answer()
 
     def on_end_epoch(self, told: EndEpoch, now_ms: int) -> EpochAnswer:
-        """The leader resigns; the first successor stands at once, the others a little later."""
+        """React to a leader's resignation: the first successor stands at once, others later."""
         if told.epoch < self.epoch:
             return self._epoch_answer(ErrorCode.FENCED_LEADER_EPOCH)
         self._observe(EpochAnswer(ErrorCode.NONE, told.epoch, told.leader_id), now_ms)
@@ -600,7 +602,7 @@ class RaftReplica:
         return self._epoch_answer()
 
     def on_peer_answer(self, peer: int, sent: PeerRequest, answer: PeerAnswer, now_ms: int) -> None:
-        """The answer to one of `Ready.requests`."""
+        """React to the answer to one of `Ready.requests`."""
         if isinstance(sent, VoteAsk):
             assert isinstance(answer, VoteAnswer)
             self.on_vote_answer(peer, sent, answer, now_ms)
@@ -611,8 +613,8 @@ class RaftReplica:
         self._observe(answer, now_ms)
 
     def next_fetch(self) -> tuple[int, FetchAsk] | None:
-        """From where to fetch, and what to ask; None while there is no node to ask. An observer
-        without a leader asks any voter: the answer names the leader."""
+        """Return the node to fetch from, and the fetch; None if there is no such node. An observer
+        without a leader fetches from any voter: the answer names the leader."""
         source = self.state.leader_id
         if self.role is not Role.FOLLOWER:
             if self.member.is_voter:
@@ -636,8 +638,8 @@ class RaftReplica:
     def on_fetched(
         self, source: int, ask: FetchAsk, verdict: FetchVerdict, now_ms: int
     ) -> FetchOutcome:
-        """What the answer means. The log must not have changed since `next_fetch`. CorruptLog if
-        the leader lacks what is committed."""
+        """Return the action that follows from a fetch answer. The log must not have changed since
+        `next_fetch`. Raise CorruptLog if the leader lacks committed records."""
         self._observe(verdict.epoch_answer, now_ms)
         if self.role is not Role.FOLLOWER or source != self.state.leader_id:
             return _NOTHING
@@ -656,7 +658,7 @@ class RaftReplica:
         return FetchOutcome(Fetched.APPEND, high_watermark=high_watermark)
 
     def on_snapshot_read(self, now_ms: int) -> None:
-        """A piece of the leader's snapshot came: it is alive."""
+        """React to a piece of the leader's snapshot: the leader is alive."""
         if self.role is Role.FOLLOWER:
             self._wait_for_leader(now_ms)
 
@@ -687,7 +689,7 @@ class RaftReplica:
         return EpochAnswer(error, self.epoch, self.leader_id)
 
     def _observe(self, told: EpochAnswer, now_ms: int) -> None:
-        """A node is in that epoch, and follows that leader."""
+        """React to the epoch and the leader that another node reports."""
         if told.epoch > self.epoch:
             self._enter(told.epoch, told.leader_id, now_ms)
         elif told.epoch == self.epoch and told.leader_id not in (NOBODY, self.member.node_id):
@@ -697,18 +699,18 @@ class RaftReplica:
                 self._follow(told.leader_id, now_ms)
 
     def _note_superseded(self, told: EpochAnswer) -> None:
-        """An epoch that this replica led has another leader, which cannot be. Tell it once."""
+        """Note once that an epoch that this replica led has another leader: impossible."""
         if self._superseded_epoch != told.epoch:
             self._superseded_epoch = told.epoch
             self._tell(AnotherLeader(told.epoch, told.leader_id))
 
     def _may_follow(self, leader_id: int) -> bool:
-        """None is known, or an observer lost sight of it."""
+        """Whether to follow the leader: none is known, or an observer has lost this one."""
         known = self.state.leader_id
         return known == NOBODY or (known == leader_id and self.role is Role.UNATTACHED)
 
     def _enter(self, epoch: int, leader_id: int, now_ms: int) -> None:
-        """A higher epoch than ours."""
+        """Enter a higher epoch."""
         self._become(Role.UNATTACHED)
         self.state = QuorumState(epoch)
         if leader_id not in (NOBODY, self.member.node_id):
@@ -726,8 +728,8 @@ class RaftReplica:
         self._wait_for_leader(now_ms)
 
     def _forget_leader(self, now_ms: int) -> None:
-        """An observer asks others for the leader. What it knows of this epoch, and how it voted,
-        stays: others may count it as a voter."""
+        """Search for the leader again, as an observer. The leader of this epoch and the vote are
+        kept: other nodes may count this replica as a voter."""
         self._become(Role.UNATTACHED)
         self._wait_to_stand(now_ms)
 
@@ -742,7 +744,7 @@ class RaftReplica:
         self.deadline_ms = now_ms + self._timing.fetch_ms
 
     def _wait_to_stand(self, now_ms: int) -> None:
-        """Observers never stand, but `on_tick` has nothing to do for them then."""
+        """Set the deadline of the next election, or of an observer's next search."""
         timing = self._timing
         draw_ms = self._random.randrange(timing.election_ms + 1)
         self.deadline_ms = now_ms + timing.election_ms + draw_ms

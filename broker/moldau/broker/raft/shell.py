@@ -1,10 +1,11 @@
-"""A replica of the metadata log at work: its core, its files, its peers and its timer.
+"""A running replica of the metadata log: its core, its files, its peers and its timer.
 
 Order after every event: save epoch and vote, write the first record of an epoch that was won, send.
-A follower makes what it fetched durable before it fetches again: its next offset says that it did.
+A follower makes fetched records durable before it fetches again: the offset of its next fetch
+confirms them.
 
 Invariant: nothing about protocol state is decided here; what to do is in `Ready` and
-`FetchOutcome`. A disk that refuses ends the replica: `Hooks.on_failure` hears it, once.
+`FetchOutcome`. A disk failure ends the replica: `Hooks.on_failure` is called, once.
 """
 
 from __future__ import annotations
@@ -47,31 +48,31 @@ OnResponse: TypeAlias = Callable[[Response], None]
 
 LANE: Final = "metadata"
 RESIGN_SECONDS: Final = 0.5
-"""How long the others have to take notice of a leader that resigns."""
+"""The time in which the other voters can react to a leader that resigns."""
 WAIT_MS_MAX: Final = 500
-"""A fetch is answered after so long, news or not, so that both sides know the other to be alive."""
+"""The longest wait of a fetch for news. Its answer shows each side that the other one is alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the replica calls, on the event loop, after what it tells is so."""
+    """The callbacks of the replica. They are called on the event loop, after the event."""
 
     on_leading: Callable[[], None]
-    """This replica leads, and the first record of its epoch is in the log."""
+    """Called when this replica leads, and the first record of its epoch is in the log."""
     on_resigned: Callable[[], None]
-    """It does not any more."""
+    """Called when it does not lead any more."""
     on_committed: Callable[[], None]
-    """The high watermark moved."""
+    """Called when the high watermark has moved."""
     on_snapshot: Callable[[], None]
-    """The log was replaced by a snapshot of the leader."""
+    """Called when a snapshot of the leader has replaced the log."""
     on_failure: Callable[[Exception], None]
     on_voters: Callable[[], None] = lambda: None
-    """The log names other voters now, or says where others are reached."""
+    """Called when the log names other voters, or other addresses of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the settings say."""
+    """The settings that the replica uses."""
 
     cluster_id: str
     request_timeout_s: float
@@ -82,17 +83,17 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a replica stands on."""
+    """The services that the replica uses."""
 
     runtime: Runtime
     peers: Callable[[], Peers]
-    """Connections to the other voters; a sole one never asks for them."""
+    """Returns the connections to the other voters; a sole voter never calls it."""
     terms: Terms
     log: Logger
     address_of: Callable[[int], tuple[str, int] | None] = lambda node_id: None
-    """Where a voter is reached."""
+    """Returns the address of a voter."""
     on_address: Callable[[int, str, int], None] = lambda node_id, host, port: None
-    """Told where the leader is reached."""
+    """Called with the address of the leader."""
 
 
 _ADVICE: Final = {
@@ -111,7 +112,7 @@ _ADVICE: Final = {
 
 
 class _Waiting:
-    """A fetch that found nothing new."""
+    """A fetch that waits for news."""
 
     __slots__ = ("ask", "bytes_max", "high_watermark", "on_response", "timer")
 
@@ -126,7 +127,7 @@ class _Waiting:
 
 
 class RaftNode:
-    """See the module. `start`, then `live` where there are others to talk to."""
+    """The shell of one replica; see the module. Call `start`, then `live` if it has peers."""
 
     def __init__(self, ground: Ground, quorum: Quorum, core: RaftReplica, hooks: Hooks) -> None:
         runtime = ground.runtime
@@ -136,7 +137,7 @@ class RaftNode:
         self.flusher = Flusher(runtime, quorum, self._on_flushed, self._fail)
         self.snapshots = SnapshotKeeper(runtime, quorum)
         self.told_high_watermark = -1
-        """What the leader said last, which this log may not have reached."""
+        """The last high watermark of the leader, which this log may not have reached."""
         self._gathering = Gathering(ground.log, lines=1)
         self._notices = Notices(ground.log)
         self._voters = quorum.voters
@@ -160,17 +161,17 @@ class RaftNode:
     # Life.
 
     def start(self) -> None:
-        """The replica is up. A sole voter leads when this returns."""
+        """Start the replica. A sole voter leads when this returns."""
         self.core.start(self._now_ms())
         self._carry_out()
         self._notices.write_other_disk(self.core.member, self.quorum.voters)
 
     def live(self) -> None:
-        """Follow, and let time pass."""
+        """Begin to follow."""
         self._following = self._runtime.spawn(self._follow(), name="metadata-follow")
 
     async def aclose(self) -> None:
-        """Resign; no task and no timer is left. The quorum is the owner's to close."""
+        """Resign and stop. No task and no timer is left. The owner closes the quorum."""
         if self.failure is None:
             self.core.resign(self._now_ms())
             self._carry_out()
@@ -191,18 +192,18 @@ class RaftNode:
         await self.flusher.idle()
 
     def on_appended(self) -> None:
-        """The leader's log is longer: those that wait for it may have it, and it is flushed."""
+        """Flush the leader's log, which has grown, and answer the fetches that wait for it."""
         self._wake_soon()
         self.flusher.flush_soon()
 
     def change_voters(self, voters: Voters) -> None:
-        """This replica leads, and the log names these from now on; committed like any record."""
+        """Append other voters to the log while this replica leads. Committed like any record."""
         self.quorum.append_voters(voters, self._runtime.clock.wall_ms())
         self._learn_voters()
         self.on_appended()
 
     def _learn_voters(self) -> None:
-        """As the log says, committed or not."""
+        """Use the voters that the log names, committed or not."""
         voters = self.quorum.voters
         if voters == self._voters:
             return
@@ -218,7 +219,7 @@ class RaftNode:
             self._on_advanced()
 
     def _resign_when_removed(self) -> None:
-        """A leader that votes no more leads until that is committed."""
+        """Resign once the change is committed that removed this leader from the voters."""
         core, quorum = self.core, self.quorum
         if core.leader is None or core.member.is_voter or self.failure is not None:
             return
@@ -232,7 +233,7 @@ class RaftNode:
             self._loop.call_soon(self._wake)
 
     def _on_advanced(self) -> None:
-        """The high watermark moved; followers hear of it."""
+        """Report the moved high watermark, also to the followers whose fetches wait."""
         self._wake_soon()
         self._hooks.on_committed()
         if not self.core.member.is_voter:
@@ -273,7 +274,7 @@ class RaftNode:
             self._notices.write(notice, self._runtime.clock.monotonic())
         if core.role is not self._seen_role:
             self._seen_role = core.role
-            self._changed.set()  # a voter that gave an election up follows the same leader again
+            self._changed.set()  # a voter that gave up an election follows the same leader again
         seen = core.epoch, core.leader_id
         if seen != self._seen:
             self._seen = seen
@@ -282,7 +283,7 @@ class RaftNode:
         self._set_timer()
 
     def _on_new_leader(self) -> None:
-        """Another one, or another epoch: what waits for this replica's log hears of it."""
+        """Answer the waiting fetches: there is another leader, or another epoch."""
         for waiting in list(self._waiting):
             self._answer_waiting(waiting)
         epoch, leader_id = self._seen
@@ -320,7 +321,7 @@ class RaftNode:
                 self._timer.cancel()
             self._hooks.on_failure(error)
 
-    # Asking the others.
+    # Requests to other voters.
 
     async def _ask(self, peer: int, asked: PeerRequest) -> None:
         request, response_class = wire.request_of(self._terms.cluster_id, peer, asked)
@@ -344,7 +345,7 @@ class RaftNode:
             self._carry_out()
 
     def _tell_refused(self, peer: int, error: KafkaError) -> None:
-        """What does not pass by itself, with what to do."""
+        """Log an error that does not pass by itself, with advice."""
         advice = _ADVICE.get(error.code)
         if advice is not None:
             now_s = self._runtime.clock.monotonic()
@@ -381,7 +382,7 @@ class RaftNode:
                 return
 
     async def _fetch(self, source: int, ask: FetchAsk) -> FetchResponse | None:
-        """The answer; None when there is none, or when the leader is another one by now."""
+        """Fetch and return the response; None if there is none, or if the leader has changed."""
         terms = self._terms
         bounds = WAIT_MS_MAX, terms.fetch_bytes_max
         request = wire.fetch_request(terms.cluster_id, ask, bounds)
@@ -413,7 +414,7 @@ class RaftNode:
         return None
 
     async def _pause(self) -> None:
-        """Before the next attempt; another leader is asked at once."""
+        """Wait before the next attempt, but not if the leader changes."""
         try:
             async with asyncio.timeout(self._terms.retry_s):
                 await self._changed.wait()
@@ -461,7 +462,7 @@ class RaftNode:
             self._carry_out()
 
     async def _load_snapshot(self, source: int, ask: FetchAsk, snapshot_id: SnapshotId) -> None:
-        """Piece by piece; another leader, or another epoch, ends it."""
+        """Read the leader's snapshot in pieces. Stop if the leader or the epoch changes."""
         data = bytearray()
         terms, core = self._terms, self.core
         while core.epoch == ask.epoch and self.failure is None:
@@ -484,7 +485,7 @@ class RaftNode:
             if len(data) >= row.size:
                 await self.snapshots.store(snapshot_id, bytes(data))
                 if core.epoch != ask.epoch or self.failure is not None:
-                    return  # it holds committed records only: it does no harm on the disk
+                    return  # it holds committed records only, so it does no harm on the disk
                 self.quorum.install_snapshot(snapshot_id)
                 self._learn_voters()
                 self._log.info("took a snapshot of the metadata", offset=snapshot_id.end_offset)
@@ -493,10 +494,10 @@ class RaftNode:
             if not len(row.unaligned_records):
                 raise CorruptLog("a snapshot ends before its size", offset=snapshot_id.end_offset)
 
-    # Answering the others.
+    # Requests of other nodes.
 
     def serve(self, request: wire.RaftRequest, on_response: OnResponse) -> None:
-        """A vote, or the begin or end of an epoch."""
+        """Serve a vote, or the begin or end of an epoch."""
         now_ms = self._now_ms()
         try:
             self._check_alive()
@@ -509,7 +510,7 @@ class RaftNode:
                 assert isinstance(asked, EndEpoch)
                 response = wire.response_to(asked, self.core.on_end_epoch(asked, now_ms))
             self._carry_out()
-            self._check_alive()  # what could not be saved is not said
+            self._check_alive()  # an answer that depends on unsaved state is not sent
         except KafkaError as error:
             response = wire.refusal_of(request, error)
         on_response(response)
@@ -519,7 +520,7 @@ class RaftNode:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
 
     def serve_fetch(self, request: FetchRequest, version: int, on_response: OnResponse) -> None:
-        """A replica reads on; without news the answer waits."""
+        """Serve a replica's fetch; without news the answer waits."""
         try:
             self._check_alive()
             ask, row = wire.fetch_ask_of(request, version, self._terms.cluster_id)
@@ -544,8 +545,9 @@ class RaftNode:
         return verdict
 
     def _is_news(self, ask: FetchAsk, verdict: FetchVerdict) -> bool:
-        """Records, a high watermark that the replica does not know, or anything unusual. A replica
-        whose own fetch commits records learns only from the answer that they are committed."""
+        """Whether the answer has news: records, a high watermark that the replica does not know, or
+        anything unusual. A replica whose own fetch commits records learns only from the answer that
+        they are committed."""
         is_usual = verdict.diverging is None and verdict.snapshot is None
         return (
             bool(verdict.epoch_answer.error)
@@ -588,7 +590,7 @@ class RaftNode:
         waiting.on_response(self._response(ask, self.core.verdict_on(ask), waiting.bytes_max))
 
     def serve_snapshot(self, request: FetchSnapshotRequest, on_response: OnResponse) -> None:
-        """A piece of a snapshot, for a replica whose log is behind this one's beginning."""
+        """Serve a piece of a snapshot to a replica whose log ends before this log begins."""
         try:
             self._check_alive()
             row = request.topics[0].partitions[0]

@@ -1,7 +1,7 @@
 """Which snapshots of the metadata log are kept: `metadata.max.retention.bytes` and `.ms`.
 
-The newest two always are: the newest is the state, and the log since the one before it tells which
-topics were deleted lately.
+The newest two are always kept: the newest is the state, and the log since the one before it shows
+which topics were deleted recently.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ SNAPSHOTS_KEPT_MIN: Final = 2
 
 
 class KeptSnapshot(NamedTuple):
-    """One that is there."""
+    """An existing snapshot."""
 
     size_bytes: int
     last_timestamp_ms: int
-    """Of the last record in it."""
+    """The time of the last record in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRetention:
-    """Negative: no limit."""
+    """The limits for snapshots. Negative: no limit."""
 
     bytes_max: int
-    """Of all snapshots and the log together."""
+    """The limit for all snapshots and the log together."""
     ms_max: int
-    """Age of the last record in a snapshot."""
+    """The limit for the age of the last record in a snapshot."""
 
     def count_needless(self, snapshots: Sequence[KeptSnapshot], log_bytes: int, now_ms: int) -> int:
-        """How many, from the oldest on, are to go."""
+        """Return how many snapshots, from the oldest on, are to be removed."""
         left_bytes = log_bytes + sum(each.size_bytes for each in snapshots)
         count = 0
         for each in snapshots[:-SNAPSHOTS_KEPT_MIN]:
@@ -45,4 +45,4 @@ class SnapshotRetention:
 
 
 FEWEST: Final = SnapshotRetention(0, 0)
-"""As few as can be."""
+"""Keep as few snapshots as possible."""

@@ -4,8 +4,9 @@ A file is a control batch that opens it (and names the quorum's protocol and vot
 records, and a control batch that closes it. Offsets in it count from 0 and mean nothing.
 
 Invariants: a file under its own name is whole and durable, since it is written as `.part`, synced
-and renamed; one without its closing record is CorruptLog, never a shorter snapshot. The name says
-offset and epoch of what comes next, so two replicas with one name have one content.
+and renamed; one without its closing record is CorruptLog, never a shorter snapshot. The name has
+the offset after the last record and that record's epoch, so two files with one name have the same
+content.
 """
 
 from __future__ import annotations
@@ -37,31 +38,31 @@ PART: Final = ".part"
 DELETED: Final = ".deleted"
 _SUFFIX: Final = ".checkpoint"
 _HEAD_BYTES: Final = 1 << 16
-"""More than the batch that opens a snapshot ever takes."""
+"""A size larger than any opening batch of a snapshot."""
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class SnapshotId(NamedTuple):
-    """The snapshot holds everything below `end_offset`, the last of it from `epoch`."""
+    """A snapshot of everything below `end_offset`; its last record is from `epoch`."""
 
     end_offset: int
     epoch: int
 
     @property
     def file_name(self) -> str:
-        """As Kafka calls it."""
+        """The name of its file, as in Kafka."""
         return f"{self.end_offset:020d}-{self.epoch:010d}{_SUFFIX}"
 
 
 def parse_snapshot_name(name: str) -> SnapshotId | None:
-    """The snapshot that a file of that name holds; None for other files."""
+    """Return the snapshot that a file of this name holds; None for other files."""
     match = _NAME.fullmatch(name)
     return None if match is None else SnapshotId(int(match[1]), int(match[2]))
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a file holds; `batches` are those with records, the quorum's own are left out."""
+    """The contents of a file; `batches` are those with records, without the quorum's own."""
 
     last_contained_timestamp_ms: int
     voters: Voters
@@ -70,7 +71,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What stands in front of a snapshot's records."""
+    """The content of a snapshot's opening batch."""
 
     epoch: int
     last_contained_timestamp_ms: int
@@ -79,10 +80,10 @@ class Heading:
 
 
 class SnapshotFile:
-    """A snapshot that is being written, under another name until it is whole and durable."""
+    """A snapshot that is being written, under another name until it is complete and durable."""
 
     def __init__(self, files: Files, path: str, heading: Heading) -> None:
-        """Begin to write. OSError: the disk."""
+        """Begin to write. Raise OSError if the disk fails."""
         self._files = files
         self._path = path
         self._heading = heading
@@ -100,8 +101,8 @@ class SnapshotFile:
         self._offset = _append(self._file, batch, self._offset, self._heading.epoch)
 
     def finish(self) -> None:
-        """Replace a snapshot of that name. Durable on return. It waits for the disk, and touches
-        nothing else, so that it may run off the event loop."""
+        """Give the file its name, and replace a snapshot of that name. Durable on return. It waits
+        for the disk, and touches nothing else, so that it may run off the event loop."""
         with self._file:
             self.append(_closing(self._heading))
             self._file.sync()
@@ -109,14 +110,14 @@ class SnapshotFile:
         self._files.sync_dir(self._path.rpartition("/")[0])
 
     def discard(self) -> None:
-        """Give an unfinished file up, and its space with it."""
+        """Remove an unfinished file."""
         self._file.close()
-        with suppress(OSError):  # then `remove_leftovers` does it at the next start
+        with suppress(OSError):  # then `remove_leftovers` removes it at the next start
             self._files.remove(self._path + PART)
 
 
 def write_snapshot(files: Files, path: str, heading: Heading, batches: Iterable[bytearray]) -> None:
-    """Write a whole snapshot, replacing one of that name; durable on return."""
+    """Write a complete snapshot, and replace one of that name. Durable on return."""
     file = SnapshotFile(files, path, heading)
     for batch in batches:
         file.append(batch)
@@ -124,8 +125,8 @@ def write_snapshot(files: Files, path: str, heading: Heading, batches: Iterable[
 
 
 def store_snapshot(files: Files, path: str, data: bytes) -> None:
-    """Write a snapshot that another replica made; durable on return. CorruptLog, and nothing is
-    written, unless every byte of it is what the other replica wrote."""
+    """Write a snapshot that another replica made. Durable on return. If a byte of it is damaged or
+    missing, raise CorruptLog and write nothing."""
     parse_snapshot(data, path, Voters(STATIC, ()))
     part = path + PART
     with files.open(part, "write") as file:
@@ -162,15 +163,15 @@ def _closing(heading: Heading) -> bytearray:
 
 
 def read_snapshot(files: Files, path: str, voters: Voters) -> Snapshot:
-    """The snapshot in that file; `voters` are those of the settings, which count where it names
-    none. CorruptLog unless every byte of it is what was written."""
+    """Return the snapshot in the file. `voters` are those of the settings, which count if the file
+    names none. Raise CorruptLog if a byte of it is damaged or missing."""
     with files.open(path) as file:
         data = file.read_at(0, file.size)
     return parse_snapshot(data, path, voters)
 
 
 def parse_snapshot(data: bytes, path: str, voters: Voters) -> Snapshot:
-    """The same for the bytes of such a file."""
+    """Return the snapshot in the bytes of such a file. Raise CorruptLog like `read_snapshot`."""
     try:
         return _parse(data, path, voters)
     except (CorruptRecord, MalformedMessage) as error:
@@ -178,8 +179,8 @@ def parse_snapshot(data: bytes, path: str, voters: Voters) -> Snapshot:
 
 
 def read_last_timestamp(files: Files, path: str) -> int:
-    """The time of the last record that the snapshot holds, as its first batch says; -1 when that
-    cannot be read, which makes it a very old one."""
+    """Return the time of the last record in the snapshot, from its first batch; -1 if that cannot
+    be read, so that the snapshot counts as very old."""
     with files.open(path) as file:
         data = file.read_at(0, _HEAD_BYTES)
     try:
@@ -219,13 +220,13 @@ def _holds(batch: Batch, wanted: ControlType) -> bool:
 
 
 def list_snapshots(files: Files, directory: str) -> list[SnapshotId]:
-    """The whole snapshots in the directory, oldest first."""
+    """Return the complete snapshots in the directory, oldest first."""
     found = (parse_snapshot_name(name) for name in files.list(directory))
     return sorted(each for each in found if each is not None)
 
 
 def remove_leftovers(files: Files, directory: str) -> list[str]:
-    """Remove what a crash left: half written snapshots, and those whose deletion had begun."""
+    """Remove the files that a crash left: incomplete snapshots, and half-deleted ones."""
     gone = [
         name for name in files.list(directory) if name.endswith((_SUFFIX + PART, _SUFFIX + DELETED))
     ]
@@ -235,7 +236,7 @@ def remove_leftovers(files: Files, directory: str) -> list[str]:
 
 
 def remove_snapshots(files: Files, directory: str, snapshots: Sequence[SnapshotId]) -> None:
-    """Remove snapshots that newer ones made needless. They are gone for good on return."""
+    """Remove snapshots that newer ones replace. Durable on return."""
     for each in snapshots:
         files.remove(f"{directory}/{each.file_name}")
     files.sync_dir(directory)

@@ -1,15 +1,15 @@
 """Write snapshots of the metadata, and remove old ones, without a stall of the event loop.
 
 Order of one snapshot: write its batches to the page cache, one a turn of the event loop -> sync it
-and give it its name on a thread -> let it count -> remove the snapshots that it makes needless on a
-thread -> let go of the log before the oldest that is left.
+and give it its name on a thread -> let it count -> remove the snapshots that it replaces on a
+thread -> delete the log before the oldest that is left.
 
-Invariants: one piece of work runs at a time. A crash at any point leaves the snapshots and the log
-of before, or the new snapshot beside them: a file counts once it is whole and durable, and the log
-loses nothing that a snapshot on the disk does not hold. After `aclose` nothing touches the files.
+Invariants: one piece of work runs at a time. A crash at any point leaves the old snapshots and log,
+or the new snapshot beside them: a file counts once it is complete and durable, and the log loses no
+record that is not in a snapshot on the disk. After `aclose` nothing touches the files.
 
-Why the batches are made on the event loop: encoding is work of the interpreter. A thread would take
-the interpreter from the event loop all the same, for longer turns.
+Why the batches are made on the event loop: encoding is work of the interpreter. A thread would also
+take the interpreter from the event loop, for longer turns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OnEnd: TypeAlias = Callable[["Exception | None"], None]
 
 
 class SnapshotKeeper:
-    """Of one quorum."""
+    """Writes and removes the snapshots of one quorum."""
 
     def __init__(self, runtime: Runtime, quorum: Quorum) -> None:
         self._runtime = runtime
@@ -43,22 +43,22 @@ class SnapshotKeeper:
 
     @property
     def is_busy(self) -> bool:
-        """Whether work is under way, so that no other can begin."""
+        """Whether work is running, so that no other can begin."""
         return self._running is not None
 
     def write_soon(self, end_offset: int, batches: Iterable[bytearray], on_end: OnEnd) -> None:
-        """Write a snapshot of all below `end_offset`, then clean. `batches` are made one by one
-        while other work goes on, from what does not change meanwhile. `on_end` hears the end, with
-        the error if there was one, but not after `aclose`."""
+        """Start to write a snapshot of all below `end_offset`, then remove old ones. `batches` are
+        made one by one while other work runs, from data that does not change meanwhile. `on_end` is
+        called at the end, with the error if there was one, but not after `aclose`."""
         self._run(partial(self._write, end_offset, batches), on_end)
 
     def clean_soon(self, on_end: OnEnd) -> None:
-        """Remove what the retention lets go of."""
+        """Start to remove the snapshots that the retention allows to remove."""
         self._run(self._clean, on_end)
 
     async def store(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        """Put a snapshot of the leader beside the log, after what is under way. It is not there if
-        the quorum ended meanwhile. Raises as `Quorum.store_snapshot` does."""
+        """Store a snapshot of the leader beside the log, after the running work. Nothing is stored
+        if the quorum ended meanwhile. Raise the errors of `Quorum.store_snapshot`."""
         while self._running is not None:
             await self.idle()
         if self._is_over():
@@ -70,12 +70,12 @@ class SnapshotKeeper:
             raise failure
 
     async def idle(self) -> None:
-        """Wait until no work is under way."""
+        """Wait until no work is running."""
         if self._running is not None:
             await ended(self._running)
 
     async def aclose(self) -> None:
-        """Give up an unfinished snapshot. No work is under way on return, and none begins."""
+        """Discard an unfinished snapshot. No work is running on return, and none begins."""
         self._is_closed = True
         await self.idle()
 
@@ -120,7 +120,7 @@ class SnapshotKeeper:
         await self._clean()
 
     async def _fill(self, job: SnapshotJob, batches: Iterable[bytearray]) -> bool:
-        """Whether all of it is in the file; if not, the file is gone."""
+        """Write the batches. Return whether all are in the file; if not, it is removed."""
         is_whole = False
         try:
             for batch in batches:

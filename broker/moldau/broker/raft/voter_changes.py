@@ -1,4 +1,4 @@
-"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853): the voters after them, or why not.
+"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853): the new voters, or the error.
 
 Invariants: voters change one by one, and the next change waits until the last one is committed, so
 that any two majorities share a voter; a leader that was just elected changes nothing before a
@@ -19,14 +19,14 @@ from moldau.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from moldau.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 
 CAUGHT_UP_MS: Final = 3_600_000
-"""A voter to be has fetched in this time, and once had all that the leader had."""
+"""A new voter must have fetched in this time, and once have had all records of the leader."""
 
 VoterChange: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What the leader knows when it is asked."""
+    """The state of the leader when it gets the request."""
 
     cluster_id: str
     voters: Voters
@@ -36,14 +36,15 @@ class Ground:
 
 
 def changed(at: Ground, request: VoterChange) -> Voters:
-    """The voters from now on; the same when there is nothing to do. KafkaError: refused."""
+    """Return the voters from now on; the same voters if nothing changes. Raise KafkaError if the
+    change is rejected."""
     if request.cluster_id not in (None, at.cluster_id):
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID, expected=at.cluster_id, found=request.cluster_id
         )
     if not at.voters.is_dynamic:
         if isinstance(request, UpdateRaftVoterRequest):
-            return at.voters  # the settings of all nodes name them
+            return at.voters  # the settings of all nodes name the voters
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             "the voters are fixed by controller.quorum.voters: kraft.version is 0",

@@ -30,7 +30,7 @@ KRAFT_VERSIONS: Final = (STATIC, DYNAMIC)
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """A voter: its node, its disk, and where it listens (listener, host, port)."""
+    """A voter: its node, its disk, and its endpoints (listener, host, port)."""
 
     voter_id: int
     directory_id: Uuid = ZERO_UUID
@@ -40,44 +40,44 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Voters:
-    """The voters and the version of the quorum's protocol that they run at."""
+    """The voters, and the version of the quorum's protocol that they use."""
 
     kraft_version: int
     voters: tuple[Voter, ...]
 
     @property
     def is_dynamic(self) -> bool:
-        """The log names them."""
+        """Whether the log names the voters."""
         return self.kraft_version >= DYNAMIC
 
     @property
     def directories(self) -> dict[int, Uuid]:
-        """The voters' disks, as far as they are known."""
+        """The known disks of the voters."""
         known = {each.voter_id: each.directory_id for each in self.voters}
         return {each: disk for each, disk in known.items() if disk != ZERO_UUID}
 
     def find(self, voter_id: int) -> Voter | None:
-        """The voter of that number."""
+        """Return the voter with this id, or None."""
         return next((each for each in self.voters if each.voter_id == voter_id), None)
 
     def having(self, voter: Voter) -> Voters:
-        """With that one too, or as it is told now."""
+        """Return these voters and the given one, which replaces a voter of the same id."""
         others = [each for each in self.voters if each.voter_id != voter.voter_id]
         ordered = sorted([*others, voter], key=lambda each: each.voter_id)
         return Voters(self.kraft_version, tuple(ordered))
 
     def lacking(self, voter_id: int) -> Voters:
-        """Without that one."""
+        """Return these voters without the one with this id."""
         left = tuple(each for each in self.voters if each.voter_id != voter_id)
         return Voters(self.kraft_version, left)
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The voters' nodes, in order."""
+        """The ids of the voters, in order."""
         return tuple(sorted(each.voter_id for each in self.voters))
 
     def control_records(self) -> list[tuple[ControlType, bytes]]:
-        """What the log or a snapshot says of them; nothing where the settings do."""
+        """Return the control records that name the voters; none if the settings name them."""
         if self.kraft_version == STATIC:
             return []
         version = KRaftVersionRecord(version=0, kraft_version=self.kraft_version)
@@ -88,10 +88,11 @@ class Voters:
         ]
 
     def leader_change(self, leader_id: int, granting: Iterable[int]) -> tuple[ControlType, bytes]:
-        """The first record of an epoch: the leader, the voters, and the votes for the leader.
+        """Return the first record of an epoch: the leader, the voters, and the votes for the
+        leader.
 
-        Always in version 0, without the voters' directories: Kafka 4.3 knows version 1 and reads
-        every such record of a log as version 0 all the same.
+        Always in version 0, without the voters' directories: Kafka 4.3 knows version 1, but reads
+        every such record of a log as version 0.
         """
         voters = {each.voter_id: LeaderChangeVoter(voter_id=each.voter_id) for each in self.voters}
         message = LeaderChangeMessage(
@@ -104,7 +105,7 @@ class Voters:
 
 
 def voters_after(voters: Voters, batch: Batch) -> Voters:
-    """The voters once the batch is in the log."""
+    """Return the voters after the batch is in the log."""
     if not batch.header.is_control:
         return voters
     kraft_version, members = voters.kraft_version, voters.voters

@@ -1,7 +1,7 @@
-"""What the core says, as Kafka's requests and answers, and back.
+"""Translate the core's messages to Kafka's requests and responses, and back.
 
-Each of them could speak of many logs; here it speaks of one, the metadata log. A request about
-another one gets INVALID_REQUEST, one of another cluster INCONSISTENT_CLUSTER_ID.
+Each of them could name many logs; here it names one, the metadata log. A request for another log
+gets INVALID_REQUEST, a request of another cluster INCONSISTENT_CLUSTER_ID.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EpochResponse: TypeAlias = begin.BeginQuorumEpochResponse | end.EndQuorumEpochRe
 
 
 def request_of(cluster_id: str, peer: int, asked: PeerRequest) -> tuple[Request, type[Response]]:
-    """The request to `peer`, and the class of its answer."""
+    """Return the request to `peer`, and the class of its response."""
     if isinstance(asked, VoteAsk):
         return _vote_request(cluster_id, peer, asked), vote.VoteResponse
     if isinstance(asked, BeginEpoch):
@@ -81,7 +81,7 @@ def _vote_request(cluster_id: str, peer: int, ask: VoteAsk) -> vote.VoteRequest:
 
 
 def answer_of(response: Response) -> PeerAnswer:
-    """What the peer says. KafkaError when it refuses the request as a whole."""
+    """Return the peer's answer. Raise KafkaError if the peer rejects the request as a whole."""
     assert isinstance(
         response, vote.VoteResponse | begin.BeginQuorumEpochResponse | end.EndQuorumEpochResponse
     )
@@ -100,7 +100,7 @@ def answer_of(response: Response) -> PeerAnswer:
 
 
 def asked_by(request: RaftRequest, cluster_id: str, node_id: int) -> PeerRequest:
-    """What a peer asks. KafkaError when it does not mean this log, cluster or voter."""
+    """Return a peer's message. Raise KafkaError if it is for another log, cluster or voter."""
     _check_cluster(request.cluster_id, cluster_id)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the request is not about the metadata log")
@@ -128,7 +128,7 @@ def asked_by(request: RaftRequest, cluster_id: str, node_id: int) -> PeerRequest
 
 
 def response_to(asked: PeerRequest, answer: PeerAnswer) -> Response:
-    """The answer as the wire has it."""
+    """Return the response with the answer."""
     if isinstance(answer, VoteAnswer):
         told = answer.epoch_answer
         row = vote.VoteResponsePartitionData(
@@ -156,7 +156,7 @@ def response_to(asked: PeerRequest, answer: PeerAnswer) -> Response:
 
 
 def refusal_of(request: RaftRequest, error: KafkaError) -> Response:
-    """The answer to a request that is refused as a whole."""
+    """Return the response to a request that is rejected as a whole."""
     if isinstance(request, vote.VoteRequest):
         return vote.VoteResponse(error_code=error.code, topics=[])
     if isinstance(request, begin.BeginQuorumEpochRequest):
@@ -168,7 +168,7 @@ def refusal_of(request: RaftRequest, error: KafkaError) -> Response:
 
 
 def fetch_request(cluster_id: str, ask: FetchAsk, bounds: tuple[int, int]) -> fetch.FetchRequest:
-    """Read on; `bounds` are the longest wait in milliseconds and the most bytes."""
+    """Return a fetch request; `bounds` are the longest wait (ms) and the maximum bytes."""
     row = fetch.FetchPartition(
         partition=0,
         current_leader_epoch=ask.epoch,
@@ -191,7 +191,7 @@ def fetch_request(cluster_id: str, ask: FetchAsk, bounds: tuple[int, int]) -> fe
 def fetch_ask_of(
     request: fetch.FetchRequest, version: int, cluster_id: str
 ) -> tuple[FetchAsk, fetch.FetchPartition]:
-    """What a replica asks. KafkaError when it means another log or cluster."""
+    """Return a replica's fetch. Raise KafkaError if it is for another log or cluster."""
     if request.cluster_id is not None:
         _check_cluster(request.cluster_id, cluster_id)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
@@ -219,8 +219,8 @@ def fetch_response(
     records: object,
     leader_at: tuple[str, int] | None = None,
 ) -> Response:
-    """The answer; `records` are those from the asked offset on, or none. `leader_at`: where the
-    leader is reached, for a node that knows none of the voters."""
+    """Return the response; `records` are those from the requested offset on, or none. `leader_at`
+    is the leader's address, for a node that knows none of the voters."""
     told = verdict.epoch_answer
     data = fetch.PartitionData(
         partition_index=0,
@@ -249,7 +249,7 @@ def fetch_response(
 
 
 def fetched_of(response: fetch.FetchResponse) -> tuple[FetchVerdict, object]:
-    """The verdict and the records. KafkaError when the fetch was refused as a whole."""
+    """Return the verdict and the records. Raise KafkaError if the fetch was rejected as a whole."""
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code))
     if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
@@ -272,7 +272,7 @@ def fetched_of(response: fetch.FetchResponse) -> tuple[FetchVerdict, object]:
 def snapshot_request(
     cluster_id: str, ask: FetchAsk, snapshot_id: SnapshotId, place: tuple[int, int]
 ) -> fetch_snapshot.FetchSnapshotRequest:
-    """A piece of the leader's snapshot; `place` is where it begins and the most bytes."""
+    """Return a request for a piece of the leader's snapshot; `place` is its position and size."""
     row = fetch_snapshot.FetchSnapshotRequestPartitionSnapshot(
         partition=0,
         current_leader_epoch=ask.epoch,
@@ -290,7 +290,7 @@ def snapshot_request(
 def snapshot_response(
     epoch_answer: EpochAnswer, snapshot_id: SnapshotId, size: int, piece: tuple[int, bytes]
 ) -> Response:
-    """A piece, and the size of the whole."""
+    """Return a response with a piece, and the size of the whole snapshot."""
     row = fetch_snapshot.FetchSnapshotResponsePartitionSnapshot(
         index=0,
         error_code=epoch_answer.error,

@@ -1,8 +1,8 @@
-"""A replica that follows: what it asks its leader for, and what the answer means for its log.
+"""The decisions of a follower: what it must do with its log after each response of its leader.
 
 Invariants: the log is cut only where the leader's epochs say that it differs (KIP-101, KIP-279),
-and never by the own high watermark; every fetch carries the leader epoch that the replica believes
-in, so a leader of another one answers nothing (KIP-320).
+and never at the replica's own high watermark. Every fetch carries the leader epoch that the replica
+believes in, so a leader in another epoch returns no records (KIP-320).
 
 Pure functions of the log's marks: the shell (`shell`) carries out the step.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Marks(NamedTuple):
-    """What of a log matters here."""
+    """The facts about a log that decide a follower's next step."""
 
     log_start_offset: int
     log_end_offset: int
@@ -29,13 +29,13 @@ class Marks(NamedTuple):
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record; -1 in a log that has none."""
+        """The epoch of the last record; -1 in a log without records."""
         latest = self.epochs.latest_epoch
         return NO_EPOCH if latest is None else latest
 
 
 class Action(Enum):
-    """What a follower does next."""
+    """The next action of a follower."""
 
     APPEND = "append what came, and take over the leader's marks"
     TRUNCATE = "cut the log at `offset`, and fetch again"
@@ -46,7 +46,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """See `Action`."""
+    """An action, and its offset if it has one."""
 
     action: Action
     offset: int = -1
@@ -58,7 +58,7 @@ PAUSE = Step(Action.PAUSE)
 
 
 def on_fetched(marks: Marks, error_code: int, diverging: EpochEndOffset) -> Step:
-    """What an answer without records means; APPEND when there is nothing to say against it."""
+    """Return the step after a fetch response. APPEND: take its records and the leader's marks."""
     if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return ASK_ENDS
     if error_code:
@@ -69,8 +69,9 @@ def on_fetched(marks: Marks, error_code: int, diverging: EpochEndOffset) -> Step
 
 
 def truncation(marks: Marks, epoch: int, end_offset: int) -> int:
-    """Where this log leaves the leader's, whose largest epoch not above ours is `epoch`, which ends
-    at `end_offset`. If this log does not know the epoch, it is asked again with a smaller one."""
+    """Return the offset to cut this log at. `epoch` is the leader's largest epoch that is not above
+    ours, and `end_offset` is its end. If this log does not have that epoch, the next fetch sends a
+    smaller one."""
     ours = marks.epochs.end_offset_for(epoch, marks.log_end_offset)
     if ours.epoch == NO_EPOCH:
         return max(marks.log_start_offset, min(end_offset, marks.log_end_offset))
@@ -80,7 +81,7 @@ def truncation(marks: Marks, epoch: int, end_offset: int) -> int:
 
 
 def on_ends(marks: Marks, leader_start: int, leader_end: int) -> Step:
-    """The fetch was out of the leader's range: that is where its log begins and ends."""
+    """Return the step after a fetch outside of the leader's log, which has these ends."""
     if leader_end < marks.log_end_offset:
         return Step(Action.TRUNCATE, leader_end)  # an unclean election chose a shorter log
     if leader_start > marks.log_end_offset:

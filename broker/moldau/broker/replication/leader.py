@@ -2,16 +2,17 @@
 
 Invariants:
 * high_watermark <= the end of every replica of the maximal ISR, and it never goes back.
-* The maximal ISR is every replica that is in sync as far as the controller may already believe
-  (KIP-497): what it has confirmed, and what is proposed to it. A replica that may be elected must
-  hold all that a reader has seen.
+* The maximal ISR is every replica that the controller may already count as in sync (KIP-497): the
+  confirmed ones, and the proposed ones. A replica that may be elected must hold all records that a
+  reader has seen.
 * The high watermark does not move while fewer replicas are in sync than `min.insync.replicas`
-  asks for (KIP-966): the last one of them may lose its disk's cache.
-* The leader's own end is where it trusts its log: behind that a flush is due first. So one
-  replica that acknowledges after fsync is the same rule as three that wait for each other.
+  requires (KIP-966): the last one of them may lose its disk's cache.
+* The leader's own end is the offset up to which it trusts its log: records after it need a flush
+  first. So one rule covers a single replica that acknowledges after fsync, and three replicas that
+  wait for each other.
 
-One `Leader` lives for a leader epoch, over all changes of the ISR. Pure: offsets and times come in
-as they are learnt; what follows from them is read by the partition that acts on it.
+One `Leader` serves one leader epoch, over all changes of the ISR. Pure: offsets and times are
+arguments, and the partition reads the results and acts on them.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from typing import Final
 from moldau.errors.codes import ErrorCode, KafkaError
 
 ALL_IN_SYNC = -1
-"""`acks=all`; 1 is the leader alone, and 0 waits for no replica."""
+"""`acks=all`. 1 waits for the leader alone, and 0 for no replica."""
 UNKNOWN_END = -1
 UNKNOWN_EPOCH: Final = -1
 
 
 class FetchClock:
-    """When a follower fetched last in a session that has settled partitions: those of which it has
-    all. Its fetches do not tell of each of them."""
+    """The time of a follower's last fetch in a session with settled partitions. The follower has
+    all records of a settled partition, so a fetch updates only this time and not each such
+    partition."""
 
     __slots__ = ("fetched_ms",)
 
@@ -40,27 +42,27 @@ class FetchClock:
 
 @dataclass(slots=True)
 class Follower:
-    """What fetches have told of another replica."""
+    """The state of another replica, from its fetches."""
 
     end_offset: int = UNKNOWN_END
     broker_epoch: int = UNKNOWN_EPOCH
     caught_up_ms: int = 0
-    """When it last had all that the leader had."""
+    """The last time at which it had all records of the leader."""
     fetched_ms: int = 0
     leader_end_offset: int = 0
-    """The leader's end at that fetch."""
+    """The leader's log end at the follower's last fetch."""
     log_start_offset: int = UNKNOWN_END
     clock: FetchClock | None = None
-    """While it is settled: each fetch of the session is one from the end of the log."""
+    """While the follower is settled: each fetch of its session is one from the log end."""
 
     @property
     def last_caught_up_ms(self) -> int:
-        """When it last had all, also while it is settled."""
+        """The last time at which it had all records of the leader, also while it is settled."""
         clock = self.clock
         return self.caught_up_ms if clock is None else max(self.caught_up_ms, clock.fetched_ms)
 
     def unsettle(self) -> None:
-        """Its fetches tell of the partition again."""
+        """Stop using the session's clock. Its last fetch still counts for this partition."""
         clock, self.clock = self.clock, None
         if clock is not None and clock.fetched_ms > self.fetched_ms:
             self.fetched_ms = clock.fetched_ms
@@ -68,7 +70,7 @@ class Follower:
 
 
 class Leader:
-    """See the module; for one leader epoch."""
+    """The state of one leader epoch; see the module."""
 
     __slots__ = (
         "_epoch_start_offset",
@@ -90,15 +92,15 @@ class Leader:
     def __init__(
         self, replica_id: int, isr: Collection[int], replica_count: int, high_watermark: int
     ) -> None:
-        """`replica_count` are those that the partition shall have, in sync or not."""
+        """`replica_count` is the number of assigned replicas, in sync or not."""
         assert replica_id in isr, "a leader is in sync with itself"
         self.replica_id = replica_id
         self.replica_count = replica_count
         self.high_watermark = high_watermark
         self.end_offset = UNKNOWN_END
-        """Below it the leader itself trusts what it has."""
+        """The offset below which the leader itself trusts its log."""
         self.proposed: frozenset[int] | None = None
-        """The ISR that the controller is asked for; None while it is asked for nothing."""
+        """The ISR that is proposed to the controller; None without a proposal."""
         self._epoch_start_offset = 0
         self._min_isr = 1
         self._partition_epoch = UNKNOWN_EPOCH
@@ -110,20 +112,20 @@ class Leader:
         return f"Leader({self.replica_id}, isr={sorted(self.isr)}, at={self.high_watermark})"
 
     def begin(self, log_end_offset: int, now_ms: int) -> None:
-        """The epoch begins at that offset. Replicas in sync have until now been so."""
+        """Begin the epoch at this offset. Replicas in sync count as caught up until now."""
         self._epoch_start_offset = log_end_offset
         for replica_id in self.isr - {self.replica_id}:
             self._followers[replica_id] = Follower(caught_up_ms=now_ms, fetched_ms=now_ms)
 
     @property
     def is_alone(self) -> bool:
-        """No other replica is waited for."""
+        """Whether the high watermark follows the leader's own end alone."""
         return self._is_alone
 
     # Ends of logs.
 
     def on_own_end(self, end_offset: int) -> bool:
-        """The leader trusts all below `end_offset`; whether the high watermark moved."""
+        """Note how far the leader trusts its log. Return whether the high watermark moved."""
         if not self._is_alone:
             return self.on_end(self.replica_id, end_offset)
         self.end_offset = end_offset
@@ -133,7 +135,7 @@ class Leader:
         return True
 
     def on_end(self, replica_id: int, end_offset: int) -> bool:
-        """The replica holds all below `end_offset`; whether the high watermark moved."""
+        """Note a replica's log end. Return whether the high watermark moved."""
         if replica_id != self.replica_id:
             self._follower(replica_id).end_offset = end_offset
         elif self._is_held:
@@ -145,7 +147,7 @@ class Leader:
     def on_fetch(
         self, replica_id: int, offset: int, log_end_offset: int, now_ms: int, broker_epoch: int
     ) -> bool:
-        """A follower fetches from `offset`: it holds everything below. Whether the high watermark
+        """Note a fetch: the follower has all below `offset`. Return whether the high watermark
         moved."""
         follower = self._follower(replica_id)
         if follower.clock is not None:
@@ -159,8 +161,9 @@ class Leader:
         return self.on_end(replica_id, offset)
 
     def settle(self, replica_id: int, clock: FetchClock) -> bool:
-        """The follower has all, as its last fetch told. Until `unsettle` the clock tells when it
-        fetches. False if it is not in sync: then each fetch may let it join."""
+        """Settle the follower, whose last fetch showed that it has all records. Until `unsettle`,
+        `clock` has the time of its fetches. Return False if it is not in sync: then each fetch may
+        let it join."""
         known = self._followers.get(replica_id)
         if known is None or replica_id not in self.isr:
             return False
@@ -168,13 +171,13 @@ class Leader:
         return True
 
     def unsettle(self, replica_id: int, clock: FetchClock) -> None:
-        """Its fetches in that session tell of the partition again."""
+        """End the settled state of this clock: each fetch of the follower is noted again."""
         known = self._followers.get(replica_id)
         if known is not None and known.clock is clock:
             known.unsettle()
 
     def on_log_start(self, replica_id: int, log_start_offset: int) -> bool:
-        """A follower's log begins there; whether that is news."""
+        """Note the log start of a follower. Return whether it has changed."""
         follower = self._follower(replica_id)
         if follower.log_start_offset == log_start_offset:
             return False
@@ -182,13 +185,13 @@ class Leader:
         return True
 
     def log_start_of(self, replica_id: int) -> int:
-        """Where a follower's log begins; -1 when it has not told."""
+        """Return the log start of a follower; -1 if it is unknown."""
         known = self._followers.get(replica_id)
         return UNKNOWN_END if known is None else known.log_start_offset
 
     def caught_up_replicas(self, offset: int) -> dict[int, tuple[int, int]]:
-        """The followers in sync whose logs hold `offset` or end there: how far each is, and when it
-        last had all that the leader had."""
+        """Return the followers in sync whose logs hold `offset` or end there: the log end of each,
+        and the last time at which it had all records of the leader."""
         return {
             replica_id: (known.end_offset, known.last_caught_up_ms)
             for replica_id, known in self._followers.items()
@@ -220,8 +223,9 @@ class Leader:
     # The ISR.
 
     def on_isr(self, isr: Collection[int], replica_count: int, partition_epoch: int) -> bool:
-        """The controller confirmed that ISR; whether that is news. An answer that comes after a
-        later change is none. What was proposed on another ground is proposed no more."""
+        """Apply an ISR that the controller confirmed. Return whether that changed anything. An
+        answer that comes after a later change does nothing. A proposal that is based on the old
+        state is dropped."""
         is_late = UNKNOWN_EPOCH < partition_epoch <= self._partition_epoch
         if is_late or self.replica_id not in isr:
             return False
@@ -230,29 +234,29 @@ class Leader:
         self.replica_count = replica_count
         self.proposed = None
         self._confirm(frozenset(isr))
-        has_moved = self._advance()  # a replica that was proposed may have held it back
+        has_moved = self._advance()  # a proposed replica may have held the high watermark back
         return has_moved or not is_same
 
     @property
     def partition_epoch(self) -> int:
-        """Of the ISR that is confirmed; the ground of a proposal."""
+        """The partition epoch of the confirmed ISR, on which a proposal is based."""
         return self._partition_epoch
 
     def propose(self, isr: Collection[int]) -> None:
-        """Ask the controller for that ISR. Replicas that shall join hold the high watermark back
-        from now on, and those that shall leave do until it is confirmed."""
+        """Propose this ISR to the controller. From now on, replicas that are to join hold the high
+        watermark back. Replicas that are to leave do so until the change is confirmed."""
         assert self.proposed is None, "one proposal at a time"
         self.proposed = frozenset(isr)
         self._confirm(self.isr)
 
     def withdraw(self) -> bool:
-        """The controller refused for good; whether the high watermark moved."""
+        """Drop the proposal after a final rejection. Return whether the high watermark moved."""
         self.proposed = None
         self._confirm(self.isr)
         return self._advance()
 
     def may_join(self, replica_id: int) -> bool:
-        """Whether the replica has all that is committed, and all of earlier epochs."""
+        """Whether the replica has all committed records and all of earlier epochs, and may join."""
         known = self._followers.get(replica_id)
         return (
             known is not None
@@ -262,7 +266,7 @@ class Leader:
         )
 
     def lagging(self, log_end_offset: int, now_ms: int, lag_ms_max: int) -> frozenset[int]:
-        """Replicas in sync that have not had all for so long."""
+        """Return the replicas in sync that have not been caught up for longer than `lag_ms_max`."""
         late = []
         for replica_id in self.isr - {self.replica_id}:
             known = self._follower(replica_id)
@@ -272,12 +276,12 @@ class Leader:
         return frozenset(late)
 
     def broker_epoch(self, replica_id: int) -> int:
-        """Of the follower's last fetch (KIP-903); -1 when it has not told."""
+        """Return the broker epoch of the follower's last fetch (KIP-903); -1 if it is unknown."""
         known = self._followers.get(replica_id)
         return UNKNOWN_EPOCH if known is None else known.broker_epoch
 
     def require(self, min_isr: int) -> bool:
-        """`min.insync.replicas`; whether the high watermark moved."""
+        """Set `min.insync.replicas`. Return whether the high watermark moved."""
         self._min_isr = min_isr
         self._confirm(self.isr)
         return self._advance()
@@ -295,23 +299,23 @@ class Leader:
     # Acknowledgement.
 
     def hold(self) -> None:
-        """The leader trusts nothing more until `carry_on`: its log is about to be another."""
+        """Trust no more of the log until `carry_on`: the log is about to be replaced."""
         self._is_held, self._is_alone = True, False
 
     def carry_on(self) -> None:
-        """The end of `hold`; say with `on_own_end` how far it trusts its log again."""
+        """End `hold`. Call `on_own_end` next, to say how far the log is trusted again."""
         self._is_held = False
         self._confirm(self.isr)
 
     def check_acks(self, acks: int, min_insync_replicas: int) -> None:
-        """Refuse an append that could not be acknowledged as it asks to be."""
+        """Reject an append that could not be acknowledged as `acks` requires."""
         if acks == ALL_IN_SYNC and self.in_sync_count < self._least(min_insync_replicas):
             raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS, min_insync_replicas)
 
     def is_acknowledged(self, last_offset: int, acks: int, min_insync_replicas: int) -> bool:
-        """Whether what was appended up to `last_offset` is as safe as `acks` asks for.
+        """Whether the records up to `last_offset` are as safe as `acks` requires.
 
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND when it is, but on fewer replicas than there must be.
+        Raise NOT_ENOUGH_REPLICAS_AFTER_APPEND if they are, but on too few replicas in sync.
         """
         if acks != ALL_IN_SYNC:
             return last_offset < self.end_offset
@@ -322,7 +326,7 @@ class Leader:
         return True
 
     def _least(self, min_insync_replicas: int) -> int:
-        """More than there are replicas cannot be asked for."""
+        """Return the required number of replicas, at most the number that exists."""
         return min(min_insync_replicas, self.replica_count)
 
     def _too_few(self, code: ErrorCode, min_insync_replicas: int) -> KafkaError:

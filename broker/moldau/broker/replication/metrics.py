@@ -1,7 +1,7 @@
-"""What a node's replicas and logs tell about themselves.
+"""The metrics of a node's replicas and logs.
 
-All of it is read on request: nothing is counted on the way of a record. Named after Kafka's
-metrics of the same meaning, which stand in the comments.
+All values are computed when the metrics are read: no record is counted on its way. The comments
+name Kafka's metrics of the same meaning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def declare(registry: Registry, replicas: Replicas) -> None:
-    """Once for a node."""
+    """Declare the metrics, once for a node."""
     directories = replicas.directories
     gauge = registry.read_gauge
     gauge(

@@ -1,21 +1,24 @@
-"""Replicas on their way from one log directory to another (AlterReplicaLogDirs, KIP-113).
+"""Moves of replicas from one log directory to another (AlterReplicaLogDirs, KIP-113).
 
     COPYING -> TAKING_OVER -> MOVED
        |            |
        +-> ENDED <--+       called off, or something failed: the replica stays where it is
 
 Invariants:
-* A replica moves to one directory at a time; another wish calls the first one off.
-* Clients notice nothing but a pause of the acknowledgements while the copy, level with the log, is
-  made durable. What was acknowledged before is in both, what comes after is in the new one.
-* A copy that does not take over is removed, unless the node stops or a disk failed: what is left
-  then goes on when the partition is led the next time.
-* A disk that fails takes its own directory out of service, and not a replica on a healthy one. Only
-  if the copy has the log's name already, and cannot be taken away, the replica goes too: the
-  next start must not find two of which either may have acknowledged something.
+* A replica moves to one directory at a time; a request for another directory cancels the first
+  move.
+* Clients notice only a pause of the acknowledgements while the copy, which has all records of the
+  log, is made durable. Records that were acknowledged before are in both logs, later ones in the
+  new log.
+* A copy that does not take over is removed, unless the node stops or a disk failed: then the move
+  continues when the partition is opened the next time.
+* A disk that fails takes its own directory out of service, and not a replica on a healthy one. The
+  only exception is a copy that already has the log's name and cannot be renamed back. Then the
+  replica goes out of service too: the next start must not find two logs that both may have
+  acknowledged records.
 
-Reading and writing goes through threads, a piece at a time, at one rate for all; see `future_log`
-for the steps and for what a crash leaves.
+Threads read and write, a piece at a time, and all moves share one rate limit. `future_log`
+describes the steps, and the files that a crash leaves.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ OnBegun: TypeAlias = Callable[[KafkaError | None], None]
 
 
 class MoveState(Enum):
-    """See the module."""
+    """The states of a move; see the module."""
 
     COPYING = "the copy grows towards the log"
     TAKING_OVER = "the copy is made durable, nothing is acknowledged meanwhile"
@@ -61,7 +64,7 @@ class MoveState(Enum):
 
 
 class Move:
-    """One replica's way."""
+    """The move of one replica."""
 
     def __init__(
         self, partition: Partition, source: LogDirectory, target: LogDirectory, future: FutureLog
@@ -77,7 +80,7 @@ class Move:
 
     @property
     def is_current(self) -> bool:
-        """Whether the replica is still there, and both directories are in service."""
+        """Whether the replica is still in the source, and both directories are in service."""
         return (
             self.source.logs.get(self.place) is self.future.source
             and self.source.failure is None
@@ -86,12 +89,12 @@ class Move:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it should go on."""
+        """Whether the move should continue."""
         return self.is_current and not self.is_called_off
 
 
 class Moves:
-    """All of a node. Works until `aclose`."""
+    """All moves of a node. They run until `aclose`."""
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Moves:
         log: Logger,
     ) -> None:
         self.on_moved: Callable[[Partition, LogDirectory], None] = lambda partition, to: None
-        """Called when a replica lies elsewhere now."""
+        """Called when a replica has moved to another directory."""
         self._runtime = runtime
         self._directories = directories
         self._commits = commits
@@ -114,7 +117,7 @@ class Moves:
         self._is_closing = False
 
     async def idle(self) -> None:
-        """Wait until nothing is on its way."""
+        """Wait until no move is in progress."""
         while self._moves:
             await ended(next(task for each in self._moves.values() if (task := each.task)))
 
@@ -125,7 +128,7 @@ class Moves:
             await ended(move.task)
 
     def configure(self, options: MoveOptions, *, is_start: bool = False) -> None:
-        """Other options; how many go at a time is decided at the start."""
+        """Apply other options. The number of simultaneous moves is fixed at the start."""
         self._throttle.bytes_per_second = options.bytes_per_second_max
         if is_start:
             self._slots = slots(options.at_a_time)
@@ -133,20 +136,21 @@ class Moves:
     def __len__(self) -> int:
         return len(self._moves)
 
-    # Asked for.
+    # Requests.
 
     def begin(self, partition: Partition, target: LogDirectory, on_begun: OnBegun) -> None:
-        """Let the replica move to that directory, which is one of `target_of`; `on_begun` hears
-        when a copy is there that a restart will go on with, or the KafkaError.
+        """Begin to move the replica to this directory, which `target_of` returned. `on_begun` is
+        called with None when a copy exists that a restart would continue, or with the KafkaError.
 
-        A directory where it is, or where it moves to, changes nothing but a move to another one.
+        If the replica is in the directory already, only a running move of it is cancelled. If it is
+        already moving there, nothing changes.
         """
         self._runtime.spawn(self._begin(partition, target, on_begun), name="move-begin")
 
     def target_of(self, topic: str, index: int, path: str) -> LogDirectory:
-        """The directory of that path. LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR when it is out of
-        service; INVALID_REPLICA_ASSIGNMENT when it is cordoned off (KIP-1066);
-        INVALID_TOPIC_EXCEPTION when the topic's name leaves no room for an ending."""
+        """Return the directory of this path. Raise LOG_DIR_NOT_FOUND if it does not exist,
+        KAFKA_STORAGE_ERROR if it is out of service, INVALID_REPLICA_ASSIGNMENT if it is cordoned
+        (KIP-1066), INVALID_TOPIC_EXCEPTION if the topic's name leaves no room for a suffix."""
         directories = self._directories
         target = next((each for each in directories.directories if each.path == path), None)
         if target is None:
@@ -195,19 +199,19 @@ class Moves:
         await begun
 
     def _source_of(self, partition: Partition) -> LogDirectory:
-        """Where the replica lies now, if it still serves."""
+        """Return the replica's directory. Raise KafkaError if it is out of service."""
         place = _place(partition)
         source = self._directories.directory_of(place)
         if source is None or source.logs[place] is not partition.log:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=place.topic)
         directories = self._directories
         if directories.unopened or len(directories.in_service()) < len(directories.directories):
-            # A copy of it may lie in a directory that cannot be read.
+            # A copy of the replica may be in a directory that cannot be read.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is out of service")
         return source
 
     def resume(self, partition: Partition) -> None:
-        """Go on with what an earlier life left. To be called before the log grows in this one."""
+        """Continue a move of an earlier run. Call it before the log grows in this run."""
         place = _place(partition)
         for target in self._directories.in_service():
             left = target.copies.left.pop(place, None)
@@ -237,7 +241,7 @@ class Moves:
         move.task = self._runtime.spawn(self._run(move, begun), name="move")
 
     def call_off(self, place: TopicPartition) -> None:
-        """The replica is gone; so is what an earlier life left of its way."""
+        """Cancel the move of a deleted replica, and remove a copy that an earlier run left."""
         move = self._moves.get(place)
         if move is not None:
             move.is_called_off = True
@@ -247,20 +251,20 @@ class Moves:
                 self._remove(left)
 
     def call_off_unknown(self, is_known: Callable[[TopicPartition], bool]) -> None:
-        """Remove what an earlier life left of replicas that the cluster does not know any more."""
+        """Remove an earlier run's copies of replicas that the cluster does not know any more."""
         for directory in self._directories.in_service():
             for place in list(directory.copies.left):
                 if not is_known(place):
                     self._remove(directory.copies.left.pop(place))
 
     async def aclose(self) -> None:
-        """End what is under way between two steps; copies stay, for the next life."""
+        """Stop the moves between two steps. Their copies stay, and the next run continues them."""
         self._is_closing = True
         for move in list(self._moves.values()):
             if move.task is not None:
                 await ended(move.task)
 
-    # On its way.
+    # The moves.
 
     async def _run(self, move: Move, begun: asyncio.Future[None] | None) -> None:
         error: MoldauError | OSError | None = None
@@ -286,8 +290,8 @@ class Moves:
                 await self._take_over(move)
 
     async def _copy(self, move: Move) -> None:
-        """Until the copy was level with the log once, what came since is no more than a piece, and
-        little of it is not durable yet."""
+        """Copy until the copy has had all records of the log once, the records since then are at
+        most one piece, and less than a piece is not durable yet."""
         future, run_blocking = move.future, self._runtime.run_blocking
         unsynced, was_level = PIECE_BYTES, False
         while move.is_wanted and not self._is_closing:
@@ -305,7 +309,7 @@ class Moves:
             await self._wait(move, delay)
 
     async def _wait(self, move: Move, seconds: float) -> None:
-        """As the throttle says. A move that is to end does not wait for it."""
+        """Wait for the throttle. A move that is to end does not wait."""
         while seconds > 0 and move.is_wanted and not self._is_closing:
             await rest(min(seconds, 0.2))
             seconds -= 0.2
@@ -333,7 +337,7 @@ class Moves:
         await self._bury(move)
 
     def _switch(self, move: Move) -> None:
-        """From now on the copy is the log."""
+        """Make the copy the log, from now on."""
         if not move.is_current:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partition=str(move.place))
         source, target, place = move.source, move.target, move.place
@@ -346,7 +350,7 @@ class Moves:
         move.state = MoveState.MOVED
 
     async def _rename_back(self, move: Move, path: str) -> None:
-        """The copy does not count after all; if that cannot be said, the log must not go on."""
+        """Undo the copy's rename after a failed takeover, or take the log out of service."""
         with suppress(KafkaError):
             await self._runtime.run_blocking(move.future.rename, path)
             return
@@ -356,7 +360,7 @@ class Moves:
             move.partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
 
     async def _bury(self, move: Move) -> None:
-        """Take the old log's name away, and then the mark that says which one counts."""
+        """Rename the old log for deletion, and then remove the mark that says which log counts."""
         old, source, run_blocking = move.future.source, move.source, self._runtime.run_blocking
         unique = self._runtime.random.randbytes(_UNIQUE_BYTES)
         name = names.marked_dir_name(move.place, unique, names.DELETE_DIR)
@@ -374,10 +378,10 @@ class Moves:
         except OSError as error:
             move.target.state.fail(error)
 
-    # The end.
+    # The end of a move.
 
     async def _end(self, move: Move, error: MoldauError | OSError | None) -> None:
-        """Whatever became of it, nothing of it is left that could be taken for a replica."""
+        """End the move. No copy is left that could be mistaken for a replica."""
         move.source.copies.departing.discard(move.place)
         if move.state is MoveState.MOVED:
             self._log.info("moved a replica", partition=str(move.place), directory=move.target.path)
@@ -388,13 +392,13 @@ class Moves:
         if error is not None:
             self._report(move.place, move.target, error)
         if self._is_closing and error is None and not move.is_called_off:
-            return  # closed with its directory
+            return  # the copy is closed with its directory
         move.target.copies.withdraw(move.place)
         if error is None or move.target.failure is None:
             await self._discard(move)
 
     def _blame(self, move: Move, error: MoldauError | OSError | None) -> None:
-        """Take the directory out of service whose disk refused."""
+        """Take the directory out of service whose disk failed."""
         future = move.future
         if future.unreadable is not None:
             move.source.state.fail(future.unreadable)
@@ -404,7 +408,7 @@ class Moves:
             move.target.state.fail(error)
 
     async def _discard(self, move: Move) -> None:
-        """Remove the copy, or, while the replica's own disk has failed, keep it for later."""
+        """Remove the copy. Keep it for later if the disk of the replica itself has failed."""
         is_kept = not move.is_called_off and move.source.failure is not None
         future = move.future
         with suppress(KafkaError):
@@ -441,7 +445,7 @@ def _place(partition: Partition) -> TopicPartition:
 
 
 def _refusal(move: Move, error: MoldauError | OSError | None) -> KafkaError:
-    """Why there is no copy."""
+    """Return the reason why there is no copy."""
     if isinstance(error, KafkaError):
         return error
     code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,12 +1,13 @@
-"""One replica that this node hosts, and what handlers do with it.
+"""One replica that this node hosts, and the operations of handlers on it.
 
 Invariants:
-* While it leads, the log's high watermark is the one of its `Leader`, and requests that wait for
-  the partition are told of every move: high watermark, log start, role, failure, deletion.
-* Records become visible when they are as safe as the topic asks for: where `flush.messages` makes
-  a flush due, an append is acknowledged and readable only after it, as in Kafka, where the flush is
-  a part of the append. Here many appends share one (`GroupCommit`), and none blocks.
-* Once it does not lead any more, for whatever reason, every call refuses with that reason.
+* While it leads, the log's high watermark is its `Leader`'s. Requests that wait for the partition
+  are tried after every move: of the high watermark or log start, of the role, after a failure or
+  deletion.
+* Records become visible when they are as safe as the topic requires. If `flush.messages` requires a
+  flush, an append is acknowledged and readable only after it. In Kafka the flush is a part of the
+  append; here many appends share a flush (`GroupCommit`), and none blocks.
+* Once it does not lead any more, every call that needs the leader raises the reason.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ READ_COMMITTED: Final = 1
 _RESERVED_PREFIX: Final = "__"
 NOBODY: Final = -1
 TO_HIGH_WATERMARK: Final = -1
-"""As the offset of DeleteRecords: all that consumers may have read."""
+"""As the offset of DeleteRecords: delete all records that consumers may have read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """What the metadata says about a partition that this node leads or follows."""
+    """The metadata of a partition that this node leads or follows."""
 
     topic: str
     index: int
@@ -45,27 +46,29 @@ class Leadership:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     directory_id: Uuid | None = None
-    """The log directory that has this node's replica; None: not chosen, or not known."""
+    """The log directory that has this node's replica; None if it is not chosen or not known."""
     is_new: bool = False
-    """It was created just now, so that there cannot be a log of it yet."""
+    """Whether the partition was created just now, so that no log of it can exist yet."""
     leader: int = NOBODY
-    """The broker that leads it; asked only where that is another one."""
+    """The broker that leads the partition; only read if that is another broker."""
     partition_epoch: int = UNKNOWN_EPOCH
-    """Of this state; -1: not told, and newer than all before."""
+    """The partition epoch of this state; -1 means unknown, and counts as newer than all before."""
 
 
 class Watcher(Protocol):
-    """A follower's session that is told of changes between its fetches."""
+    """A follower's session that is informed about changes between its fetches."""
 
     def on_change(self) -> None:
-        """Something changed that a fetch may have to tell. Must not call the partition."""
+        """Called after a change that the next fetch response may need. Must not call the
+        partition."""
 
     def on_displaced(self) -> None:
-        """Another session of the same follower watches the partition now."""
+        """Called when another session of the same follower begins to watch the partition."""
 
 
 class Partition:
-    """Made by `Replicas` only; `log` is for reading what needs no rule (ListOffsets, producers)."""
+    """One replica. Only `Replicas` creates it. Handlers use `log` directly for reads that need no
+    rule (ListOffsets, producers)."""
 
     __slots__ = (
         "_acks_min",
@@ -94,12 +97,12 @@ class Partition:
         commit: GroupCommit,
         purgatory: Purgatory,
     ) -> None:
-        """`commit` is that of the log's directory. `lead` says what it is."""
+        """`commit` belongs to the log's directory. Call `lead` or `follow` next."""
         self.topic = leadership.topic
         self.index = leadership.index
         self.topic_id = leadership.topic_id
         self.is_reserved = leadership.topic.startswith(_RESERVED_PREFIX)
-        """Its name may be one of those that the cluster keeps to itself."""
+        """Whether its name begins like those of the cluster's own topics."""
         self.leader_epoch = leadership.leader_epoch
         self.log = log
         self._commit = commit
@@ -110,14 +113,14 @@ class Partition:
         self._watchers: dict[int, Watcher] = {}
         self.leader_id = NOBODY
         self.is_in_sync = False
-        """While it follows: the metadata say that it is in the ISR."""
+        """While it follows: whether it is in the ISR in the metadata."""
         self.is_send_throttled = self.is_fetch_throttled = False
         self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
 
-    # What handlers ask.
+    # Called by handlers.
 
     @property
     def is_leader(self) -> bool:
@@ -131,12 +134,12 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """Below it records are as safe as the topic asks for, and may be read."""
+        """The offset below which records are as safe as the topic requires, and may be read."""
         return self.log.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it no transaction is open."""
+        """The offset below which no transaction is open."""
         return self.log.last_stable_offset
 
     @property
@@ -163,8 +166,7 @@ class Partition:
             raise self._refused()
 
     def append_usual(self, records: Buffer, acks: int, now_ms: int) -> AppendedFields | None:
-        """As `append`, if there is nothing to say against the batch as it is; None: nothing was
-        done, it needs a closer look."""
+        """Append like `append`, or return None and do nothing if the batch needs a full check."""
         leader = self._leader
         if leader is None:
             raise self._refused()
@@ -176,10 +178,10 @@ class Partition:
         return fields
 
     def append(self, records: Buffer, acks: int, now_ms: int) -> Appended:
-        """Append the one batch of a client, stamped in place where it may be written.
+        """Append a client's batch. Raise KafkaError if it is rejected, without effect.
 
-        KafkaError refuses it without effect. Ask `is_acknowledged` for the answer: only where a
-        flush is due, or other replicas must have it, is it not at once.
+        The batch is stamped in place if its buffer is writable. `is_acknowledged` says when to
+        answer: at once, unless a flush is due or other replicas must have the batch.
         """
         leader = self._leader
         if leader is None:
@@ -191,7 +193,8 @@ class Partition:
         return Appended(*fields)
 
     def _on_appended(self, leader: Leader) -> None:
-        """The log is longer."""
+        """Submit a due flush after an append, or advance the leader's end and the high
+        watermark."""
         log = self.log.state
         end = log.log_end_offset
         if self._watchers:
@@ -203,20 +206,20 @@ class Partition:
             self._purgatory.moved(self)
             return
         if not leader.is_alone:
-            self._purgatory.moved(self)  # followers wait for the end of the log
+            self._purgatory.moved(self)  # followers wait for new records
 
     def is_acknowledged(self, last_offset: int, acks: int) -> bool:
-        """Whether an append that ended with `last_offset` may be answered as `acks` asks.
-
-        KafkaError when it never will be: the partition is gone, failed, or led by another."""
+        """Whether an append that ended with `last_offset` may be answered, as `acks` requires.
+        Raise KafkaError if it never will be: the partition is gone, failed, or has another
+        leader."""
         leader = self._leader
         if leader is None:
             raise self._refused()
         return leader.is_acknowledged(last_offset, acks, self._acks_min)
 
     def fetch_bound(self, isolation_level: int, is_follower: bool) -> int:
-        """The offset before which the asker may read. Consumers may read at a follower too: ask
-        `check_epoch` before."""
+        """Return the offset before which the reader may read. A consumer may also read from a
+        follower: call `check_epoch` before."""
         self._check_readable(must_lead=is_follower)
         log = self.log.state
         if is_follower:
@@ -226,21 +229,21 @@ class Partition:
         return log.high_watermark
 
     def read(self, offset: int, max_bytes: int, upper: int, min_one_batch: bool) -> LogSlice:
-        """As `PartitionLog.read`, below `upper` of `fetch_bound`."""
+        """Read like `PartitionLog.read`, below `upper`, which `fetch_bound` returned."""
         self._check_readable()
         return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
 
     # Sessions of followers.
 
     def watch(self, replica_id: int, watcher: Watcher) -> None:
-        """Tell `watcher` of changes: one session of each follower at a time."""
+        """Inform `watcher` about changes. Each follower has one watching session at a time."""
         before = self._watchers.get(replica_id)
         self._watchers[replica_id] = watcher
         if before is not None and before is not watcher:
             before.on_displaced()
 
     def unwatch(self, replica_id: int, watcher: Watcher) -> None:
-        """Tell it no more."""
+        """Stop informing `watcher`."""
         if self._watchers.get(replica_id) is watcher:
             del self._watchers[replica_id]
 
@@ -249,7 +252,7 @@ class Partition:
             watcher.on_change()
 
     def _moved(self) -> None:
-        """Try the requests that wait for the partition."""
+        """Try the requests that wait for the partition, and inform the watchers."""
         self._purgatory.moved(self)
         if self._watchers:
             self._tell_watchers()
@@ -258,25 +261,25 @@ class Partition:
 
     @property
     def leadership(self) -> Leader:
-        """What is known of the followers. KafkaError when this replica does not lead."""
+        """The state of the followers and the ISR. Raise KafkaError if it does not lead."""
         if self._leader is None:
             raise self._refused()
         return self._leader
 
     def on_fetch(self, replica_id: int, offset: int, now_ms: int, broker_epoch: int) -> bool:
-        """Another replica fetches from `offset`; whether it could join the ISR now."""
+        """Note a fetch of another replica. Return whether it could join the ISR now."""
         leader, log = self.leadership, self.log
         if leader.on_fetch(replica_id, offset, log.log_end_offset, now_ms, broker_epoch):
             self._take_over_mark(leader)
         return leader.may_join(replica_id)
 
     def on_follower_start(self, replica_id: int, log_start_offset: int) -> None:
-        """The log of another replica begins there, as its fetch tells."""
+        """Note the log start of another replica, from its fetch."""
         if self.leadership.on_log_start(replica_id, log_start_offset):
             self._moved()
 
     def low_watermark(self, replica_ids: Collection[int]) -> int:
-        """The smallest log start of this replica and of those; -1 while one has not told."""
+        """Return the smallest log start of this and the given replicas; -1 if one is unknown."""
         leader, lowest = self.leadership, self.log.log_start_offset
         for replica_id in replica_ids:
             if replica_id != leader.replica_id:
@@ -284,7 +287,8 @@ class Partition:
         return lowest
 
     def take_over(self, high_watermark: int, log_start_offset: int) -> None:
-        """The leader's marks, told to this follower: consumers that read here may see more."""
+        """Apply the leader's high watermark and log start to this follower. Consumers that read
+        here may then see more records."""
         log = self.log
         is_news = log.update_high_watermark(high_watermark)
         if log_start_offset > log.log_start_offset:
@@ -293,7 +297,7 @@ class Partition:
             self._moved()
 
     def on_isr(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
-        """The controller's answer to a proposal."""
+        """Apply the controller's answer to a proposal."""
         leader = self._leader
         if leader is None or leader_epoch != self.leader_epoch:
             return
@@ -301,7 +305,7 @@ class Partition:
             self._take_over_mark(leader)
 
     def withdraw(self, leader: Leader) -> None:
-        """What `leader` proposed was refused."""
+        """Drop the proposal of `leader`, which the controller rejected."""
         if self._leader is leader and leader.withdraw():
             self._take_over_mark(leader)
 
@@ -310,8 +314,8 @@ class Partition:
         self._moved()
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
-        """OffsetForLeaderEpoch: the largest epoch up to that one, and where it ends. The epoch in
-        which we lead is known before anything was written in it."""
+        """Return the largest epoch up to `leader_epoch`, and its end, for OffsetForLeaderEpoch. The
+        epoch in which this replica leads is known even before a record is written in it."""
         if self._leader is None:
             raise self._refused()
         epochs, end = self.log.leader_epochs, self.log.log_end_offset
@@ -325,11 +329,12 @@ class Partition:
         return epochs.end_offset_for(leader_epoch, end)
 
     def delete_records(self, offset: int) -> int:
-        """Let the log begin at `offset` (-1: at the high watermark); the new beginning. Durable
+        """Raise the log start to `offset` (-1: the high watermark) and return the new one. Durable
         after `Replicas.log_starts_durable`.
 
-        POLICY_VIOLATION where only compaction may delete; OFFSET_OUT_OF_RANGE beyond what consumers
-        could read."""
+        Raise POLICY_VIOLATION if only compaction may delete, and OFFSET_OUT_OF_RANGE beyond the
+        records that consumers could read.
+        """
         if self._leader is None:
             raise self._refused()
         log = self.log
@@ -345,18 +350,19 @@ class Partition:
             self._moved()
         return log.log_start_offset
 
-    # What `Replicas` tells.
+    # Called by `Replicas`.
 
     def lead(self, leadership: Leadership, node_id: int, now_ms: int = 0) -> None:
-        """Lead from now on, in this epoch: what is in the log counts as ours, when it is as safe
-        as the topic asks for. Told again, with another ISR, it goes on."""
+        """Lead from now on, in this epoch. The records of the log count as this leader's when they
+        are as safe as the topic requires. Called again in the same epoch, only the ISR and the
+        replicas change."""
         log, known = self.log, self._leader
         replica_count = len(leadership.replicas)
         if known is not None and self.leader_epoch == leadership.leader_epoch:
             if known.on_isr(leadership.isr, replica_count, leadership.partition_epoch):
                 self._trust_log(known)
             else:
-                self._tell_watchers()  # the replicas may be others
+                self._tell_watchers()  # the replicas may have changed
             return
         self.leader_epoch, self.leader_id = leadership.leader_epoch, node_id
         self._leader = leader = Leader(node_id, leadership.isr, replica_count, log.high_watermark)
@@ -374,26 +380,26 @@ class Partition:
         self.is_in_sync = node_id in leadership.isr
 
     def hold(self) -> None:
-        """Take appends, and acknowledge none of them until `carry_on`."""
+        """Accept appends, but acknowledge none of them until `carry_on`."""
         self._is_held = True
         if self._leader is not None:
             self._leader.hold()
 
     def carry_on(self) -> None:
-        """The end of `hold`: acknowledge what is as safe as the topic asks for."""
+        """End `hold`: acknowledge the appends that are as safe as the topic requires."""
         self._is_held = False
         if self._leader is not None:
             self._leader.carry_on()
             self._trust_log(self._leader)
 
     def move_to(self, log: PartitionLog, commit: GroupCommit) -> None:
-        """Another log that holds the same, in another directory, while it is held. What waited for
-        the old one to be durable waits for this one."""
+        """Replace the log by one with the same records in another directory. The partition must be
+        held. Appends that waited until the old log was durable wait for the new one."""
         assert self._is_held
         self.log, self._commit = log, commit
 
     def configure(self, config: TopicConfig) -> None:
-        """Other settings from the next append on."""
+        """Use other settings, from the next append on."""
         self._acks_min = config.min_insync_replicas
         self.is_send_throttled = self.index in config.sends_throttled
         self.is_fetch_throttled = self.index in config.fetches_throttled
@@ -402,7 +408,7 @@ class Partition:
             self._take_over_mark(self._leader)
 
     def stop(self, reason: ErrorCode, leader_epoch: int | None = None) -> None:
-        """Lead no more. Waiting requests fail with `reason`; `leader_epoch` is the new leader's."""
+        """Stop leading or following, and fail waiting requests. `leader_epoch` is the new one."""
         self._leader = None
         self.leader_id = NOBODY
         self._refusal = reason
@@ -413,7 +419,7 @@ class Partition:
     # Inside.
 
     def _trust_log(self, leader: Leader) -> None:
-        """What is in the log counts as ours, when it is as safe as the topic asks for."""
+        """Trust the log to its end, or if a flush is due, submit it and trust the flushed part."""
         log = self.log
         end = log.log_end_offset
         if end - log.flushed_end_offset >= log.config.flush_messages:
@@ -423,7 +429,7 @@ class Partition:
         self._take_over_mark(leader)
 
     def _on_durable(self, error: KafkaError | None) -> None:
-        """A flush is over. After an error the directory has failed, and has told `Replicas`."""
+        """React to the end of a flush. After an error, `Replicas` handles the failed directory."""
         leader = self._leader
         if error is not None or leader is None:
             return

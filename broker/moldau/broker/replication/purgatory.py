@@ -1,17 +1,17 @@
 """Requests that cannot be answered yet: a fetch without bytes, a produce without acknowledgement.
 
 Invariants:
-* An operation is answered once at most: by `try_complete` when something moved, or by `on_timeout`
-  when its time was over, whichever comes first; never after `cancel`.
+* An operation is answered at most once: by `try_complete` after a move, or by `on_timeout` when its
+  time is over, whichever comes first; never after `cancel`.
 * `on_timeout` is never early, and less than a millisecond late if the event loop is free.
 * An operation that is done is removed from every key and from the wheel.
 * Order is a function of the calls: keys in the order in which they moved, operations of a key in
   the order in which they began to wait, timeouts by millisecond and then likewise.
 
-What moved is noted by `moved`, and looked at once in the next turn of the event loop. So an append
-never runs the answer of another request in the middle of its work, ten appends of one turn
-wake a fetch once, and an operation that fails harms no other: its error is the event loop's to
-report, and the others go on.
+`moved` only notes a move. The operations are tried once, in the next turn of the event loop. So an
+append never runs the answer of another request in the middle of its work, and ten appends of one
+turn wake a fetch once. An operation that fails harms no other: the event loop reports its error,
+and the others continue.
 
 Deadlines are a wheel of milliseconds with one timer for the earliest: 100,000 produces a second
 with a timeout of 30 s each cost no timer, and leave nothing behind when they are done.
@@ -31,43 +31,44 @@ _STALE_MAX: Final = 64
 
 
 class Handle(Protocol):
-    """A call that can be called off."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> object: ...
 
 
 class Turns(Protocol):
-    """What of an event loop is needed: asyncio's, uvloop's and the simulated one fit."""
+    """The methods of an event loop that are used here; asyncio, uvloop, the simulation have
+    them."""
 
     def call_soon(self, callback: Callable[[], object], /) -> object: ...
     def call_later(self, delay: float, callback: Callable[[], object], /) -> Handle: ...
 
 
 class Delayed(ABC):
-    """An operation that waits. Subclasses have `__slots__` and keep what they need to answer."""
+    """An operation that waits. Subclasses have `__slots__` and keep the data for the answer."""
 
     __slots__ = ("_keys", "_slot")
 
     _keys: tuple[Hashable, ...] | None
-    """None once it is done, or before it waits."""
+    """The watched keys; None once it is done, or before it waits."""
     _slot: int
 
     @property
     def is_gone(self) -> bool:
-        """No client waits for the answer any more; it may be dropped without a call."""
+        """Whether no client waits for the answer any more, so it may be dropped without a call."""
         return False
 
     @abstractmethod
     def try_complete(self) -> bool:
-        """Something moved that was watched: answer if that is possible now, and say so."""
+        """Answer if possible, and return whether it was. Called after a watched key has moved."""
 
     @abstractmethod
     def on_timeout(self) -> None:
-        """The time is over: answer with what there is."""
+        """Answer with the current state: the time is over."""
 
 
 class Purgatory:
-    """All operations of a node that wait. `len` of it is how many."""
+    """All waiting operations of a node. `len` returns their number."""
 
     __slots__ = (
         "_clock",
@@ -89,7 +90,7 @@ class Purgatory:
         self._count = 0
         self._watchers: dict[Hashable, dict[Delayed, None]] = {}
         self._slots: dict[int, dict[Delayed, None]] = {}
-        self._due: list[int] = []  # a heap of the slots' numbers; some may be of slots that emptied
+        self._due: list[int] = []  # a heap of slot numbers; some slots may be empty by now
         self._moved: dict[Hashable, None] = {}
         self._is_turn_asked = False
         self._timer: Handle | None = None
@@ -100,11 +101,11 @@ class Purgatory:
         return self._count
 
     def watch(self, operation: Delayed, keys: Iterable[Hashable], timeout_ms: int) -> None:
-        """Let `operation` wait until one of `keys` (Partitions, as a rule) moves and it can be
+        """Let `operation` wait until one of `keys` (normally Partitions) moves and it can be
         completed, or for `timeout_ms`. The caller has found that it cannot be completed now.
 
-        Nothing is called before this returns, not even for a timeout of 0 or less. An operation
-        waits once in its life.
+        Nothing is called before this returns, not even for a timeout of 0 or less. Each operation
+        waits only once.
         """
         if self._is_closed:
             timeout_ms = 0
@@ -131,7 +132,7 @@ class Purgatory:
         self._count += 1
 
     def moved(self, key: Hashable) -> None:
-        """Something changed that operations under `key` wait for: they are tried soon."""
+        """Note a change that operations under `key` wait for. They are tried in the next turn."""
         if key in self._watchers:
             self._moved[key] = None
             if not self._is_turn_asked:
@@ -142,7 +143,7 @@ class Purgatory:
         return key in self._watchers
 
     def cancel(self, operation: Delayed) -> None:
-        """Forget the operation without a call; fine if it waits no more, or never did."""
+        """Forget the operation without a call, if it waits."""
         if getattr(operation, "_keys", None) is not None:
             self._remove(operation)
 
@@ -150,7 +151,7 @@ class Purgatory:
         """Answer all waiting operations as if their time were over. None can wait after that."""
         self._is_closed = True
         try:
-            self._take_turn()  # what can be completed must not end by a timeout
+            self._take_turn()  # operations that can be completed must not end by a timeout
         finally:
             self._end_all()
 
@@ -163,14 +164,14 @@ class Purgatory:
             self._timer = None
         self._run(waiting)
 
-    # What moved.
+    # Moves.
 
     def _ask_turn(self) -> None:
         self._is_turn_asked = True
         self._turns.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Try all operations that wait for what moved. One that fails is removed; the rest get
+        """Try all operations that wait for moved keys. One that fails is removed; the rest get
         another turn, and the event loop reports the error."""
         self._is_turn_asked = False
         moved, self._moved = self._moved, {}
@@ -189,7 +190,7 @@ class Purgatory:
                     self._ask_turn()
 
     def _try(self, operation: Delayed) -> None:
-        if operation._keys is None:  # one before it has cancelled it
+        if operation._keys is None:  # an operation before it has cancelled it
             return
         if operation.is_gone:
             self._remove(operation)
@@ -202,7 +203,7 @@ class Purgatory:
                 self._remove(operation)
 
     def _remove(self, operation: Delayed) -> None:
-        """Take it out everywhere."""
+        """Remove the operation from all keys and from the wheel."""
         keys = operation._keys
         assert keys is not None
         operation._keys = None
@@ -214,7 +215,7 @@ class Purgatory:
                 if not waiting:
                     del watchers[key]
         others = self._slots.get(operation._slot)
-        if others is not None:  # None: its time has come
+        if others is not None:  # None: its slot has expired
             others.pop(operation, None)
             if not others:
                 del self._slots[operation._slot]
@@ -235,7 +236,7 @@ class Purgatory:
     def _on_timer(self) -> None:
         self._timer = None
         try:
-            if self._moved:  # it came first, only its turn has not
+            if self._moved:  # the move came before the timeout, only its turn has not come yet
                 self._take_turn()
         finally:
             self._expire()
@@ -253,12 +254,13 @@ class Purgatory:
         try:
             self._run(due)
         finally:
-            # One that began to wait meanwhile may have set it, for later than another is due.
+            # An operation that began to wait meanwhile may have set the timer later than another is
+            # due.
             if self._due and (self._timer is None or self._due[0] < self._timer_slot):
                 self._set_timer(self._due[0])
 
     def _run(self, due: list[Delayed]) -> None:
-        """Tell each that its time is over; one that fails does not keep it from the others."""
+        """Call `on_timeout` of each operation. If one fails, the others are still called."""
         done = 0
         try:
             for operation in due:

@@ -1,10 +1,10 @@
-"""How many bytes a second throttled replicas may copy, and how many they do (KIP-73).
+"""Limit the bytes per second that throttled replicas copy, and measure that rate (KIP-73).
 
-The rate is measured as Kafka measures it: over some windows of a fixed length, of which the present
-one is not over; before that many have passed, the rest counts as silent. So after a rest as many
-bytes may be copied at once as the windows together hold.
+The rate is measured like Kafka's: over a number of windows of fixed length, the last of which is
+not over yet. Windows before the first copy count as empty. So after a pause as many bytes may be
+copied at once as all windows together allow.
 
-Invariant: a replica that is in sync is never held up; the caller of `is_exceeded` has seen to that.
+Invariant: a replica that is in sync is never throttled; the callers of `is_exceeded` ensure that.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ EVERY: Final = "*"
 
 
 class ReplicationQuota:
-    """Of one side, that which sends or that which fetches."""
+    """The quota of one side: of sending as leader, or of fetching as follower."""
 
     def __init__(self, window_ms: int = 1000, windows: int = 11) -> None:
         self.bytes_per_second = UNLIMITED
         self._window_ms = window_ms
         self._windows = windows
         self._counted: deque[tuple[int, int]] = deque()
-        """The number of a window, and the bytes in it."""
+        """Pairs of a window's number and the bytes in it."""
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """So many bytes of throttled replicas were copied."""
+        """Count bytes that throttled replicas copied."""
         window = now_ms // self._window_ms
         counted = self._counted
         if counted and counted[-1][0] == window:
@@ -48,7 +48,7 @@ class ReplicationQuota:
         return self.rate(now_ms) > self.bytes_per_second
 
     def rate(self, now_ms: int) -> float:
-        """Bytes a second."""
+        """Return the current rate in bytes per second."""
         counted = self._counted
         window = now_ms // self._window_ms
         while counted and counted[0][0] <= window - self._windows:
@@ -60,14 +60,14 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """Of a node: `sent` as leader, `fetched` as follower."""
+    """The quotas of a node: `sent` as leader, `fetched` as follower."""
 
     def __init__(self) -> None:
         self.sent = ReplicationQuota()
         self.fetched = ReplicationQuota()
 
     def start(self, settings: Settings) -> None:
-        """The settings that are known at the start."""
+        """Create the quotas with the window settings, which are fixed at the start."""
         window_ms = settings[rows.replication_quota_window_size_seconds] * 1000
         windows = settings[rows.replication_quota_window_num]
         self.sent = ReplicationQuota(window_ms, windows)
@@ -75,7 +75,7 @@ class ReplicationQuotas:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Other rates from now on."""
+        """Apply other rates from now on."""
         self.sent.bytes_per_second = settings[rows.leader_replication_throttled_rate]
         self.fetched.bytes_per_second = settings[rows.follower_replication_throttled_rate]
 
@@ -95,7 +95,8 @@ NOTHING: Final = Throttled()
 
 
 def throttled_on(node_id: int, items: Collection[str]) -> Throttled:
-    """Of a topic's `partition:broker` items, or `*`; the settings have checked their form."""
+    """Return a topic's throttled partitions on the node, from its `partition:broker` items or `*`.
+    The settings have checked the form of the items."""
     if EVERY in items:
         return Throttled(is_every=True)
     pairs = (item.split(":") for item in items if item)

@@ -1,14 +1,14 @@
-"""All replicas of a node: found by name or id, begun and ended as the metadata says.
+"""All replicas of a node: found by name or id, and started and stopped according to the metadata.
 
 Invariants:
-* A name leads to a replica that can serve, or to an error that says why it cannot. One dictionary
-  decides: what failed, was deleted or is led elsewhere is not in it.
-* A directory that fails takes its partitions with it and nothing else; a request that waits for
-  one of them hears KAFKA_STORAGE_ERROR. An empty log is never made in place of one that lies in a
+* For each name there is a replica that can serve, or an error with the reason why it cannot. One
+  dictionary decides: a partition that failed, was deleted or has another leader is not in it.
+* When a directory fails, its partitions go out of service and nothing else; a request that waits
+  for one of them gets KAFKA_STORAGE_ERROR. An empty log is never created in place of one in a
   directory that is out of service.
-* A log whose topic has another id than the metadata say is not opened as that topic's: it is set
-  aside with its files, or removed with them if its topic is known to have been deleted. It may be
-  back after that: the new name of a deleted log is durable a little later than the deletion.
+* A log whose topic id differs from the metadata's is not opened for that topic: it is set aside
+  with its files, or removed if its topic is known to have been deleted. A deleted log may come back
+  after a crash: its new name becomes durable a little later than the deletion.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ from moldau.runtime import Runtime
 _UNIQUE_BYTES: Final = 16
 _NS_PER_MS: Final = 1_000_000
 _NAMED_MAX: Final = 10
-"""So many partitions are named in one line."""
+"""The maximum number of partitions that one log line names."""
 
 Name = tuple[str, int]
 
 
 class Replicas:
-    """Made after `LogDirectories.load`, which may run in a thread; used on the event loop."""
+    """The replicas of one node. Created after `LogDirectories.load`, which may run in a thread;
+    used on the event loop."""
 
     def __init__(
         self,
@@ -57,27 +58,27 @@ class Replicas:
         purgatory: Purgatory,
         log: Logger,
     ) -> None:
-        """Reports, in the process's log, what loading found. `Purgatory(runtime.clock, loop)`."""
+        """Log the problems that loading found. `purgatory` is `Purgatory(runtime.clock, loop)`."""
         self.purgatory = purgatory
         self.directories = directories
         self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
-        """Called after the partitions of the directory are out of service. What the failure
-        of the last one means is the owner's to say: ask `directories.in_service()`."""
+        """Called after the partitions of a failed directory are out of service. The owner decides
+        what a failure of the last directory means: see `directories.in_service()`."""
         self.deleted_topics: Callable[[], Mapping[Uuid, str | None]] = dict
-        """Which topics are known to have been deleted, lately at least, with the names that they
-        had if known. Asked when a log is found that belongs to no topic."""
+        """Returns the topics that are known to have been deleted, at least recently, with their
+        names if known. Called when a log is found that belongs to no topic."""
         self._runtime = runtime
         self._node_id = node_id
         self._log = log
         self._serving: dict[Name, Partition] = {}
         self._hosted: dict[Name, Partition] = {}
         self._reasons: dict[Name, ErrorCode] = {}
-        """Why one that the metadata names does not serve."""
+        """The reason why a partition that is in the metadata does not serve."""
         self._ids: dict[Name, Uuid] = {}
         self._topics: dict[str, dict[int, None]] = {}
         self._names: dict[Uuid, str] = {}
         self._counts: dict[Uuid, int] = {}
-        """Partitions of each topic id."""
+        """The number of partitions of each topic id."""
         self.quotas = ReplicationQuotas()
         self._commits = GroupCommits(runtime)
         writer = CheckpointWriter(runtime, log)
@@ -86,17 +87,17 @@ class Replicas:
         self.moves = Moves(runtime, directories, self._commits, writer, log)
         self.moves.on_moved = self._on_moved
         self.on_placed: Callable[[Partition, Uuid], None] = lambda partition, directory_id: None
-        """Called when a replica lies in another directory than the metadata say."""
+        """Called when a replica is in another directory than in the metadata."""
         self.on_followed: Callable[[Partition], None] = lambda partition: None
-        """Called when a partition follows `leader_id` now, or in another epoch."""
+        """Called when a partition begins to follow `leader_id`, or follows it in another epoch."""
         self.on_unfollowed: Callable[[Partition], None] = lambda partition: None
-        """Called when a partition follows no leader."""
+        """Called when a partition follows no leader any more."""
         self._writer = writer
         directories.on_failure(self._on_failure)
         self._report()
 
     def _report(self) -> None:
-        """What loading has found wrong."""
+        """Log the problems that loading has found."""
         for path, error in self.directories.unopened.items():
             self._log.failure("a log directory cannot be used", error, directory=path)
         for directory in self.directories.directories:
@@ -107,7 +108,7 @@ class Replicas:
                 self._tell_failure(directory)
 
     def _tell_open_transactions(self, directory: LogDirectory) -> None:
-        """Nothing here ends what another broker has left open."""
+        """Warn about open transactions of another broker, which nothing here can end."""
         held = [
             str(place)
             for place, log in directory.logs.items()
@@ -123,10 +124,11 @@ class Replicas:
                 count=len(held),
             )
 
-    # Asked by handlers.
+    # Called by handlers.
 
     def partition(self, topic: str, index: int) -> Partition:
-        """KafkaError UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR or NOT_LEADER_OR_FOLLOWER."""
+        """Return a partition that this node leads. Raise UNKNOWN_TOPIC_OR_PARTITION,
+        KAFKA_STORAGE_ERROR or NOT_LEADER_OR_FOLLOWER."""
         found = self._serving.get((topic, index))
         if found is None:
             code = self._reasons.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -134,37 +136,38 @@ class Replicas:
         return found
 
     def partition_by_id(self, topic_id: Uuid, index: int) -> Partition:
-        """As `partition`; UNKNOWN_TOPIC_ID when no topic here has the id."""
+        """Return a partition like `partition`. Raise UNKNOWN_TOPIC_ID for an unknown id."""
         topic = self._names.get(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex(), partition=index)
         return self.partition(topic, index)
 
     def readable(self, topic: str, index: int) -> Partition:
-        """As `partition`, or one that follows its leader: consumers may read there (KIP-392)."""
+        """Return a partition like `partition`, or one that follows its leader: consumers may read
+        there (KIP-392)."""
         hosted = self._hosted.get((topic, index))
         if hosted is not None and hosted.is_following:
             return hosted
         return self.partition(topic, index)
 
     def readable_by_id(self, topic_id: Uuid, index: int) -> Partition:
-        """As `readable`; UNKNOWN_TOPIC_ID when no topic here has the id."""
+        """Return a partition like `readable`. Raise UNKNOWN_TOPIC_ID for an unknown id."""
         topic = self._names.get(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex(), partition=index)
         return self.readable(topic, index)
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """As `partition`; None where that raises."""
+        """Return a partition like `partition`, but None instead of an error."""
         return self._serving.get((topic, index))
 
     def __iter__(self) -> Iterator[Partition]:
-        """All that can serve, in the order in which they came."""
+        """Iterate over all partitions that this node leads, in the order in which they came."""
         return iter(self._serving.values())
 
     async def log_starts_durable(self, partitions: Iterable[Partition]) -> None:
-        """Wait until the logs begin where they do now also after a loss of power. A disk that
-        refuses takes its directory out of service, which the partitions say."""
+        """Wait until the current log starts are durable, so that they survive a loss of power. A
+        disk that fails takes its directory out of service; its partitions then report the error."""
         known = list(dict.fromkeys(partitions))
         directories: dict[LogDirectory, None] = {}
         for each in known:
@@ -183,11 +186,12 @@ class Replicas:
             if each.log.failure is None:
                 each.log.retention.forget_epochs()
 
-    # Told by publishing.
+    # Called when metadata is published.
 
     def lead(self, leadership: Leadership, config: TopicConfig) -> None:
-        """Lead a partition: opens its log, or makes one if it is new. May be told again, with
-        another epoch or ISR. What fails (a directory out of service) is found by `partition`."""
+        """Lead a partition: open its log, or create one if it is new. May be called again, with
+        another epoch or ISR. A failure (a directory out of service) is not raised here, but by
+        `partition`."""
         name = leadership.topic, leadership.index
         partition = self._host(leadership, config)
         if partition is None:
@@ -199,8 +203,8 @@ class Replicas:
         self._reasons.pop(name, None)
 
     def follow(self, leadership: Leadership, config: TopicConfig) -> None:
-        """Another broker leads it: keep a log as that broker has it. Where none leads, only
-        remember. Handlers answer NOT_LEADER_OR_FOLLOWER."""
+        """Follow the leader on another broker: keep a copy of its log. Without a leader, only note
+        the partition. Handlers answer NOT_LEADER_OR_FOLLOWER."""
         name = leadership.topic, leadership.index
         if leadership.leader == NOBODY:
             self.resign(*name, leadership.topic_id, leadership.leader_epoch)
@@ -213,7 +217,8 @@ class Replicas:
             self.on_followed(partition)
 
     def resign(self, topic: str, index: int, topic_id: Uuid, leader_epoch: int) -> None:
-        """Another broker leads it, or none: handlers answer NOT_LEADER_OR_FOLLOWER."""
+        """Stop leading or following: another broker leads, or none. Handlers answer
+        NOT_LEADER_OR_FOLLOWER."""
         name = topic, index
         self._know(name, topic_id)
         if self._reasons.get(name) is ErrorCode.KAFKA_STORAGE_ERROR:
@@ -225,7 +230,7 @@ class Replicas:
             partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch)
 
     def remove(self, topic: str, index: int) -> None:
-        """The partition was deleted: its log goes out of service now, and is removed later."""
+        """Remove a deleted partition: its log goes out of service now, and is deleted later."""
         name = topic, index
         topic_id = self._ids.get(name)
         if topic_id is None:
@@ -235,7 +240,7 @@ class Replicas:
         self.moves.call_off(place)
         directory = self.directories.directory_of(place)
         if directory is None or directory.failure is not None:
-            return  # what lies in a failed directory is set aside when it comes back
+            return  # a log in a failed directory is set aside when the directory comes back
         if directory.topic_ids.get(place) == topic_id:
             try:
                 directory.partitions.delete(place, self._unique(), self._now_ms())
@@ -243,16 +248,16 @@ class Replicas:
                 self._log.failure("a deleted log cannot be removed", error, **_facts(name))
 
     def configure(self, topic: str, config: TopicConfig) -> None:
-        """Other settings of the topic, from the next append on."""
+        """Use other settings of the topic, from the next append on."""
         for index in self._topics.get(topic, ()):
             partition = self._hosted.get((topic, index))
             if partition is not None:
                 partition.configure(config)
 
     def set_aside_strays(self) -> None:
-        """Once, at start, after every partition of the metadata was told, by `lead` or `resign`:
-        unknown logs are renamed to `-stray` and kept for a person to look at; those of
-        topics that were deleted are deleted."""
+        """Set aside unknown logs. Call it once at start, after `lead` or `resign` for every
+        partition of the metadata. Unknown logs are renamed to `-stray` and kept for the operator;
+        logs of deleted topics are deleted."""
         self.moves.call_off_unknown(lambda place: (place.topic, place.partition) in self._ids)
         for directory in self.directories.in_service():
             for place in list(directory.logs):
@@ -261,7 +266,7 @@ class Replicas:
                 if topic_id is None or known != topic_id:
                     self._set_aside(directory, place)
 
-    # Run by the server.
+    # Called by the server.
 
     def start(self, settings: Settings) -> None:
         """Begin the periodic work on the logs: retention, flushes, checkpoints, compaction."""
@@ -271,15 +276,15 @@ class Replicas:
         self.moves.configure(move_options(settings), is_start=True)
 
     def reconfigure(self, settings: Settings) -> None:
-        """Other settings of the broker for that work. Those of topics come by `configure`."""
+        """Apply other broker settings to that work. `configure` applies topics' settings."""
         self.quotas.configure(settings)
         self.upkeep.configure(upkeep_options(settings))
         self.cleaner.configure(cleaner_options(settings))
         self.moves.configure(move_options(settings))
 
     async def aclose(self) -> None:
-        """End the periodic work, let flushes that are under way end, answer all that waits. To be
-        called when no more requests come; the directories are the caller's to close after it."""
+        """Stop the periodic work, wait for running flushes, and answer all waiting requests. Call
+        it when no more requests come. The caller closes the directories after it."""
         await self.moves.aclose()
         await self.cleaner.aclose()
         await self.upkeep.aclose()
@@ -289,7 +294,7 @@ class Replicas:
     # Logs.
 
     def _host(self, leadership: Leadership, config: TopicConfig) -> Partition | None:
-        """The partition on its log, which is opened or made; None when it is out of service."""
+        """Return the partition with its log, opened or created; None if it is out of service."""
         name = leadership.topic, leadership.index
         self._know(name, leadership.topic_id)
         partition = self._hosted.get(name)
@@ -307,7 +312,7 @@ class Replicas:
         return partition
 
     def _open(self, leadership: Leadership, config: TopicConfig) -> Partition:
-        """The partition on its log: the one that is there, or a new one."""
+        """Return the partition with its log: the existing one, or a new one."""
         place = TopicPartition(leadership.topic, leadership.index)
         topic_id = leadership.topic_id
         directory = self.directories.directory_of(place)
@@ -330,7 +335,7 @@ class Replicas:
     def _create(
         self, place: TopicPartition, leadership: Leadership, config: TopicConfig
     ) -> PartitionLog:
-        """A new log; never in place of one that may lie where we cannot look."""
+        """Create a log, but never in place of one that may be in an unreadable directory."""
         directory_id = leadership.directory_id
         if directory_id is not None and self._is_replaced(directory_id, leadership):
             self._log.warn(
@@ -348,16 +353,16 @@ class Replicas:
         )
 
     def _is_replaced(self, directory_id: Uuid, leadership: Leadership) -> bool:
-        """Whether a replica may begin anew in another directory than that one: all directories of
-        the settings are there, that one is none of them, and the replicas in sync, without this
-        one, have all that is committed."""
+        """Whether a replica may begin without records in another directory than this one: all
+        directories of the settings are there, this one is none of them, and the replicas in sync,
+        without this node, have all committed records."""
         known = {each.directory_id for each in self.directories.directories}
         others = set(leadership.isr) - {self._node_id}
         is_follower = leadership.leader in others and self._node_id not in leadership.isr
         return is_follower and directory_id not in known and not self._unavailable()
 
     def _unavailable(self) -> list[str]:
-        """Directories that cannot be read now."""
+        """Return the paths of the directories that cannot be read now."""
         failed = [each.path for each in self.directories.directories if each.failure is not None]
         return [*self.directories.unopened, *failed]
 
@@ -377,13 +382,14 @@ class Replicas:
         )
 
     def _was_deleted(self, place: TopicPartition, topic_id: Uuid | None) -> bool:
-        """Of a log that was never flushed, power can take the id; then its name has to do."""
+        """Whether the log's topic was deleted. A loss of power can remove the id of a log that was
+        never flushed; then its name decides."""
         if topic_id is not None:
             return topic_id not in self._names and topic_id in self.deleted_topics()
         return place.topic not in self._topics and place.topic in self.deleted_topics().values()
 
     def _on_failure(self, directory: LogDirectory) -> None:
-        """Called once for each directory, wherever the disk refused."""
+        """Take a failed directory's partitions out of service. Called once for each directory."""
         for place in directory.logs:
             name = place.topic, place.partition
             partition = self._hosted.get(name)
@@ -408,7 +414,7 @@ class Replicas:
         self.on_placed(partition, directory.directory_id)
 
     def _check_place(self, partition: Partition, directory_id: Uuid | None) -> None:
-        """What the metadata say of it is `directory_id`."""
+        """Report the replica's directory if it is not `directory_id`, the one in the metadata."""
         found = self.directories.directory_of(TopicPartition(partition.topic, partition.index))
         if found is not None and found.directory_id != directory_id:
             self.on_placed(partition, found.directory_id)
@@ -416,7 +422,8 @@ class Replicas:
     # Names.
 
     def _know(self, name: Name, topic_id: Uuid) -> None:
-        """The metadata name this partition. One of that name with another id is history."""
+        """Register a partition of the metadata. A partition of the same name with another id is
+        obsolete, and is removed."""
         known = self._ids.get(name)
         if known == topic_id:
             return

@@ -4,8 +4,8 @@ The first fetch names every partition and gets a session. Each next one names th
 are new or fetch from another place, and those to forget. The leader answers with the partitions
 that have news.
 
-Invariant: `next` describes what the leader knows when it has read the request. A request without an
-answer ends the session, because it is unknown whether the leader has read it.
+Invariant: after `next`, this object has the state that the leader has after it reads the request. A
+request without an answer ends the session, because it is unknown whether the leader has read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EPOCH_MAX: Final = 2**31 - 1
 
 
 class Wish(NamedTuple):
-    """From where a partition is fetched. Two that are equal need not be sent twice."""
+    """The position from which a partition is fetched. Equal ones need not be sent twice."""
 
     leader_epoch: int
     offset: int
@@ -43,7 +43,7 @@ class Tell(NamedTuple):
 
 
 class FollowerSession:
-    """See the module."""
+    """A follower's side of the session; see the module."""
 
     __slots__ = ("_epoch", "_known", "_session_id")
 
@@ -53,8 +53,8 @@ class FollowerSession:
         self._known: dict[Key, Wish] = {}
 
     def next(self, changed: Mapping[Key, Wish], gone: Iterable[Key] = ()) -> Tell:
-        """What to send, so that the leader knows what it was told last, with these changes. The
-        cost is that of the changes."""
+        """Return the content of the next request, with these changes since the last one. The cost
+        depends only on the changes, except for a full fetch."""
         known = self._known
         forgotten = tuple(key for key in gone if known.pop(key, None) is not None)
         news = {key: wish for key, wish in changed.items() if known.get(key) != wish}
@@ -64,7 +64,7 @@ class FollowerSession:
         return Tell(self._session_id, self._epoch, news, forgotten)
 
     def answered(self, session_id: int) -> None:
-        """The leader answered. An id of zero means that it keeps no session."""
+        """Note that the leader answered. Session id zero means that it keeps no session."""
         if session_id == NO_SESSION:
             self.end()
             return
@@ -72,8 +72,8 @@ class FollowerSession:
         self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def end(self, *, is_known: bool = False) -> None:
-        """Send everything again. `is_known`: the leader may have the session still, and drops it
-        with the next request."""
+        """End the session: the next request names every partition. `is_known`: the leader may still
+        have the session, and drops it with the next request."""
         if not is_known:
             self._session_id = NO_SESSION
         self._epoch = _FULL

@@ -1,15 +1,16 @@
-"""Follows leaders: one fetch at a time from each, in a session, for all partitions that it leads.
+"""Fetches from leaders: one fetch at a time from each, in a session, for all partitions that it
+leads.
 
-What an answer means is decided in `follower`; here it is carried out. Partitions that come or go
-end the present wait, so that a new topic does not wait for the end of a fetch without news.
+`follower` decides what a response means; this module carries it out. Added or removed partitions
+end the current wait, so that a new topic does not wait for the end of a fetch without news.
 
 Invariants:
-* What came for a partition is taken only if the partition follows the same leader in the same epoch
-  as when it was asked for.
-* A round costs what has changed: `_touched` has every partition whose log or role may be another
-  than in the last request. That are those that came, that an answer named, and whose pause ended.
-  Retention and failed disks tell nothing here. So all are looked at after an answer without news,
-  and every `WALK_MS`.
+* The response for a partition is used only if the partition still follows the same leader in the
+  same epoch as in the request.
+* The cost of a round depends on the changes: `_touched` has every partition whose log or role may
+  differ from the last request. These are partitions that were added, that a response named, or
+  whose pause ended. Retention and failed disks are not reported here. So all partitions are checked
+  after a response without news, and every `WALK_MS`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ Key = tuple["Uuid", int]
 RACE_MS: Final = 50
 WALK_MS: Final = 1000
 THROTTLED_MS: Final = 100
-"""How long a throttled partition rests while the quota is exceeded."""
+"""The pause of a throttled partition while the quota is exceeded."""
 _SESSION_ERRORS: Final = frozenset(
     (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -68,7 +69,7 @@ _LATEST: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class FetchTerms:
-    """What the settings say."""
+    """The settings of fetches."""
 
     min_bytes: int
     wait_ms_max: int
@@ -80,7 +81,7 @@ class FetchTerms:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What all fetchers of a node stand on."""
+    """The services that all fetchers of a node share."""
 
     runtime: Runtime
     peers: Peers
@@ -92,7 +93,7 @@ class Ground:
 
 
 class ReplicaFetchers:
-    """All of a node; `follow` and `unfollow` are what `Replicas` tells."""
+    """All fetchers of a node. `Replicas` calls `follow` and `unfollow`."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -101,13 +102,13 @@ class ReplicaFetchers:
         self._is_live = False
 
     def start(self) -> None:
-        """The broker is registered: fetch from now on."""
+        """Fetch from now on: the broker is registered."""
         self._is_live = True
         for each in self._leaders.values():
             each.start()
 
     def follow(self, partition: Partition) -> None:
-        """The partition follows its `leader_id` now, or follows it in another epoch."""
+        """Begin to fetch the partition from its `leader_id`, or fetch it in another epoch."""
         key = partition.topic_id, partition.index
         leader_id = partition.leader_id
         known = self._places.get(key)
@@ -122,13 +123,13 @@ class ReplicaFetchers:
         fetcher.add(key, partition)
 
     def unfollow(self, partition: Partition) -> None:
-        """The partition follows no leader."""
+        """Stop fetching the partition."""
         leader_id = self._places.pop((partition.topic_id, partition.index), None)
         if leader_id is not None:
             self._leaders[leader_id].remove((partition.topic_id, partition.index))
 
     async def aclose(self) -> None:
-        """Fetch no more."""
+        """Stop all fetchers."""
         self._is_live = False
         for each in self._leaders.values():
             await each.aclose()
@@ -137,47 +138,47 @@ class ReplicaFetchers:
 
 
 class LeaderFetcher:
-    """From one leader."""
+    """Fetches from one leader."""
 
     def __init__(self, ground: Ground, leader_id: int) -> None:
         self._ground = ground
         self._leader_id = leader_id
         self._partitions: dict[Key, Partition] = {}
         self._paused: dict[Key, int] = {}
-        """Until when a partition is not asked for."""
+        """The time until which a partition is not fetched."""
         self._asked: dict[Key, tuple[Partition, int, int]] = {}
         """The partitions of the last request, each with its leader epoch and the end of its log."""
         self._touched: dict[Key, None] = {}
-        """Those of which the next request may have to tell."""
+        """The partitions to check for the next request."""
         self._walk_at_ms = 0
-        """When to look at all."""
+        """The time at which all partitions are checked."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._lane = 0
         self._session = FollowerSession()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the fetching task, if it does not run."""
         if self._task is None:
             name = f"follow-{self._leader_id}"
             self._task = self._ground.runtime.spawn(self._run(), name=name)
 
     def add(self, key: Key, partition: Partition) -> None:
-        """Fetch it from now on."""
+        """Fetch the partition from now on."""
         self._partitions[key] = partition
         self._paused.pop(key, None)
         self._touched[key] = None
         self._changed.set()
 
     def remove(self, key: Key) -> None:
-        """Fetch it no more."""
+        """Stop fetching the partition."""
         self._partitions.pop(key, None)
         self._paused.pop(key, None)
         self._touched[key] = None
         self._changed.set()
 
     async def aclose(self) -> None:
-        """End."""
+        """Stop the fetching task."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -192,7 +193,7 @@ class LeaderFetcher:
             changed, gone = self._refresh(terms.partition_bytes_max)
             tell = self._session.next(changed, gone)
             if not self._asked:
-                self._session.end(is_known=True)  # the leader does not hear of this
+                self._session.end(is_known=True)  # the leader does not learn about this
                 await self._wait()
                 continue
             response = await self._fetch(self._request(tell, terms), terms)
@@ -200,7 +201,7 @@ class LeaderFetcher:
                 await self._take(response)
 
     def _refresh(self, bytes_max: int) -> tuple[dict[Key, Wish], list[Key]]:
-        """Bring `_asked` up to date: what is to be asked for anew, and what no more."""
+        """Update `_asked`. Return the changed fetch positions, and the partitions to forget."""
         now_ms = self._now_ms()
         self._rest_throttled(now_ms)
         for key in [key for key, until_ms in self._paused.items() if until_ms <= now_ms]:
@@ -225,7 +226,7 @@ class LeaderFetcher:
         return changed, gone
 
     def _rest_throttled(self, now_ms: int) -> None:
-        """While the quota is exceeded, throttled replicas that are not in sync wait."""
+        """While the quota is exceeded, pause throttled replicas that are not in sync."""
         if not self._ground.quota().is_exceeded(now_ms):
             return
         for key, partition in self._partitions.items():
@@ -234,7 +235,7 @@ class LeaderFetcher:
                 self._touched[key] = None
 
     async def _wait(self) -> None:
-        """Until partitions come, or the pause of one is over."""
+        """Wait until partitions are added, or the pause of one is over."""
         seconds = None
         if self._paused:
             seconds = max(0.0, (min(self._paused.values()) - self._now_ms()) / 1000)
@@ -245,7 +246,7 @@ class LeaderFetcher:
             return
 
     async def _fetch(self, request: FetchRequest, terms: FetchTerms) -> FetchResponse | None:
-        """The answer; None when there is none, or when other partitions are to be fetched."""
+        """Fetch and return the response; None if there is none, or if the partitions change."""
         ground = self._ground
         lane = f"fetch-{self._lane}"
         fetching = ground.runtime.spawn(
@@ -267,7 +268,8 @@ class LeaderFetcher:
             if not fetching.done():
                 fetching.cancel()
                 self._session.end(is_known=True)
-                self._lane = 1 - self._lane  # the answer that comes yet holds up this one
+                # the response that is still to come would delay the next request
+                self._lane = 1 - self._lane
         if not fetching.done() or fetching.cancelled():
             return None
         error = fetching.exception()
@@ -278,7 +280,7 @@ class LeaderFetcher:
         if error is not None and not isinstance(error, KafkaError):
             raise error
         if error is None and fetching.result().error_code in _SESSION_ERRORS:
-            return None  # the leader needed the room: all is sent again, at once
+            return None  # the leader dropped the session: send everything again, at once
         why = str(error) if error is not None else ErrorCode(fetching.result().error_code).name
         ground.log.debug("a leader does not answer a fetch", leader=self._leader_id, why=why)
         await self._rest(min(terms.backoff_ms, RACE_MS))
@@ -306,7 +308,7 @@ class LeaderFetcher:
             forgotten_topics_data=_forgotten(tell.forgotten),
         )
 
-    # Answers.
+    # Responses.
 
     async def _take(self, response: FetchResponse) -> None:
         if not response.responses:
@@ -347,7 +349,8 @@ class LeaderFetcher:
     def _carry_out(
         self, key: Key, partition: Partition, step: Step, data: PartitionData | None = None
     ) -> None:
-        """KafkaErrors of the log are told by its directory; a damaged answer is asked for again."""
+        """Carry out a step. An error of the log is logged, and its directory handles it. After any
+        error, such as a damaged response, the partition pauses and is then fetched again."""
         ground, log = self._ground, partition.log
         facts = {"topic": partition.topic, "partition": partition.index}
         try:
@@ -378,7 +381,7 @@ class LeaderFetcher:
         partition.take_over(data.high_watermark, data.log_start_offset)
 
     def _pause(self, key: Key) -> None:
-        """Mostly the leader has not heard yet that it leads, so not for long."""
+        """Pause the partition briefly: mostly the leader does not know yet that it leads."""
         if key in self._partitions:
             pause_ms = min(self._ground.terms().backoff_ms, RACE_MS)
             self._paused[key] = self._now_ms() + pause_ms
@@ -387,7 +390,7 @@ class LeaderFetcher:
     async def _ask_ends(
         self, key: Key, partition: Partition, leader_epoch: int, end_offset: int
     ) -> None:
-        """Where the leader's log begins and ends, then what follows from it."""
+        """Request the ends of the leader's log, and carry out the step that follows from them."""
         try:
             start = await self._offset(partition, leader_epoch, _EARLIEST)
             end = await self._offset(partition, leader_epoch, _LATEST)

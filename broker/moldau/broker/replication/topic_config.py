@@ -1,4 +1,4 @@
-"""What a topic's settings say to its replicas: to the log, and to the leader."""
+"""The settings of a topic that its replicas use: in the log, and in the leader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.broker.settings import ResourceSettings, node, topic
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """Immutable; a changed setting gives another one."""
+    """The settings of one topic for its replicas. Immutable; a change makes another one."""
 
     log: LogConfig = field(default_factory=LogConfig)
     min_insync_replicas: int = 1
@@ -21,7 +21,7 @@ class TopicConfig:
 
 
 def topic_config(settings: ResourceSettings) -> TopicConfig:
-    """As the topic's settings are now."""
+    """Return the current settings of the topic for its replicas."""
     node_id = settings.broker[node.node_id]
     return TopicConfig(
         log_config(settings),

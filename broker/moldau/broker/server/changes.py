@@ -1,8 +1,8 @@
-"""What a run of committed metadata records changes, so that only that is applied again.
+"""The set of things that committed metadata records change, so that only these are applied again.
 
-Invariant: it names everything that differs between the images before and after the records. It may
-also name things that do not differ; that does no harm. Records of a metadata transaction count when
-it ends.
+Invariant: it contains everything that differs between the images before and after the records. It
+may also contain things that do not differ; that does no harm. The records of a metadata transaction
+count when it ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Changes:
     """The changed things, each once, in the order of their first record."""
 
     partitions: dict[tuple[Uuid, int], bool] = field(default_factory=dict)
-    """Whether the partition is new: created by these records."""
+    """Maps each changed partition to whether it is new: created by these records."""
     removed: list[RemovedTopic] = field(default_factory=list)
     resources: dict[Resource, None] = field(default_factory=dict)
 

@@ -1,14 +1,14 @@
-"""This node's controller: its part in the metadata quorum, and the way to the active one.
+"""This node's controller: its part in the metadata quorum, and requests to the active controller.
 
 The active controller is on the node that leads the quorum. A request to it is a call on that node,
 and a request over the wire (`remote`) on all others.
 
 Invariants:
-* What a caller is told is committed. If the active controller is on this node, it is also published
-  to this node before.
+* An outcome is committed before its caller receives it. If the active controller is on this node,
+  it is also published to this node before.
 * A request is answered once.
 * Only committed records are published, in the order of the log, each once.
-* A controller whose log failed is never asked again. If this node is the only voter, another
+* A controller whose log failed gets no more requests. If this node is the only voter, another
   controller is opened from the log, which holds all that was acknowledged. If that fails, or if
   there are other voters, `on_end` gets the reason why the node cannot continue.
 * After a failed sync `on_end` is called at once: the log then shows what is in memory, not what is
@@ -64,8 +64,8 @@ _BOOTSTRAP_FROM: Final = -2
 @dataclass(frozen=True, slots=True)
 class Audience:
     """The callbacks of a controller. `on_image` gets all metadata: once when the controller is
-    opened, and when a snapshot of the leader replaces the log. `on_records` gets what is committed
-    after that. Each also gets the offset after the last record."""
+    opened, and when a snapshot of the leader replaces the log. `on_records` gets the records that
+    are committed after that. Each also gets the offset after the last record."""
 
     on_image: OnRecords
     on_records: OnRecords
@@ -121,20 +121,20 @@ class LocalController:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is a whole cluster: it is the only voter, and no setting tells other
-        nodes where to find it."""
+        """Whether this node is a whole cluster: it is the only voter, and no setting names
+        controllers on other nodes."""
         return self._is_sole_voter and not self._controller_config.has_others
 
     @property
     def _is_sole_voter(self) -> bool:
-        """Whether no other node votes, so that the active controller is always here."""
+        """Whether no other node votes, so that the active controller is always on this node."""
         member = self.raft.core.member
         return member.is_voter and len(member.voters) == 1
 
     @property
     def outside(self) -> Outside:
         """The connections to other nodes, made at first use. A node that is alone makes none, and
-        does not import that code."""
+        does not import their code."""
         if self._outside is None:
             from moldau.broker.server.outside import Outside
 
@@ -216,7 +216,7 @@ class LocalController:
     # Addresses of other nodes.
 
     def _addresses(self) -> dict[int, tuple[str, int]]:
-        """The addresses of the voters, from the settings and the log, and those of the bootstrap
+        """Return the addresses of the voters, from the settings and the log, and of the bootstrap
         servers."""
         controller_config = self._controller_config
         found = dict(controller_config.voters)
@@ -293,7 +293,7 @@ class LocalController:
             self.snapshot_soon()
 
     def _on_decided(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
-        """Records of this controller are committed. Publish those of an earlier one first."""
+        """Publish this controller's committed records, after those of earlier controllers."""
         self._publish_until(end_offset - len(records))
         if end_offset > self._published:
             self._publish(records, end_offset)
@@ -363,7 +363,7 @@ class LocalController:
         self._clean_when_due()
 
     def _tell_where_this_is(self) -> None:
-        """Announce new endpoints of this voter (KIP-853)."""
+        """Announce new endpoints of this voter to the leader (KIP-853)."""
         core, voters, own = self.raft.core, self.quorum.voters, self._controller_config.own
         known = voters.find(core.member.node_id)
         if known is None or not (voters.is_dynamic and core.member.is_voter and own):
@@ -395,8 +395,9 @@ class LocalController:
             self.snapshot_soon()
 
     def snapshot_soon(self) -> None:
-        """Write a snapshot of what is published, so that the log before it can go. Does nothing
-        while one is being written, or if nothing is new."""
+        """Start to write a snapshot of the published metadata, so that the log before it can be
+        deleted. Do nothing while one is being written, or if nothing new was published since the
+        last one."""
         keeper, image = self.raft.snapshots, self._audience.image()
         if (
             keeper.is_busy
@@ -437,11 +438,12 @@ class LocalController:
         self._snapshot_due_ms = self.now_ms() + self._controller_config.snapshot_interval_ms
 
     def now_ms(self) -> int:
-        """The monotonic time, in which deadlines are."""
+        """Return the monotonic time, which deadlines are given in."""
         return self._runtime.clock.monotonic_ns() // 1_000_000
 
     async def aclose(self) -> None:
-        """Stop, with the log whole on disk if possible. Other voters elect a leader at once."""
+        """Stop, and close the log in a complete state on disk unless it failed. Other voters elect
+        a leader at once."""
         self._is_closed = True
         raft = self._raft
         if raft is not None:
@@ -455,8 +457,8 @@ class LocalController:
     # Failures.
 
     def _on_failure(self, error: Exception) -> None:
-        """Handle a failure, which may happen in the middle of a decision. The consequences run
-        after it, in a task."""
+        """Handle a failure, which may happen in the middle of a decision. Reopening the controller,
+        or giving up, runs in a task after the decision."""
         raft, active, self._active = self._raft, self._active, None
         if raft is None or not self._is_open or self._is_closed:
             return

@@ -33,18 +33,18 @@ class ClusterNode:
 
     @property
     def broker(self) -> Broker | None:
-        """None if the node is only a controller."""
+        """The broker; None if the node is only a controller."""
         return self.process if isinstance(self.process, Broker) else None
 
     @property
     def image(self) -> Image:
-        """The committed metadata, as far as the node has published them."""
+        """The committed metadata that the node has published."""
         process = self.process
         return process.node.image if isinstance(process, Broker) else process.image
 
     @property
     def metadata_offset(self) -> int:
-        """How far the node has published the metadata."""
+        """The offset after the last metadata record that the node has published."""
         process = self.process
         return process.node.metadata_offset if isinstance(process, Broker) else process.published
 
@@ -58,13 +58,13 @@ class ClusterNode:
         return isinstance(controller, LocalController) and controller.active is not None
 
     def leader_of(self, topic: str, index: int) -> int:
-        """The broker that leads the partition, as the node knows it. -1 if none does."""
+        """Return the broker that leads the partition, as the node knows it; -1 if none does."""
         known = self.image.topics.by_name(topic)
         partition = None if known is None else known.partitions.get(index)
         return NOBODY if partition is None else partition.leader
 
     def isr_of(self, topic: str, index: int) -> frozenset[int]:
-        """The replicas in sync, as the node knows them."""
+        """Return the replicas in sync, as the node knows them."""
         known = self.image.topics.by_name(topic)
         partition = None if known is None else known.partitions.get(index)
         return frozenset() if partition is None else frozenset(partition.isr)
@@ -74,7 +74,7 @@ class ClusterNode:
         await self.process.wait()
 
     async def aclose(self) -> None:
-        """Stop in order."""
+        """Stop the node in order."""
         await self.process.aclose()
 
 
@@ -87,9 +87,11 @@ async def start_cluster_node(
     *,
     is_first_voter: bool | None = None,
 ) -> ClusterNode:
-    """Start a node, which takes part in the cluster when this returns. `is_first_voter` is None
-    where the settings name the voters, and tells whether the quorum begins with this node where
-    the log names them."""
+    """Start a node, which takes part in the cluster when this returns.
+
+    `is_first_voter` is None if the settings name the voters. If the log names them, it says whether
+    the quorum begins with this node.
+    """
     given = broker_settings(standalone_layer(directory), overrides(dict(settings)))
     _format(runtime, given, cluster_id, is_first_voter)
     loggers = Loggers(runtime.clock, write_line, level=Level.INFO)

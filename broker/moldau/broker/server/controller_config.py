@@ -41,7 +41,7 @@ class ControllerConfig:
     voters: Mapping[int, tuple[str, int]]
     """The addresses of the voters that the settings name."""
     bootstrap: tuple[tuple[str, int], ...] = ()
-    """The addresses of controllers that know the voters, if the settings do not name these."""
+    """The addresses of controllers that know the voters, if the settings do not name the voters."""
     own: tuple[tuple[str, str, int], ...] = ()
     """The endpoints of this node's controller: listener, host, port."""
     has_others: bool = False

@@ -1,7 +1,7 @@
 """A controller-only node: it votes, keeps the metadata and decides, and has no partitions.
 
 Start: take the directories -> open the metadata log -> bind the controller listeners -> take part
-in the quorum -> wait until the committed metadata are known. Then, about once a second, the
+in the quorum -> wait until the committed metadata is known. Then, about once a second, the
 controller does its periodic work, and this controller registers if the cluster does not know it
 (KIP-919).
 
@@ -50,7 +50,7 @@ TICK_SECONDS: Final = 1.0
 
 
 class ControllerNode:
-    """A node with only the controller role; see the module. Made by `start`."""
+    """A node with only the controller role; see the module. `start` makes it."""
 
     def __init__(
         self, runtime: Runtime, settings: Settings, registry: Registry, loggers: Loggers
@@ -58,7 +58,7 @@ class ControllerNode:
         self.endpoints: Mapping[str, Address] = {}
         """The addresses for other controllers and brokers, by listener name."""
         self.failure: Exception | None = None
-        """The reason why it cannot continue."""
+        """The reason why the node cannot continue; None while it runs."""
         self._runtime = runtime
         self._settings = settings
         self._node_id = settings[node_settings.node_id]
@@ -86,7 +86,7 @@ class ControllerNode:
         loggers: Loggers | None = None,
         host_name: str | None = None,
     ) -> ControllerNode:
-        """Start a controller that takes part in the quorum. Raises as `Broker.start` does."""
+        """Start a controller that takes part in the quorum. Raise the errors of `Broker.start`."""
         lines = loggers or Loggers(runtime.clock, lambda line: None)
         node = cls(runtime, settings, registry or Registry(), lines)
         async with AsyncExitStack() as on_failure:
@@ -97,7 +97,7 @@ class ControllerNode:
 
     @property
     def image(self) -> Image:
-        """The committed metadata."""
+        """The committed metadata that this node has published."""
         return self._publisher.image
 
     @property
@@ -112,7 +112,7 @@ class ControllerNode:
         return self._controller
 
     async def wait(self) -> None:
-        """Wait until it cannot continue, and raise the reason."""
+        """Wait until the node cannot continue, and raise the reason."""
         await self._ended.wait()
         assert self.failure is not None
         raise self.failure
@@ -173,8 +173,7 @@ class ControllerNode:
         }
 
     async def _caught_up(self, controller: LocalController) -> None:
-        """Wait until this node knows the cluster's metadata, which needs a majority of the
-        voters."""
+        """Wait until this node knows the cluster's metadata, which needs a majority of voters."""
         await until_first(self._runtime, metadata=controller.caught_up(), ended=self._ended.wait())
         if self.failure is not None:
             raise self.failure
@@ -204,7 +203,7 @@ class ControllerNode:
             self.controller.tick()
 
     def _register_when_unknown(self) -> None:
-        """Register if the metadata have another incarnation of this controller, or none."""
+        """Register if the metadata has no registration of this start of the controller."""
         lifecycle = self._lifecycle
         assert lifecycle is not None
         known = self.image.brokers.controllers.get(self._node_id)

@@ -1,12 +1,12 @@
 """The service behind the controller listener: the quorum, and the active controller.
 
-Other voters vote and fetch here. Brokers register, send heartbeats and ask for changes. A client's
+Other voters vote and fetch here. Brokers register, send heartbeats and request changes. A client's
 request to a broker comes in an Envelope (KIP-590).
 
 Order of a request: decode -> context -> the active controller. The context is that of the
 connection, or of the original request in an envelope. Requests of the broker in the same process do
 not come through here: both ways meet in `ActiveController.request`, which is the gate for an
-authorizer of what is decided.
+authorizer of decisions.
 
 Invariants: an API is served exactly if it has a row here. A node that does not lead the quorum
 answers NOT_CONTROLLER, which promises that nothing was decided. If leadership is lost during a
@@ -89,11 +89,10 @@ class ControllerService:
         self._log = log
 
     def opened(self, connection: Peer) -> None:
-        """Do nothing: the node is not known before its first fetch."""
+        """Do nothing: the other node is unknown before its first fetch."""
 
     def closed(self, connection: Peer) -> None:
-        """Probe the broker of the connection: it may be gone. Responses that are still to come are
-        dropped."""
+        """Probe the broker of the connection, which may be gone. Later responses are dropped."""
         if connection.session is not None:
             self._controller.outside.probe.suspect(connection.session)
 
@@ -161,7 +160,7 @@ class ControllerService:
         answer: Callable[[Response], None],
         refuse: Callable[[KafkaError], None],
     ) -> None:
-        """Let the active controller decide. A timeout of the message counts from now on."""
+        """Let the active controller decide. The timeout in the message counts from now on."""
         active = self._controller.active
         if active is None:
             refuse(KafkaError(ErrorCode.NOT_CONTROLLER))

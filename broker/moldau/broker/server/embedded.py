@@ -1,7 +1,7 @@
 """A broker inside another program, found by `moldau.testing` through an entry point.
 
-The caller chooses its address and its directory. The directory is formatted if it is empty. It
-writes errors to standard error, and nothing else.
+The caller chooses the broker's address and its directory. The directory is formatted if it is
+empty. The broker logs only errors, to standard error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Embedded:
 
     @property
     def bootstrap(self) -> tuple[str, int]:
-        """The address for clients."""
+        """The address that clients connect to."""
         return self.broker.endpoints[CLIENTS]
 
     async def aclose(self) -> None:

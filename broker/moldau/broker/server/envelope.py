@@ -1,7 +1,7 @@
 """The envelope of a client's request that a broker forwards to the controller (KIP-590).
 
-It holds the request with its header, in which the client's id is, the principal and the address.
-The controller makes the context of the original request from them.
+It holds the request with its header, which has the client id, and the principal and address. The
+controller makes the context of the original request from them.
 
 Invariant: the bytes are Kafka's. A controller of Apache Kafka reads our envelopes, and we read
 those of its brokers. Kafka's envelope has no place for the listener, nor for a deadline: clocks
@@ -47,7 +47,7 @@ class Wrapped:
         )
 
     def opened(self, answer: Response | KafkaError) -> Response | KafkaError:
-        """Return the response to the request, or the error."""
+        """Return the response from the envelope's response, or the error."""
         if isinstance(answer, KafkaError):
             return answer
         assert isinstance(answer, EnvelopeResponse)

@@ -2,18 +2,18 @@
 
 Invariants: one request is in flight at a time, and each partition has one proposal. A proposal
 stays until the controller has answered it, since it is unknown before whether it was accepted. A
-replica is proposed only if its broker is alive in the metadata, and with the broker epoch that its
-last fetch had when it was proposed, however often that is asked (KIP-841, KIP-903): a broker that
-has restarted since may have lost what it was proposed for. An answer settles the proposal that was
-sent, and no later one of the same partition. The race behind that:
+replica is proposed only if its broker is alive in the metadata. The proposal has the broker epoch
+of the replica's last fetch at the time of the proposal, even if it is sent again (KIP-841,
+KIP-903): a broker that has restarted since may have lost the records. An answer settles the
+proposal that was sent, and no later one of the same partition. The race behind that:
 
 1. The leader proposes a follower on partition epoch 2, and the request is on its way.
-2. The controller has changed the partition to epoch 3 already. The metadata tell the leader, which
-   forgets its proposal: the ground of it is gone.
+2. The controller has changed the partition to epoch 3 already. The leader learns this from the
+   metadata and forgets its proposal, which was based on epoch 2.
 3. The follower fetches, and the leader proposes it again, on partition epoch 3.
-4. The answer to the first request comes: INVALID_UPDATE_VERSION. If it took away the proposal of
-   step 3, that one would never be sent and never be answered, and the ISR would not change again
-   as long as this leader leads.
+4. The answer to the first request comes: INVALID_UPDATE_VERSION. If it removed the proposal of step
+   3, that one would never be sent and never be answered, and the ISR would not change again as long
+   as this leader leads.
 """
 
 from __future__ import annotations
@@ -58,19 +58,20 @@ _AGAIN: Final = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An ISR that the controller is asked for."""
+    """An ISR that this leader requests from the controller."""
 
     partition: Partition
     leader: Leader
     isr: frozenset[int]
     broker_epochs: Mapping[int, int]
-    """Of the replicas in `isr` but the leader, as they were when it was made."""
+    """The broker epochs of the replicas in `isr` except the leader, at the time of the proposal."""
     partition_epoch: int
-    """The ground that it stands on."""
+    """The partition epoch that the proposal is based on."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the leader still waits for it: it leads, and the metadata have told no other."""
+        """Whether the leader still waits for it: it still leads, and the metadata has not
+        superseded the proposal."""
         leader, partition = self.leader, self.partition
         is_same = leader.proposed == self.isr and leader.partition_epoch == self.partition_epoch
         return is_same and partition.is_leader and partition.leadership is leader
@@ -102,7 +103,7 @@ class IsrChanges:
             await asyncio.wait(tasks)
 
     def on_caught_up(self, partition: Partition, replica_id: int) -> None:
-        """Propose a follower for the ISR if its broker is alive: it has all that is committed."""
+        """Propose a follower for the ISR if its broker is alive: it has all committed records."""
         node = self._node
         broker = node.image.brokers.by_id.get(replica_id)
         leader = partition.leadership
@@ -146,7 +147,7 @@ class IsrChanges:
             self._task = self._node.runtime.spawn(self._ask(), name="broker-isr")
 
     async def _ask(self) -> None:
-        await asyncio.sleep(0)  # proposals of one turn go together
+        await asyncio.sleep(0)  # proposals of one turn of the event loop go together
         while self._proposals:
             asked = dict(list(self._proposals.items())[:PARTITIONS_MAX])
             for name, proposal in list(asked.items()):
@@ -156,7 +157,7 @@ class IsrChanges:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _ask_some(self, asked: Proposals) -> bool:
-        """Send one request. Return whether its proposals are settled."""
+        """Send one request. Return whether all its proposals are settled."""
         answered: asyncio.Future[Response | KafkaError] = asyncio.Future()
 
         def on_answer(answer: Response | KafkaError) -> None:
@@ -188,9 +189,9 @@ class IsrChanges:
         return is_settled
 
     def _take(self, proposal: Proposal, row: AlterPartitionResponsePartitionData) -> None:
-        """The controller's answer. After another error than those for good, the change may have
-        been accepted before: the metadata will tell. Until then the proposed replicas may be
-        elected, so they hold the high watermark back."""
+        """Apply the controller's answer. After an error that is not final, the change may have been
+        accepted before: the metadata will show it. Until then the proposed replicas may be elected,
+        so they hold the high watermark back."""
         if row.error_code in _REFUSED_FOR_GOOD:
             if proposal.is_open:
                 proposal.partition.withdraw(proposal.leader)

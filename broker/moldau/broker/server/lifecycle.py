@@ -1,8 +1,8 @@
 """This broker's membership: its requests to the controller, and the state after each response.
 
-    STARTING -> FENCED (registered) -> RUNNING -> STOPPING (asked to stop) -> STOPPED (may stop)
+    STARTING -> FENCED (registered) -> RUNNING -> STOPPING (requests to stop) -> STOPPED (may stop)
 
-Invariants: the broker epoch is that of the last answered registration. A broker that began to stop
+Invariants: the broker epoch is from the last answered registration. A broker that began to stop
 does not return to RUNNING. Clients are admitted after it was RUNNING for the first time. A pure
 core: the shell sends the requests and passes the responses.
 """
@@ -180,7 +180,7 @@ class Lifecycle:
     def heartbeat(
         self, metadata_offset: int, offline: Collection[Uuid] = (), cordoned: Collection[Uuid] = ()
     ) -> BrokerHeartbeatRequest:
-        """Return a heartbeat: it tells the controller that the broker is alive, its metadata
+        """Return a heartbeat: it reports to the controller that the broker is alive, its metadata
         offset, and whether it wants to stop.
 
         `metadata_offset` is the offset after the last record that was published here.
@@ -210,7 +210,7 @@ class Lifecycle:
             self._move(BrokerState.FENCED if answer.is_fenced else BrokerState.RUNNING)
 
     def stop(self) -> None:
-        """Ask to stop, from the next heartbeat on."""
+        """Request to stop, from the next heartbeat on."""
         if self.state in (BrokerState.FENCED, BrokerState.RUNNING):
             self._move(BrokerState.STOPPING)
 

@@ -38,7 +38,8 @@ RETRY_SECONDS: Final = 0.1
 HAND_OVER_SECONDS: Final = 0.02
 """The pause between two heartbeats while other nodes take over this node's leaderships."""
 PATIENCE_SECONDS: Final = 3.0
-"""How long a stopping node looks for a controller: the others may have stopped before it."""
+"""How long a stopping node searches for a controller: the controllers may have stopped before
+it."""
 
 
 class Membership:
@@ -54,7 +55,7 @@ class Membership:
     ) -> None:
         self.lifecycle = lifecycle
         self.offline: set[Uuid] = set()
-        """Log directories that failed since the registration."""
+        """The ids of the log directories that failed since the registration."""
         self._runtime = runtime
         self._node = node
         self._controller = controller
@@ -94,7 +95,8 @@ class Membership:
             if loop.time() >= beat_at:
                 interval_ms = self._node.settings[broker_heartbeat_interval_ms]
                 beat_at = loop.time() + interval_ms / 1000 - TICK_SECONDS / 2
-                if not self._turn.locked():  # otherwise one still waits for a controller
+                # otherwise an earlier request still waits for a controller
+                if not self._turn.locked():
                     self.stay()
             self._controller.tick()
 
@@ -116,8 +118,8 @@ class Membership:
                 self._log.debug("the controller does not answer a heartbeat", why=str(error))
 
     async def rest(self) -> None:
-        """Stop the periodic heartbeats. One that still looks for a controller is given up: where
-        most controllers have ended it would look for ever, and `leave` would wait for it."""
+        """Stop the periodic heartbeats, and cancel one that still searches for a controller: if
+        most controllers have ended, it would search for ever, and `leave` would wait for it."""
         living, self._living = self._living, None
         tasks = [*([] if living is None else [living]), *self._beating]
         for task in tasks:
@@ -126,8 +128,8 @@ class Membership:
             await asyncio.wait(tasks)
 
     async def leave(self, seconds: float) -> None:
-        """Do a controlled shutdown: send heartbeats that ask for it until the controller permits
-        it."""
+        """Do a controlled shutdown: send heartbeats that request it until the controller permits
+        it, for at most `seconds`. An error is logged, not raised."""
         lifecycle = self.lifecycle
         if not lifecycle.is_registered:
             return
@@ -152,8 +154,8 @@ class Membership:
             is_twin = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
             if self._is_alone or not (is_twin or code.retriable):
                 break
-            # A controller that lost its quorum may have registered this node all the same. It
-            # registers again, which the same incarnation may. And an earlier run of this node
+            # A controller that lost its quorum may have registered this node all the same. Then it
+            # registers again, which the same incarnation may do. Also, an earlier run of this node
             # counts as alive until its session ends.
             if is_twin and not self._is_twin_told:
                 self._is_twin_told = True
@@ -181,9 +183,9 @@ class Membership:
     async def _ask(
         self, request: Request, version: int, patience_s: float | None = None
     ) -> Response:
-        """Send a request to the controller, and repeat it while there is none: every request here
-        may be sent twice. Raise KafkaError if the controller rejects it, or if there is none for
-        `patience_s`."""
+        """Send a request to the controller, and repeat it while no controller answers: every
+        request here may be sent twice. Raise KafkaError if the controller rejects it, or if none
+        answers for `patience_s`."""
         loop = asyncio.get_running_loop()
         until = None if patience_s is None else loop.time() + patience_s
         while True:

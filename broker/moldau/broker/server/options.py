@@ -1,7 +1,7 @@
 """The options of a broker's listeners, from its settings.
 
-Invariant: no other code interprets a setting on the way from its row to the network layer, so these
-functions are called again after a dynamic change.
+Invariant: no other code interprets a setting between its row and the network layer. So after a
+dynamic change it is enough to call these functions again.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def limited_hosts(settings: Settings) -> Mapping[str, int]:
 
 
 def network_options(settings: Settings, limits_by_address: Mapping[str, int]) -> NetworkOptions:
-    """Return the options of all listeners together. `limits_by_address` is `limited_hosts` resolved
-    to addresses."""
+    """Return the options that all listeners share. `limits_by_address` is `limited_hosts` with
+    addresses in place of host names."""
     return NetworkOptions(
         idle_ms_max=settings[connections_max_idle_ms],
         connections_max=settings[max_connections],
@@ -64,16 +64,16 @@ def listener_options(
     own = settings.with_prefix(prefix)
 
     def limit(name: str, value: int) -> int:
-        """Return the value only if it was given for this listener. The node counts its own
-        limits."""
+        """Return the value only if it was given for this listener, because the node counts its own
+        limits. Otherwise NO_LIMIT."""
         return value if f"{prefix}{name}" in settings.others else NO_LIMIT
 
     def buffer_bytes(row: Setting[int]) -> int | None:
         return own[row] if own[row] > 0 else None
 
     def given_buffer_bytes(row: Setting[int], otherwise: int | None) -> int | None:
-        """Return the setting only if it was given. Kafka's default of 100 KB would keep what a
-        producer sends small, and wake the broker too often for a reader."""
+        """Return the setting only if it was given. Kafka's default of 100 KB would keep a
+        producer's sends small, and wake the broker too often for a reader."""
         return buffer_bytes(row) if own.is_given(row) else otherwise
 
     return ListenerOptions(

@@ -26,8 +26,8 @@ class Outside:
         active: Callable[[], ActiveController | None],
         timeout_s: float,
     ) -> None:
-        """`addresses` are those of the controllers. `active` returns the active controller while it
-        is on this node."""
+        """`addresses` are the addresses of the controllers. `active` returns the active controller
+        while it is on this node, else None."""
         runtime, log = ground
         options = ConnectionOptions(
             client_id=f"controller-{node_id}",
@@ -40,7 +40,7 @@ class Outside:
         self.probe = BrokerProbe(runtime, active, log)
 
     def update(self, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Use other addresses of the controllers."""
+        """Replace the addresses of the controllers."""
         known = {each: Address(*at) for each, at in addresses.items()}
         if known != self.peers.addresses:
             self.peers.update(known)

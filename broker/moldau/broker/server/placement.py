@@ -1,4 +1,4 @@
-"""Reports to the controller in which log directories this node's replicas are (KIP-858).
+"""Reports of this node's replicas and their log directories to the controller (KIP-858).
 
 Invariants: the last report of a replica names the directory where it is. One request is in flight
 at a time. A replica is reported until the controller has accepted it, or does not know it any more.
@@ -62,7 +62,7 @@ class Placement:
         self._is_live = False
 
     def note(self, partition: Partition, directory_id: Uuid) -> None:
-        """Report that the replica is in this directory, which the metadata do not say."""
+        """Report that the replica is in this directory, which is not in the metadata."""
         self._untold[partition.topic_id, partition.index] = directory_id
         self._begin()
 

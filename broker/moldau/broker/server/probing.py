@@ -26,7 +26,7 @@ CONNECT_SECONDS: Final = 1.0
 
 
 class BrokerProbe:
-    """The probe of one node. It works only while the active controller is on this node."""
+    """The probes of one node. They run only while the active controller is on this node."""
 
     def __init__(
         self, runtime: Runtime, active: Callable[[], ActiveController | None], log: Logger
@@ -37,8 +37,8 @@ class BrokerProbe:
         self._probing: dict[int, asyncio.Task[None]] = {}
 
     def suspect_all(self, own_id: int) -> None:
-        """Probe all other brokers: this node leads the quorum now, and the previous leader may be
-        gone."""
+        """Probe all other brokers: this node has just become the quorum's leader, and the previous
+        leader may be gone."""
         active = self._active()
         if active is not None:
             for broker in list(active.controller.image.brokers.by_id.values()):

@@ -9,14 +9,14 @@ The order of one publication:
 6. New and changed partitions are led, followed or given up.
 7. Logs get changed topic settings.
 8. The metadata offset is set.
-9. The group coordinator is told which partitions to load or unload, and which topics changed.
+9. The group coordinator loads or unloads partitions, and learns which topics changed.
 
 All of it happens within one turn of the event loop, between two requests, so no request sees half
 of it. A whole image (at the start, and after the controller was reopened) is published as if every
 partition had changed.
 
-A replica that cannot be led, because its directory failed, is no reason to stop. The others are
-published, and the failed one is logged.
+If a replica cannot be led, because its directory failed, the others are still published, and the
+failure is logged.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 
 def with_dynamic(settings: Settings, image: Image, node_id: int) -> Settings:
-    """Overlay the node's settings with the dynamic ones."""
+    """Return the node's settings overlaid with its dynamic settings."""
     own = Resource(ResourceType.BROKER, str(node_id))
     layers = dynamic_layers(image.configs.of(ALL_BROKERS), image.configs.of(own))
     return settings.overlaid(*layers) if any(layers) else settings
 
 
 class Publisher:
-    """The publisher of one node. Until `begin` only the image follows the metadata: no log is
-    loaded yet."""
+    """Applies committed metadata to one node. Until `begin` only the image follows the metadata: no
+    log is loaded yet."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Publisher:
         on_settings: Callable[[Settings], object],
         on_brokers: Callable[[Image], object],
     ) -> None:
-        """`on_settings` gets the broker's settings when dynamic ones changed. `on_brokers` is
+        """`on_settings` receives the broker's settings when dynamic ones changed. `on_brokers` is
         called before partitions follow a broker, because that broker may be new."""
         self.image = Image()
         self.metadata_offset = 0
@@ -81,7 +81,7 @@ class Publisher:
     # Called by the controller.
 
     def on_image(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
-        """Replace the image by these records, which are all metadata."""
+        """Replace the image by these records, which are the whole metadata."""
         before, self.image = self.image, Image()
         self.image.replay_all(records)
         self.metadata_offset = end_offset
@@ -126,13 +126,13 @@ class Publisher:
             log.warn("client quotas that are stored have no effect yet", entities=limited)
 
     def config_of(self, settings: Settings, topic: str) -> TopicConfig:
-        """Return a topic's config before there is a node."""
+        """Return a topic's config, before there is a node."""
         values = self.image.configs.of_topic(topic)
         return topic_config(topic_settings(topic, values, settings, is_stored=True))
 
     def home_of(self, node_id: int) -> Callable[[TopicPartition], Uuid | None]:
-        """Return a function that gives the log directory of this node's replica of a partition,
-        from the metadata."""
+        """Return a function that returns the log directory of this node's replica of a partition,
+        from the metadata; None if the metadata has no such replica."""
 
         def home(place: TopicPartition) -> Uuid | None:
             topic = self.image.topics.by_name(place.topic)
@@ -159,8 +159,8 @@ class Publisher:
         self._tell_groups(node, changes)
 
     def _tell_groups(self, node: Node, changes: Changes) -> None:
-        """Tell the group coordinator about changed partitions of the offsets topic, whose leader
-        coordinates their groups, and about topics that were created, deleted or extended."""
+        """Report to the group coordinator the changed partitions of the offsets topic, whose leader
+        coordinates their groups, and the topics that were created, deleted or extended."""
         topics = node.image.topics
         gone = [each for each in changes.removed if each.topic_id not in topics.by_id]
         for each in gone:
@@ -192,7 +192,7 @@ class Publisher:
         settings = with_dynamic(self._started_with, node.image, node.node_id)
         before, node.settings = node.settings, settings
         if settings.others == before.others and not settings.differences(before):
-            return False  # their notices may be new all the same
+            return False  # only their notices may have changed
         self._on_settings(settings)
         return True
 
@@ -266,8 +266,7 @@ def _leadership(topic: Topic, index: int, node_id: int, *, is_new: bool) -> Lead
 
 
 def _everything(image: Image) -> Changes:
-    """Return changes that name every partition and resource of the image, with no partition as
-    new."""
+    """Return changes with every partition and resource of the image, no partition as new."""
     changes = Changes()
     for topic, index, _ in image.topics.all_partitions():
         changes.partitions[topic.topic_id, index] = False

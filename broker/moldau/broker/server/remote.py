@@ -1,13 +1,13 @@
 """Requests to the active controller on another node, over the wire.
 
-Requests that only brokers send (registration, heartbeats, ISR changes) are sent as they are. A
+Requests that only brokers send (registration, heartbeats, ISR changes) are sent directly. A
 client's request to this node is sent in an Envelope (`envelope`), whose own error code says whether
-a controller decided it. So is a request of this node that clients may send too, such as to create a
-topic: its principal is the node's.
+a controller decided it. A request of this node that clients may send too, such as to create a
+topic, is also sent in an Envelope: its principal is the node's.
 
-What brokers send is repeated, so it may wait as long as the connection's options say. A client's
-request is not: it may wait as long as the clients do, in a lane of its own, since a request behind
-it would wait as long.
+Requests that only brokers send are repeated, so the timeout of the connection's options applies to
+it. A client's request is not repeated: it may wait as long as clients wait, in a lane of its own,
+since a request behind it would wait as long.
 
 Invariant: `on_answer` is called once. It gets `Undecided` if certainly no controller decided: there
 is no connection, or the other node answers that it is not the controller.
@@ -44,8 +44,8 @@ class RemoteController:
         self._asked: int | None = None
 
     def heard_of_leader(self, node_id: int) -> None:
-        """That node leads the quorum now. Another one that was asked may never answer: its
-        connections are closed, and so its requests end."""
+        """Note that this node leads the quorum now. A previous leader may never answer: its
+        connections are closed, which ends the requests to it."""
         asked = self._asked
         if asked is not None and node_id != asked:
             self._asked = None
@@ -81,7 +81,7 @@ class RemoteController:
         self, node_id: int, request: Request, context: RequestContext, on_answer: OnAnswer
     ) -> None:
         if context.is_over(self._runtime.clock.monotonic_ns() // 1_000_000):
-            # The controller would count the timeout of the message from the beginning.
+            # The controller would count the message's timeout from its own beginning.
             on_answer(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
             return
         connection = self._peers.ready(node_id, _lane_of(request))
@@ -114,7 +114,7 @@ def _lane_of(request: Request) -> str:
 
 
 def _direct(answer: Response | KafkaError) -> Response | KafkaError:
-    """Return the response, or `Undecided` for NOT_CONTROLLER in its own error code. These requests
+    """Return the response, or `Undecided` if its own error code is NOT_CONTROLLER. These requests
     can be sent again, whatever their outcome."""
     if not isinstance(answer, KafkaError) and getattr(answer, "error_code", 0) == (
         ErrorCode.NOT_CONTROLLER

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Replication:
-    """The replication of this broker, from start to exit."""
+    """The connections, fetchers and ISR changes of this broker, from start to exit."""
 
     def __init__(self, node: Node, log: Logger) -> None:
         self._node = node
@@ -72,7 +72,7 @@ class Replication:
 
 
 def fetch_terms(settings: Settings) -> FetchTerms:
-    """Return the settings for fetching as a follower."""
+    """Return the settings for fetching as a follower, as `FetchTerms`."""
     return FetchTerms(
         min_bytes=settings[rows.replica_fetch_min_bytes],
         wait_ms_max=settings[rows.replica_fetch_wait_max_ms],

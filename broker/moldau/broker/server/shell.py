@@ -85,11 +85,11 @@ class Address(NamedTuple):
 
 
 class BrokerFailed(MoldauError):
-    """The machine refused something, so a broker cannot start or continue."""
+    """The operating system refused something, so the broker cannot start or continue."""
 
 
 class Broker:
-    """A node with the broker role, and perhaps the controller role too. Made by `start`."""
+    """A node with the broker role, and perhaps the controller role too. `start` makes it."""
 
     def __init__(
         self,
@@ -100,11 +100,11 @@ class Broker:
         open_direct: OpenDirect | None,
     ) -> None:
         self.endpoints: Mapping[str, Address] = {}
-        """The addresses for clients, by listener name, as the cluster tells them."""
+        """The advertised addresses for clients, by listener name."""
         self.listeners: Mapping[str, Address] = {}
         """The bound addresses, by listener name, with the port that the system chose for port 0."""
         self.failure: Exception | None = None
-        """The reason why it cannot continue."""
+        """The reason why the broker cannot continue; None while it runs."""
         self._runtime = runtime
         self._settings = settings
         self._registry = registry
@@ -141,7 +141,7 @@ class Broker:
         host_name: str | None = None,
     ) -> Broker:
         """Start a broker that serves clients. `host_name` is advertised where listeners name no
-        host. `open_direct` opens the way to sendfile. Without `loggers` nothing is logged.
+        host. `open_direct` enables sendfile. Without `loggers` nothing is logged.
 
         Raise ConfigError or BadSettings if the settings are impossible, BrokerFailed or OSError if
         the machine refuses, and CorruptLog if the data on disk cannot be used.
@@ -214,19 +214,19 @@ class Broker:
     @staticmethod
     def _refuse_unbuilt(settings: Settings) -> None:
         """Reject settings of features that are not built, before any disk is touched.
-        `_check_stored` checks stored settings."""
+        `_check_stored` checks the stored settings."""
         missing = unbuilt(settings)
         if missing:
             raise ConfigError("; ".join(missing))
 
     def _check_stored(self) -> None:
-        """Check the dynamic settings once the metadata are known: better no listener than one that
-        is open where it must not be."""
+        """Check the stored dynamic settings as soon as the metadata is known: no listener at all is
+        better than one that is open by mistake."""
         stored = self._publisher.image.configs.of_broker(self._settings[node_settings.node_id])
         check_stored(self._settings, stored, self._places.metadata)
 
     def _take_directories(self, cluster_id: str) -> LogDirectories:
-        """Lock all directories, before anything is read in them that another process may write."""
+        """Lock all directories, before any file is read that another process may write."""
         files, places = self._runtime.files, self._places
         node_id = self._settings[node_settings.node_id]
         if places.metadata not in places.logs:
@@ -284,8 +284,8 @@ class Broker:
             raise self.failure
 
     async def _load(self, directories: LogDirectories) -> None:
-        """Open every log. In a thread: recovery of many logs takes long, and signals must be
-        handled."""
+        """Open every log, in a thread: recovery of many logs takes long, and signals must be
+        handled meanwhile."""
         settings = self._effective_settings()
         configs: dict[str, LogConfig] = {}
 
@@ -371,7 +371,7 @@ class Broker:
             bound[each.name] = Address(each.host, port)
         if self._controller_sockets is None:
             for each in listeners.of_controller:
-                # Other voters, and brokers without the controller role, would connect there.
+                # Only other voters, and brokers without the controller role, would connect there.
                 self._log.info("opens no listener for controllers: it is alone", listener=each.name)
         self.listeners = bound
         self.endpoints = {
@@ -381,7 +381,8 @@ class Broker:
         node.endpoints = self.endpoints
 
     def _connections_max(self) -> int | None:
-        """Return how many connections this process has files for, beside its logs."""
+        """Return the number of connections that this process may have beside the files of its logs;
+        None if files are not limited."""
         limit = self._runtime.files.open_files_max()
         if limit is None:
             return None
@@ -446,12 +447,12 @@ class Broker:
     # Running.
 
     def _on_brokers(self, image: Image) -> None:
-        """Update the addresses of brokers, which may have changed."""
+        """Update the addresses of the other brokers, which may have changed."""
         if self._replication is not None:
             self._replication.update(image)
 
     def _on_settings(self, settings: Settings) -> None:
-        """Apply changed dynamic settings. The node has them already."""
+        """Apply changed dynamic settings, which are already in the node."""
         if self._sockets is None or self._is_closed:
             return
         limits = limited_hosts(settings)
@@ -461,8 +462,8 @@ class Broker:
             self._membership.stay()  # reports the cordoned directories
 
     async def _apply_limits(self, limits: Mapping[str, int]) -> None:
-        """Apply the limits, unless others were set during the lookup of hosts: those are applied on
-        their own."""
+        """Apply the connection limits of hosts. Do nothing if other limits were set during the
+        lookup of the hosts: those are applied on their own."""
         found = await self._resolved(limits)
         settings = self.node.settings
         if limits == limited_hosts(settings) and not self._is_closed:
@@ -505,7 +506,7 @@ class Broker:
             self._membership.stay()
 
     def _end(self, error: Exception) -> None:
-        """The broker cannot continue. `wait` raises the error, and its caller closes the broker."""
+        """Note that the broker cannot continue. `wait` raises the error; its caller closes."""
         if self.failure is None:
             self.failure = error
             self._log.failure("the broker stops", error)
@@ -514,8 +515,7 @@ class Broker:
     # Closing.
 
     async def aclose(self) -> None:
-        """Stop everything, in order. If a part fails, the files are closed all the same. Does
-        nothing when called again."""
+        """Stop everything, in order. Close the files even if a part fails. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -568,7 +568,7 @@ class Broker:
 
 
 def _failed(what: str, error: Exception, directory: str | None = None) -> BrokerFailed:
-    """Return why a required directory is out of service, and what to do."""
+    """Return the error for a required directory that is out of service, with advice."""
     where = {} if directory is None else {"directory": directory}
     return BrokerFailed(f"{what}: {advice(error)}", why=str(error), **where)
 
@@ -580,7 +580,7 @@ async def bind_listener(
     listeners: Listeners,
     service: Service,
 ) -> int:
-    """Return the port. Raise BrokerFailed if the machine refuses."""
+    """Bind the listener and return its port. Raise BrokerFailed if the operating system refuses."""
     try:
         options = listener_options(settings, listener, listeners)
         return await _bind(sockets, options, service)
@@ -594,7 +594,8 @@ async def bind_listener(
 
 
 async def _bind(sockets: SocketServer, options: ListenerOptions, service: Service) -> int:
-    """Return the port. A machine's name may resolve to an IPv6 address that it does not have."""
+    """Bind the listener and return its port. If `localhost` resolves to an IPv6 address that the
+    machine does not have, bind the IPv4 address."""
     try:
         return (await sockets.listen(options, service)).port
     except OSError as error:

@@ -1,6 +1,6 @@
-"""The settings of a standalone node, for a user that gives none.
+"""The default settings of a standalone node, for a user that gives none.
 
-They fix what a file must say for other nodes: roles, ids, listeners on this machine only, and a
+They set what other nodes need a file for: roles, ids, listeners on this machine only, and a
 replication factor of one for the internal topics.
 """
 
@@ -16,11 +16,11 @@ CONTROLLER: Final = "CONTROLLER"
 LOCAL: Final = "localhost"
 PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
-_EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 (as people write it)
+_EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 (this is how users write it)
 
 
 def standalone_layer(directory: str, host: str = LOCAL, port: int = PORT) -> Layer:
-    """Return all required settings, to be overlaid with what a user gives."""
+    """Return all required settings, to be overlaid with the user's settings."""
     controller = f"{LOCAL}:{CONTROLLER_PORT if port != CONTROLLER_PORT else PORT}"
     return overrides(
         {

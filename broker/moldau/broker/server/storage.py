@@ -1,12 +1,12 @@
-"""The directories of a node: their paths, the cluster they belong to, and formatting them.
+"""The directories of a node: their paths, the cluster that they belong to, and their formatting.
 
 Invariants:
 * A node starts only in directories that were formatted for it.
-* What formatting writes for a node follows from its settings alone. So `moldau storage format` and
-  a broker that formats its own directories write the same.
+* The files that formatting writes for a node depend only on its settings. So `moldau storage
+  format` and a broker that formats its own directories write the same.
 * A broker formats its own directories only if nothing is lost: none of them has been used. An empty
-  directory beside a used one may be a disk that is not mounted, and its data would be given up
-  without notice.
+  directory beside a used one may be a disk that is not mounted, and its data would be lost without
+  notice.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def places_of(settings: Settings) -> Places:
 
 
 def cordoned_directories(settings: Settings, directories: LogDirectories) -> list[Uuid]:
-    """Return the directories that take no new replicas (KIP-1066). The controller must be told."""
+    """Return the directories that take no new replicas (KIP-1066), to report to the controller."""
     named = settings[cordoned_log_dirs]
     return [
         each.directory_id
@@ -194,7 +194,7 @@ def format_if_empty(
 
 
 def _not_there(places: Places, path: str, used: str) -> ConfigError:
-    """Return the error for an unformatted directory beside used ones."""
+    """Return the error for an unformatted directory while others of the node are in use."""
     if path == places.metadata:
         advice = "without its metadata, the data there belong to no topic"
     else:
@@ -211,7 +211,7 @@ def _not_there(places: Places, path: str, used: str) -> ConfigError:
 
 
 def known_cluster(files: Files, places: Places) -> str | None:
-    """Return the cluster that any of the directories was formatted for."""
+    """Return the cluster id that any of the directories was formatted for, or None."""
     for path in places.all:
         meta = read_meta_properties(files, path)
         if meta is not None and meta.cluster_id is not None:
@@ -224,7 +224,7 @@ _LEFT_OF_METADATA = frozenset((SnapshotId(0, 0).file_name,))
 
 
 def _is_used(files: Files, path: str) -> bool:
-    """Whether the directory holds more than formatting leaves, complete or interrupted."""
+    """Whether the directory contains more files than formatting leaves, complete or interrupted."""
     metadata = f"{path}/{DIRECTORY}"
     return bool(
         _names_in(files, path) - _LEFT_BY_FORMATTING
@@ -233,7 +233,7 @@ def _is_used(files: Files, path: str) -> bool:
 
 
 def _names_in(files: Files, path: str) -> set[str]:
-    """Return the names in the directory, without the endings of temporary files."""
+    """Return the names in the directory, without the suffixes of temporary files."""
     if not files.exists(path):
         return set()
     return {name.removesuffix(".tmp").removesuffix(".part") for name in files.list(path)}

@@ -1,4 +1,4 @@
-"""Waiting for the first of several things."""
+"""Wait for the first of several coroutines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moldau.runtime import Runtime
 
 
 async def until_first(runtime: Runtime, **waits: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of them is over, and cancel the others. Each is a task of its name."""
+    """Run the coroutines as tasks of these names. Wait until one ends, and cancel the others."""
     tasks = [runtime.spawn(each, name=name.replace("_", "-")) for name, each in waits.items()]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -5,9 +5,9 @@
     of_topic = topic_settings("orders", {"retention.ms": "1000"}, settings)
     of_topic[topic.segment_bytes]                                 # the broker's, as none was set
 
-Rows stand in the module of their noun (`log`, `network`, `replication`, ...), named as in Kafka
-with underscores. Tests compare every row with Kafka's own: name, type, default, importance, which
-values are allowed, when it may change, what it falls back to.
+Rows are in the module of their noun (`log`, `network`, `replication`, ...), named as in Kafka with
+underscores. Tests compare every row with Kafka's own: name, type, default, importance, which values
+are allowed, when it may change, what it falls back to.
 """
 
 from __future__ import annotations

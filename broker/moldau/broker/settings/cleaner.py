@@ -1,4 +1,4 @@
-"""Compaction: when, how much memory, how fast."""
+"""Compaction: its times, its memory, its speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client metrics subscription says (KIP-714): which metrics of which clients, how often."""
+"""The settings of a client metrics subscription (KIP-714): metrics, clients, interval."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reject limits on connections that would let no client in, if they are set at run time.
+"""Reject limits on connections that would let no client connect, if they are set at run time.
 
 A start accepts them, as in Kafka: its file can be changed again. Set at run time they would lock
-out the client that wants to undo them. The check looks at the limits in force for each listener.
+out the client that wants to undo them. The check uses the effective limits of each listener.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LIMITS: Final = (max_connections, max_connection_creation_rate)
 
 
 def connection_refusals(settings: Settings, before: Dynamic, after: Dynamic) -> tuple[str, ...]:
-    """Why dynamic settings cannot change in this way; see `thread_refusals`."""
+    """Return the reasons why dynamic settings cannot change in this way; see `thread_refusals`."""
     found = []
     for row in _LIMITS:
         for listener in read_listeners(settings).of_broker:

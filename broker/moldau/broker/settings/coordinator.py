@@ -1,7 +1,6 @@
 """The group coordinator: classic groups and consumer groups (KIP-848).
 
-What a group may set for itself (`moldau.broker.settings.group`) stays between a `min` and a `max`
-from here.
+A group's own settings (`moldau.broker.settings.group`) stay between a `min` and a `max` from here.
 """
 
 from __future__ import annotations

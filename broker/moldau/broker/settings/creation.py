@@ -1,4 +1,4 @@
-"""How topics come and go: creation, its defaults and policies, deletion."""
+"""Creation and deletion of topics: defaults and policies."""
 
 from __future__ import annotations
 

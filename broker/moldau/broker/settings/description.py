@@ -1,7 +1,7 @@
-"""Settings as DescribeConfigs answers them: value, where it is from, and what it would be else.
+"""Describe settings for DescribeConfigs: the value, its source, and the values behind it.
 
-Kafka's order and its oddities, because tools compare them: sources count before names, synonyms
-begin with the name that was asked for, `log.retention.ms` is null where only hours were given.
+The order and the oddities are Kafka's, because tools compare them: sources count before names,
+synonyms begin with the requested name, `log.retention.ms` is null if only hours were given.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from moldau.config import DOUBLE, Given, Settings, SourceKind, UpdateMode
 from moldau.config.setting import Absent
 from moldau.config.table import Row
 
-# Kafka knows these only while they are set: it has no default of them.
+# Kafka knows these only while they are set: they have no default.
 _THROTTLES = frozenset(
     (
         follower_replication_throttled_rate,
@@ -49,7 +49,7 @@ _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-3, 1e7
 
 @dataclass(frozen=True, slots=True)
 class EntrySynonym:
-    """A value that counts, or would if those before it were not there."""
+    """The effective value, or one that would be effective without those before it."""
 
     name: str
     value: str | None
@@ -58,7 +58,7 @@ class EntrySynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting in the words of DescribeConfigs. `kind` and `source` are its numbers."""
+    """One setting in the form of DescribeConfigs. `kind` and `source` are its numbers."""
 
     name: str
     value: str | None
@@ -71,7 +71,7 @@ class ConfigEntry:
 
 
 def describe_broker(settings: Settings) -> Iterator[ConfigEntry]:
-    """Every setting of this broker, and those of its listeners and plugins that were given."""
+    """Yield every setting of this broker, and the given ones of its listeners and plugins."""
     for row in settings.table:
         if row.name not in _TOLD_IF_GIVEN or settings.is_given(row):
             yield _broker_entry(settings, row)
@@ -80,8 +80,8 @@ def describe_broker(settings: Settings) -> Iterator[ConfigEntry]:
 
 
 def describe_all_brokers(settings: Settings) -> Iterator[ConfigEntry]:
-    """The dynamic settings that all brokers share: those that were set by the very name, not those
-    that would count in place of it."""
+    """Yield the dynamic settings that all brokers share: those that were set by this name, not by a
+    name that would count instead of it."""
     for entry in describe_broker(settings):
         shared = tuple(each for each in entry.synonyms if each.source == _DYNAMIC_DEFAULT)
         if shared and shared[0].name == entry.name:
@@ -98,7 +98,7 @@ def describe_all_brokers(settings: Settings) -> Iterator[ConfigEntry]:
 
 
 def describe_resource(settings: ResourceSettings) -> Iterator[ConfigEntry]:
-    """Every setting of a topic or a group."""
+    """Yield every setting of a topic or a group."""
     for row in settings.own.table:
         if row.name in INTERNAL and not settings.is_given(row):
             continue
@@ -116,7 +116,7 @@ def describe_resource(settings: ResourceSettings) -> Iterator[ConfigEntry]:
 
 
 def describe_client_metrics(settings: Settings) -> Iterator[ConfigEntry]:
-    """Every setting of a client metrics subscription."""
+    """Yield every setting of a client metrics subscription."""
     for row in settings.table:
         value = written(row, settings[row])
         given = settings.is_given(row)
@@ -137,7 +137,7 @@ def _broker_entry(settings: Settings, row: Row) -> ConfigEntry:
 
 
 def _is_displaced(settings: Settings, row: Row) -> bool:
-    """Whether a dynamic value in a finer unit has made Kafka forget what the file says here."""
+    """Whether a dynamic value in a finer unit makes Kafka ignore the file's value here."""
     return any(settings.source(finer).kind in _DYNAMIC for finer in _FINER.get(row, ()))
 
 
@@ -157,7 +157,7 @@ def _entry(
 
 
 def _listener_entry(settings: Settings, name: str) -> ConfigEntry:
-    """A name that no table lists: what its value is we know only if its row is known."""
+    """Return the entry of a name in no table. Its value is shown only if its row is known."""
     row = listener_row(name)
     is_sensitive = row is None or row.secret
     own = [
@@ -183,8 +183,8 @@ def _shown(given: Given) -> str | None:
 
 
 def _synonyms(settings: Settings, row: Row) -> tuple[EntrySynonym, ...]:
-    """In the order in which they count: by source, then from fine to coarse units. What comes
-    before the first of the row's own name is left out."""
+    """Return the values in their precedence: by source, then from fine to coarse units. Values
+    before the first one of the row's own name are left out."""
     chain = [row]
     while chain[-1].fallback is not None and chain[-1] is not log.log_dirs:
         chain.append(chain[-1].fallback.setting)
@@ -207,7 +207,7 @@ def _synonyms(settings: Settings, row: Row) -> tuple[EntrySynonym, ...]:
 
 
 def _by_source(synonyms: Sequence[EntrySynonym]) -> Iterator[EntrySynonym]:
-    """The winner of each name and source: a file and the environment are one source."""
+    """Yield the first value of each name and source: a file and the environment are one source."""
     seen = set()
     for each in sorted(synonyms, key=lambda synonym: synonym.source):
         if (each.name, each.source) not in seen:
@@ -216,19 +216,20 @@ def _by_source(synonyms: Sequence[EntrySynonym]) -> Iterator[EntrySynonym]:
 
 
 def _is_of_group(own: Settings) -> bool:
-    """Kafka tells the plain default of a group's setting, but not of a topic's."""
+    """Whether these are a group's settings. Kafka shows the plain default of a group's setting, but
+    not of a topic's."""
     return own.table is GROUP_SETTINGS
 
 
 def written(row: Row, value: Any) -> str | None:
-    """A value as Kafka writes it; null for every secret."""
+    """Return a value in Kafka's form; null for every secret."""
     if row.kind is DOUBLE and value is not None:
         return java_double(value)
     return row.write(value)
 
 
 def java_double(value: float) -> str:
-    """A number as Java writes it: with a point always, with an `E` outside 0.001 to 10,000,000."""
+    """Return a number in Java's form: with a point, with `E` outside 0.001 to 10,000,000."""
     if value == 0 or _SMALLEST_PLAIN <= abs(value) < _LARGEST_PLAIN:
         return format(Decimal(repr(value)), "f") if "e" in repr(value) else repr(value)
     sign, digits, exponent = Decimal(repr(value)).as_tuple()

@@ -1,12 +1,12 @@
-"""Broker settings that change while it runs: what may, how a change is judged, how it is applied.
+"""Broker settings that change while it runs: which may, how changes are checked and applied.
 
-Dynamic values are kept by the controller for all brokers together and for each one. A stored value
-that this version does not know or cannot use is left out, so an old change cannot keep a cluster
-down (`dynamic_layers`). Values that are good by themselves and do not fit what the broker is
-started with do keep it down, as does a listener whose protocol is not built (`unbuilt`): better
-that than an open door; `controller.stored_settings` says how they are taken back. What is new is
-judged by `dynamic_refusals` before it is stored. `dynamic_notices` tells of what does nothing, is
-left out, or waits for a start.
+The controller stores dynamic values for all brokers together and for each one. A stored value that
+this version does not know or cannot use is left out, so an old change cannot prevent the start of a
+cluster (`dynamic_layers`). A broker does not start with values that are valid by themselves but
+contradict its other settings, or with a listener whose protocol is not built (`unbuilt`): that is
+better than an open listener. `controller.stored_settings` describes how to delete them.
+`dynamic_refusals` checks new values before they are stored. `dynamic_notices` reports values that
+have no effect, are left out, or need a restart.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
 
 
 def listener_row(name: str) -> Row | None:
-    """The row behind a name such as `listener.name.internal.ssl.keystore.location`, or
+    """Return the row of a name such as `listener.name.internal.ssl.keystore.location`, or
     `listener.name.internal.plain.sasl.jaas.config`; None for all other names."""
     found = _OF_LISTENER.fullmatch(name)
     if found is None:
@@ -66,8 +66,8 @@ def listener_row(name: str) -> Row | None:
 
 
 def dynamic_refusals(changes: Mapping[str, str], *, one_broker: bool) -> tuple[str, ...]:
-    """Why these new values cannot be set for one broker, or for all; nothing if they can. A name
-    that is unknown here may be a plugin's and is let through, as Kafka does."""
+    """Return the reasons why these new values cannot be set for one broker, or for all; none if
+    they can. An unknown name may be a plugin's and is accepted, as in Kafka."""
     found = (_refusal(name, value, one_broker) for name, value in changes.items())
     refusals = tuple(refusal for refusal in found if refusal is not None)
     return refusals or unbuilt_by_change(changes)
@@ -97,7 +97,8 @@ def _refusal(name: str, value: str, one_broker: bool) -> str | None:
 
 
 def _unloadable(row: Row | None, value: str) -> str | None:
-    """The first class that is not Kafka's own default, which is never loaded: none is, here."""
+    """Return the first class in the value that is not Kafka's default, or None. No class is ever
+    loaded here, not even the default."""
     if row is telemetry.metric_reporters:
         return next((each for each in LIST.read(trim(value)) if each not in _REPORTERS), None)
     if row is not None and row.kind is CLASS and trim(value) != row.default:
@@ -108,7 +109,7 @@ def _unloadable(row: Row | None, value: str) -> str | None:
 def dynamic_notices(
     all_brokers: Mapping[str, str], one_broker: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """What a person should hear of stored dynamic values: which do nothing, or are left out."""
+    """Return the notices about stored dynamic values that have no effect, or are left out."""
     found = []
     unknown: dict[str, None] = {}
     for values, kind in (
@@ -138,8 +139,8 @@ def dynamic_notices(
 def dynamic_layers(
     all_brokers: Mapping[str, str], one_broker: Mapping[str, str]
 ) -> tuple[Layer, Layer]:
-    """Stored dynamic values as layers for `Settings.overlaid`, lowest precedence first. Those that
-    cannot be used are not in them; `dynamic_refusals` tells why."""
+    """Return stored dynamic values as layers for `Settings.overlaid`, lowest precedence first.
+    Values that cannot be used are left out; `dynamic_refusals` returns the reasons."""
     return (
         _layer(all_brokers, Source(SourceKind.DYNAMIC_DEFAULT), one_broker=False),
         _layer(one_broker, Source(SourceKind.DYNAMIC_BROKER), one_broker=True),

@@ -1,6 +1,6 @@
-"""What a group may set for itself.
+"""The settings that a group may have of its own.
 
-A group without a setting of its own takes the broker's, which `BROKER_DEFAULTS` names. The broker
+A group without a setting of its own uses the broker's, which `BROKER_DEFAULTS` names. The broker
 also bounds what groups may choose (`BOUNDS`): stored values that later bounds exclude are moved to
 the bound (`bounded`), so an administrator's new limit holds at once.
 """
@@ -152,7 +152,7 @@ streams_session_timeout_ms = Setting(
     dynamic=UpdateMode.CLUSTER_WIDE,
 )
 
-# The broker's setting that holds where a group has none of its own.
+# The broker's setting that applies if a group has none of its own.
 BROKER_DEFAULTS: Mapping[Row, Default] = {
     consumer_assignment_interval_ms: Default(coordinator.group_consumer_assignment_interval_ms),
     consumer_heartbeat_interval_ms: Default(coordinator.group_consumer_heartbeat_interval_ms),
@@ -170,7 +170,7 @@ BROKER_DEFAULTS: Mapping[Row, Default] = {
     streams_session_timeout_ms: Default(streams.group_streams_session_timeout_ms),
 }
 
-# Between which settings of the broker a group's own must stay; None means no such bound.
+# The broker's settings that bound a group's own setting; None means no such bound.
 BOUNDS: Mapping[Setting[int], tuple[Setting[int] | None, Setting[int]]] = {
     consumer_assignment_interval_ms: (
         coordinator.group_consumer_min_assignment_interval_ms,
@@ -234,8 +234,8 @@ _LIVENESS = (
 
 
 def bounded(settings: ResourceSettings, setting: Setting[int]) -> int:
-    """The value that counts: what the group or the broker says, moved to the broker's bounds if
-    they changed after it was set."""
+    """Return the effective value: the group's or the broker's, moved into the broker's bounds if
+    those changed after it was set."""
     value: int = settings[setting]
     if setting not in BOUNDS or not settings.is_given(setting):
         return value
@@ -245,7 +245,7 @@ def bounded(settings: ResourceSettings, setting: Setting[int]) -> int:
 
 
 def group_conflicts(settings: ResourceSettings) -> tuple[str, ...]:
-    """What stands against these settings of a group together with the broker's."""
+    """Return the problems of these settings of a group together with the broker's."""
     found = []
     for setting, (low, high) in BOUNDS.items():
         if setting in _ONLY_WHERE_GIVEN and not settings.is_given(setting):

@@ -1,9 +1,9 @@
-"""The listeners that several settings describe together, and what Kafka asks of them.
+"""The listeners that several settings describe together, and Kafka's rules for them.
 
-`listeners` says where, `listener.security.protocol.map` with which protocol,
-`controller.listener.names` which are the controllers', `advertised.listeners` what clients are
-told. `read_listeners` puts them together or raises ConfigError; BROKER_SETTINGS has it as a rule,
-so settings that were resolved always give listeners.
+`listeners` has their addresses, `listener.security.protocol.map` their protocols,
+`controller.listener.names` the names of the controllers' listeners, `advertised.listeners` the
+addresses for clients. `read_listeners` combines them or raises ConfigError. It is a rule of
+BROKER_SETTINGS, so resolved settings always have valid listeners.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from moldau.broker.settings.syntax import parse_endpoint, parse_protocol_map, pa
 from moldau.config import Settings
 from moldau.errors import ConfigError
 
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - refused as what clients are told
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - rejected as an advertised host
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A named place to accept connections, or to tell clients of. No host means every address."""
+    """A named address to bind or to advertise. An empty host means every address."""
 
     name: str
     host: str
@@ -53,7 +53,7 @@ class Listeners:
 
     @property
     def of_controller(self) -> tuple[Listener, ...]:
-        """Where controllers, and brokers that ask them, connect to."""
+        """The bound listeners for controllers, and for the requests of brokers to them."""
         return tuple(each for each in self.bound if each.name in self.controller_names)
 
     @property
@@ -62,7 +62,7 @@ class Listeners:
 
 
 def read_listeners(settings: Settings) -> Listeners:
-    """What the settings say of listeners; ConfigError if that cannot be."""
+    """Return the listeners in the settings. Raise ConfigError if they contradict each other."""
     protocols = _security_protocols(settings)
     controllers = tuple(name.upper() for name in settings[controller_listener_names])
     bound = _listeners(settings[listeners], protocols)
@@ -88,7 +88,8 @@ def read_listeners(settings: Settings) -> Listeners:
 
 
 def _security_protocols(settings: Settings) -> dict[str, str]:
-    """The map, and PLAINTEXT for the controllers' listeners where nothing is said of security."""
+    """Return the map; the default one also has PLAINTEXT for controllers' listeners, unless a
+    listener is named after a secure protocol."""
     protocols = parse_protocol_map(settings[listener_security_protocol_map])
     assert protocols is not None
     controllers = [name.upper() for name in settings[controller_listener_names]]
@@ -118,7 +119,7 @@ def _listeners(endpoints: Iterable[str], protocols: dict[str, str]) -> tuple[Lis
 
 
 def _refuse_shared_ports(bound: tuple[Listener, ...]) -> None:
-    """One port for two listeners only, and only for an IPv4 and an IPv6 address."""
+    """Raise ConfigError if listeners share a port, except for one IPv4 and one IPv6 address."""
     by_port: dict[int, list[Listener]] = {}
     for each in bound:
         if each.port != 0:
@@ -145,8 +146,9 @@ def _advertised_controller(
     bound: tuple[Listener, ...],
     advertised: tuple[Listener, ...],
 ) -> tuple[Listener, ...]:
-    """For each of the controllers' listeners what was told of it, or else where it is bound; for
-    the first, when it is bound to every address, what the fixed voters say of this node."""
+    """Return the advertised address of each controllers' listener, or else its bound address. For
+    the first one, if it is bound to every address, the address of this node among the fixed voters
+    counts."""
     found = []
     for name in controllers:
         told = next((each for each in advertised if each.name == name), None)
@@ -173,7 +175,7 @@ def _without_wildcard(listener: Listener) -> Listener:
 
 
 def _inter_broker(settings: Settings, protocols: dict[str, str]) -> tuple[str, str]:
-    """The listener between brokers and its security protocol."""
+    """Return the listener between brokers and its security protocol."""
     name = settings[inter_broker_listener_name]
     if name is None:
         protocol = settings[security_inter_broker_protocol]
@@ -192,7 +194,8 @@ def _inter_broker(settings: Settings, protocols: dict[str, str]) -> tuple[str, s
 
 
 def listener_conflict(settings: Settings) -> str | None:
-    """A rule of BROKER_SETTINGS: listeners fit each other, the roles and what clients are told."""
+    """Check, as a rule of BROKER_SETTINGS, that the listeners fit each other, the roles and the
+    advertised addresses. Return the problem, or None."""
     try:
         found = read_listeners(settings)
         _refuse_by_role(settings, found)

@@ -1,7 +1,7 @@
 """Partitions on disk: directories, segments, retention, flushing, timestamps, compression.
 
-What a topic may set for itself falls back to these; `moldau.broker.settings.topic` says which to
-which. The same duration may be given in several units: the finest one that was given counts.
+A topic's own settings fall back to these; `moldau.broker.settings.topic` has the pairs. The same
+duration may be given in several units: the finest one that was given counts.
 """
 
 from __future__ import annotations

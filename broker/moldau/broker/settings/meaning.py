@@ -1,9 +1,10 @@
-"""Settings of Kafka that mean something else here, or nothing: what is said of them at the start.
+"""Settings of Kafka that have another meaning here, or none, and the notices about them at the
+start.
 
-Every name that Kafka 4.3 knows is a row and is accepted. Names that older versions knew either are
-refused, where obeying them not would surprise (`REMOVED`), or do no harm and are only mentioned
-(`FORGOTTEN`). A row without meaning stands in `IGNORED`, one whose part of Kafka is not built yet
-in `waiting`. Nothing is swallowed in silence: `notices` has a line for each that was given.
+Every name that Kafka 4.3 knows is a row and is accepted. Names that only older versions knew are
+rejected if ignoring them would surprise (`REMOVED`), or are harmless and only mentioned
+(`FORGOTTEN`). A row without meaning is in `IGNORED`, one whose part of Kafka is not built yet in
+`waiting`. Nothing is ignored silently: `notices` has a line for each given one.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ FORGOTTEN: Final[Mapping[str, str]] = {
 
 
 def without_effect(name: str) -> str | None:
-    """Why a setting of that name does nothing; None if it does something."""
+    """Return the reason why a setting of this name has no effect; None if it has one."""
     if name in IGNORED:
         return f"has no effect here: {IGNORED[name]}"
     what = waits_for(name)
@@ -105,8 +106,8 @@ def without_effect(name: str) -> str | None:
 
 
 def notices(settings: Settings) -> tuple[str, ...]:
-    """What a person should hear once, at the start, of these broker settings. What keeps the node
-    from starting (`unbuilt`) is told there."""
+    """Return the notices about these broker settings for the operator, once, at the start. Settings
+    that prevent the start (`unbuilt`) are reported there."""
     found = list(settings.notices)
     refused = [row for row, _ in UNBUILT if settings[row]]
     for row in settings.table:

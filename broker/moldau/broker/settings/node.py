@@ -1,4 +1,4 @@
-"""What this node is in the cluster: its number, its roles, its rack, its heartbeats."""
+"""The identity of this node in the cluster: its id, its roles, its rack, its heartbeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rates are measured, and limits on replication."""
+"""The measurement of rates, and limits on replication."""
 
 from __future__ import annotations
 

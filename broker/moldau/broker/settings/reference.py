@@ -1,4 +1,4 @@
-"""The page of all settings, made of their rows: docs/settings.md."""
+"""Render the page of all settings from their rows: docs/settings.md."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ it anew.
 
 
 def render() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     broker = render_reference(BROKER_SETTINGS, "Broker").replace("\n## ", "\n### ")
     parts = (
         _HEAD,

@@ -1,8 +1,8 @@
-"""The settings of one topic or group: its own, and under them the broker's.
+"""The settings of one topic or group: its own, and the broker's as defaults.
 
 Nothing is copied: a broker's setting that changes at run time changes every resource that does not
-set it, as soon as its settings stand on the new ones (`with_broker`). What a resource may set is
-small and mostly unset, so thousands of topics cost little.
+set it, as soon as the resource uses the broker's new settings (`with_broker`). A resource has few
+settings, and most are unset, so thousands of topics cost little.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class Default:
-    """The broker's setting that holds where a resource has none of its own."""
+    """The broker's setting that applies if a resource has none of its own."""
 
     __slots__ = ("convert", "setting")
 
@@ -32,7 +32,7 @@ class Default:
 
 
 class ResourceSettings:
-    """Checked values by their rows, as `Settings` has them. Never changes."""
+    """Checked values by their rows, like `Settings`. An instance never changes."""
 
     __slots__ = ("_defaults", "broker", "own")
 
@@ -52,11 +52,11 @@ class ResourceSettings:
         return self.own.is_given(setting)
 
     def default(self, setting: Row) -> Default | None:
-        """The broker's setting behind `setting`, if there is one."""
+        """Return the broker's default for `setting`, or None."""
         return self._defaults.get(setting)
 
     def with_broker(self, broker: Settings) -> ResourceSettings:
-        """The same settings of the resource over other ones of the broker."""
+        """Return the same settings of the resource over other settings of the broker."""
         return ResourceSettings(self.own, broker, self._defaults)
 
     def __repr__(self) -> str:
@@ -64,13 +64,13 @@ class ResourceSettings:
 
 
 def resource_layer(values: Mapping[str, str], kind: SourceKind, name: str) -> Layer:
-    """What the metadata log holds for one resource, as a layer."""
+    """Return the settings of one resource in the metadata log as a layer."""
     source = Source(kind, name)
     return tuple(Given(key, value, source) for key, value in values.items())
 
 
 def is_usable(row: Row | None, given: Given) -> bool:
-    """Whether what was given is a value of this row."""
+    """Whether the given value is a valid value of this row."""
     if row is None or not isinstance(given.value, str):
         return False
     try:

@@ -1,7 +1,7 @@
-"""What broker settings must fulfil together: Kafka's own rules, each a function of all settings.
+"""The rules for combinations of broker settings: Kafka's own, each a function of all settings.
 
-A rule answers what is wrong in words, or None. They are asked when every single value is good, at
-the start and before every dynamic change.
+A rule returns the problem in words, or None. The rules are checked when every single value is
+valid, at the start and before every dynamic change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from moldau.config.table import Row
 
 MIB = 1024 * 1024
 
-# In each: no less than the first, no more than the last.
+# Each triple: a lower limit, a value, an upper limit.
 _RANGES: tuple[tuple[Setting[int], Setting[int], Setting[int]], ...] = (
     (
         coordinator.group_consumer_min_heartbeat_interval_ms,
@@ -157,14 +157,15 @@ def _retention(settings: Settings) -> str | None:
 
 
 def _local_retention(settings: Settings) -> str | None:
-    """A start asks only where there is tiered storage; a change at run time asks always."""
+    """Check local retention. At a start this is checked only with tiered storage; at a run-time
+    change always."""
     if not settings[tiered.remote_log_storage_system_enable]:
         return None
     return local_retention_conflict(settings)
 
 
 def local_retention_conflict(settings: Settings) -> str | None:
-    """More would stay on local disk than is kept at all."""
+    """Return the problem if the limit for the local disk is larger than the whole retention."""
     retention_ms = max(settings[log.log_retention_ms], NO_LIMIT)
     pairs = (
         (tiered.log_local_retention_ms, log.log_retention_ms, retention_ms),
@@ -221,7 +222,8 @@ def _queue(settings: Settings) -> str | None:
 
 
 def _inter_broker_login(settings: Settings) -> str | None:
-    """Asked after `listener_conflict`, which must hold."""
+    """Check the login between brokers. `listener_conflict` reports problems of listeners, so those
+    are ignored here."""
     if listener_conflict(settings) is not None:
         return None
     found = read_listeners(settings)

@@ -1,6 +1,7 @@
 """Logins by SASL, other than those with OAuth.
 
-A listener has its own under `listener.name.<name in lower case>.`; some also under the mechanism.
+A listener may have its own values under `listener.name.<name in lower case>.`; some also under the
+mechanism.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The small languages inside values: endpoints, voters, maps, selectors, and the checks of them.
+"""The syntax inside values: endpoints, voters, maps, selectors, and their checks.
 
-Each parser answers None for text that is not of its language, so a check is the same function and
-code that uses a setting's value never finds a bad one. What several settings say together is not
-decided here but in `moldau.broker.settings.listener`.
+Each parser returns None for text that does not follow its syntax. A check uses the same function,
+so code that uses a setting's value never finds an invalid one. Combinations of several settings are
+checked in `moldau.broker.settings.listener`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BY_DURATION = "by_duration:"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to connect to. An empty host means every address, where one listens."""
+    """A host and a port. An empty host means every address, for a listener."""
 
     host: str
     port: int
@@ -58,13 +58,13 @@ class Voter:
 
 
 def parse_address(text: str) -> Address | None:
-    """`host:port`, an IPv6 host in brackets or without."""
+    """Parse `host:port`; an IPv6 host may be in brackets."""
     found = _ADDRESS.fullmatch(text)
     return None if found is None else _address(found)
 
 
 def parse_endpoint(text: str) -> tuple[str, Address] | None:
-    """`NAME://host:port`: the listener's name in upper case, and where it is."""
+    """Parse `NAME://host:port`. Return the listener's name in upper case, and its address."""
     found = _ENDPOINT.fullmatch(text)
     address = None if found is None else _address(found)
     return None if found is None or address is None else (found["name"].upper(), address)
@@ -76,7 +76,7 @@ def _address(found: re.Match[str]) -> Address | None:
 
 
 def parse_voter(text: str) -> Voter | None:
-    """`id@host:port`."""
+    """Parse `id@host:port`."""
     identity, _, where = text.partition("@")
     node_id, address = _int(identity), parse_address(where)
     return None if node_id is None or address is None else Voter(node_id, address)
@@ -90,8 +90,8 @@ def _int(text: str) -> int | None:
 
 
 def parse_map(text: str) -> dict[str, str] | None:
-    """`key:value` items; a key may hold colons, as an IPv6 address does. The last one of equal keys
-    wins."""
+    """Parse `key:value` items. A key may contain colons, as an IPv6 address does. The last one of
+    equal keys wins."""
     items = list(split_at_commas(text))
     while items and not items[-1]:
         items.pop()
@@ -105,7 +105,7 @@ def parse_map(text: str) -> dict[str, str] | None:
 
 
 def parse_host_limits(text: str) -> dict[str, int] | None:
-    """`host:count` items."""
+    """Parse `host:count` items."""
     pairs = parse_map(text)
     if pairs is None:
         return None
@@ -119,7 +119,7 @@ def parse_host_limits(text: str) -> dict[str, int] | None:
 
 
 def parse_protocol_map(text: str) -> dict[str, str] | None:
-    """`NAME:PROTOCOL` items: the security protocol of each listener name, both in upper case."""
+    """Parse `NAME:PROTOCOL` items: the security protocol of each listener, in upper case."""
     pairs = parse_map(text)
     if pairs is None:
         return None
@@ -129,7 +129,7 @@ def parse_protocol_map(text: str) -> dict[str, str] | None:
 
 
 def parse_selector(text: str) -> tuple[str, re.Pattern[str]] | None:
-    """`selector=regular expression`: which property of a client, and what it must match."""
+    """Parse `selector=regular expression`: a property of a client, and the pattern for it."""
     parts = text.rstrip("=").split("=")
     if len(parts) != 2 or parts[0].strip() not in SELECTORS:
         return None
@@ -140,7 +140,7 @@ def parse_selector(text: str) -> tuple[str, re.Pattern[str]] | None:
 
 
 def parse_offset_reset(text: str) -> tuple[str, int] | None:
-    """`earliest`, `latest` or `by_duration:PT1H`: which of the three, and milliseconds back."""
+    """Parse `earliest`, `latest` or `by_duration:PT1H`. Return it, and the milliseconds back."""
     if text in ("earliest", "latest"):
         return text, 0
     if not text.startswith(_BY_DURATION):
@@ -150,7 +150,7 @@ def parse_offset_reset(text: str) -> tuple[str, int] | None:
 
 
 def _duration_ms(text: str) -> int | None:
-    """An ISO 8601 duration as Java reads it: each part may have a sign, `T` needs a part behind."""
+    """Parse an ISO 8601 duration like Java: parts may have signs, and a part must follow `T`."""
     found = _DURATION.fullmatch(text)
     if found is None or found["time"] in ("T", "t"):
         return None

@@ -1,7 +1,7 @@
 """The tables of all settings of the broker, its topics, groups and client metrics subscriptions.
 
-A row is in a table because it stands in the module of its noun: none can be forgotten here. Names
-and facts are those of Kafka 4.3.1, which tests compare both ways.
+Every row in the module of a noun is in its table, so none can be forgotten. Names and facts are
+those of Kafka 4.3.1, which tests compare in both directions.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _OPEN_PREFIXES = (
     "rsm.config.",
 )
 
-# Rows of Kafka's own tests and experiments: shown by DescribeConfigs only where they are given.
+# Rows of Kafka's own tests and experiments: DescribeConfigs shows them only if they are given.
 INTERNAL = frozenset(
     (
         "controller.performance.always.log.threshold.ms",
@@ -103,7 +103,7 @@ INTERNAL = frozenset(
 
 
 def rows(module: ModuleType) -> Iterator[Row]:
-    """The rows that stand in a module, in their order."""
+    """Yield the rows that are defined in a module, in their order."""
     return (value for value in vars(module).values() if isinstance(value, Setting))
 
 
@@ -119,8 +119,8 @@ CLIENT_METRICS_SETTINGS = SettingTable(rows(client_metrics))
 
 
 def broker_settings(*layers: Layer) -> Settings:
-    """The settings of a node; raises BadSettings. A layer with only one of `node.id` and
-    `broker.id` says both."""
+    """Return the settings of a node. Raise BadSettings. A layer with only one of `node.id` and
+    `broker.id` counts for both."""
     return BROKER_SETTINGS.resolve(*map(_with_both_ids, layers))
 
 
@@ -136,8 +136,8 @@ def _with_both_ids(layer: Layer) -> Layer:
 def topic_settings(
     name: str, values: Mapping[str, str], broker: Settings, *, is_stored: bool = False
 ) -> ResourceSettings:
-    """What the topic sets over what the broker does; BadSettings for unknown names and bad values,
-    which are left out of what is stored. What values mean together is asked of `topic_conflicts`,
+    """Return the settings of a topic over the broker's. Raise BadSettings for unknown names and bad
+    values; in stored settings those are left out. `topic_conflicts` checks combinations of values
     when they are set."""
     layer = resource_layer(values, SourceKind.TOPIC, name)
     own = _resolved(TOPIC_SETTINGS, layer, is_stored=is_stored)
@@ -147,8 +147,8 @@ def topic_settings(
 def group_settings(
     name: str, values: Mapping[str, str], broker: Settings, *, is_stored: bool = False
 ) -> ResourceSettings:
-    """What the group sets over what the broker does; BadSettings for unknown names and bad values,
-    which are left out of what is stored. What values mean together is asked of `group_conflicts`,
+    """Return the settings of a group over the broker's. Raise BadSettings for unknown names and bad
+    values; in stored settings those are left out. `group_conflicts` checks combinations of values
     when they are set."""
     layer = resource_layer(values, SourceKind.GROUP, name)
     own = _resolved(GROUP_SETTINGS, layer, is_stored=is_stored)
@@ -158,8 +158,8 @@ def group_settings(
 def client_metrics_settings(
     name: str, values: Mapping[str, str], *, is_stored: bool = False
 ) -> Settings:
-    """What a client metrics subscription says; BadSettings for unknown names and bad values, which
-    are left out of what is stored."""
+    """Return the settings of a client metrics subscription. Raise BadSettings for unknown names and
+    bad values; in stored settings those are left out."""
     if not name:
         raise BadSettings([Problem("name", "a client metrics subscription needs a name")])
     layer = resource_layer(values, SourceKind.CLIENT_METRICS, name)
@@ -167,7 +167,8 @@ def client_metrics_settings(
 
 
 def _resolved(table: SettingTable, layer: Layer, *, is_stored: bool) -> Settings:
-    """A newer node may have stored what this one does not know: that must not keep it down."""
+    """Resolve a layer. A newer node may have stored settings that this one does not know: they must
+    not prevent its start, so stored settings that are not usable are left out."""
     if not is_stored:
         return table.resolve(layer)
     return table.resolve(

@@ -1,11 +1,11 @@
-"""Numbers of threads that change while a broker runs: by half or by double at most, as Kafka's do.
+"""Limit changes of thread numbers while a broker runs: at most to half or to double, as in Kafka.
 
-What counts is what is in force before and after a change, from wherever it comes: a value for all
-brokers does nothing where one broker has its own, and to take one away is a change to what lies
-under it. `num.network.threads` is in force for each listener of clients, which may have its own.
+The effective numbers before and after a change are compared: a value for all brokers has no effect
+on a broker with its own value, and deleting a value is a change to the next one in precedence.
+`num.network.threads` applies to each listener of clients, which may have its own value.
 
-There are no such pools here. The rule is kept because tools and operators know it, and because a
-node may be given back to Kafka, which is not asked again about what is stored.
+There are no such thread pools here. The rule is kept because tools and operators know it, and
+because a node may be returned to Kafka, which does not check stored values again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from moldau.config import Given, Setting, Settings, Source, SourceKind
 from moldau.config.kinds import trim
 
 Dynamic: TypeAlias = "tuple[Mapping[str, str], Mapping[str, str]]"
-"""What is set for all brokers, and for one."""
+"""The dynamic settings of all brokers, and those of one broker."""
 
 _POOLS: Final = (
     background_threads,
@@ -49,8 +49,9 @@ _NO_PLACE: Final = Source(SourceKind.DYNAMIC_BROKER)
 
 
 def thread_refusals(settings: Settings, before: Dynamic, after: Dynamic) -> tuple[str, ...]:
-    """Why dynamic settings cannot change in this way. Of `settings`, the broker's, counts what it
-    was started with; values that are no numbers of threads at all are others' to refuse."""
+    """Return the reasons why dynamic settings cannot change in this way. `settings` are the
+    broker's, of which the values at its start count. Other checks reject values that are not valid
+    numbers."""
     found = []
     for name, own_name, row in _threads(settings):
         now = in_force(settings, before, own_name, row)
@@ -65,7 +66,7 @@ def thread_refusals(settings: Settings, before: Dynamic, after: Dynamic) -> tupl
 
 
 def _threads(settings: Settings) -> Iterator[tuple[str, str, Setting[int]]]:
-    """Each number: its name, the name that wins over it, and its row."""
+    """Yield each thread number: its name, the name that takes precedence over it, and its row."""
     for row in _POOLS:
         yield row.name, row.name, row
     for listener in read_listeners(settings).of_broker:
@@ -75,7 +76,7 @@ def _threads(settings: Settings) -> Iterator[tuple[str, str, Setting[int]]]:
 
 
 def in_force(settings: Settings, dynamic: Dynamic, own_name: str, row: Setting[int]) -> int:
-    """The value that wins: that of one broker, of all, and then what it was started with."""
+    """Return the effective value: one broker's, else all brokers', else the value at the start."""
     of_all, of_one = dynamic
     for name in dict.fromkeys((own_name, row.name)):
         given = [

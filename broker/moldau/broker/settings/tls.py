@@ -1,6 +1,6 @@
 """TLS of listeners and of connections between nodes.
 
-A listener has its own under `listener.name.<name in lower case>.`.
+A listener may have its own values under `listener.name.<name in lower case>.`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a topic may set for itself.
+"""The settings that a topic may have of its own.
 
-A topic without a setting of its own takes the broker's, which `BROKER_DEFAULTS` names: a change of
-`log.retention.ms` moves every topic that says nothing of `retention.ms`.
+A topic without a setting of its own uses the broker's, which `BROKER_DEFAULTS` names: a change of
+`log.retention.ms` changes every topic without its own `retention.ms`.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ unclean_leader_election_enable = Setting(
     dynamic=UpdateMode.CLUSTER_WIDE,
 )
 
-# The broker's setting that holds where a topic has none of its own.
+# The broker's setting that applies if a topic has none of its own.
 BROKER_DEFAULTS: Mapping[Row, Default] = {
     cleanup_policy: Default(log.log_cleanup_policy),
     compression_gzip_level: Default(log.compression_gzip_level),

@@ -1,6 +1,6 @@
-"""What settings of a topic mean together, checked when they are set: Kafka's own rules.
+"""Check combinations of a topic's settings when they are set: Kafka's own rules.
 
-Settings that are stored are not asked again: a rule that came later must not make a topic useless.
+Stored settings are not checked again: a later rule must not make a topic unusable.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from moldau.broker.settings.topic import (
 def topic_conflicts(
     settings: ResourceSettings, before: ResourceSettings | None = None
 ) -> tuple[str, ...]:
-    """What stands against these settings of a topic together with the broker's. `before` is what
-    they were, where the topic exists."""
+    """Return the problems of these settings of a topic together with the broker's. `before` are the
+    previous settings of an existing topic."""
     found = []
     if settings[min_compaction_lag_ms] > settings[max_compaction_lag_ms]:
         found.append(f"{min_compaction_lag_ms.name} must not exceed {max_compaction_lag_ms.name}")

@@ -1,7 +1,7 @@
-"""What settings can ask for that this version does not do yet. A node must not start with them.
+"""Settings for features that this version does not have yet. A node must not start with them.
 
-Accepting them and doing nothing would be worse than refusing: a cluster whose authorizer is ignored
-is open to all. To build one of these, delete its line here.
+Accepting and ignoring them would be worse than rejecting them: a cluster whose authorizer is
+ignored is open to all. When one of these is built, delete its line here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.config import LIST, Settings
 from moldau.config.kinds import trim
 from moldau.config.table import Row
 
-# Rows that must be left empty or false, and what they ask for.
+# Rows that must be empty or false, and the features that they need.
 UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
     (security.authorizer_class_name, "authorization"),
     (security.delegation_token_secret_key, "delegation tokens"),
@@ -31,7 +31,7 @@ UNBUILT_PROTOCOLS: Final = frozenset(("SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 
 
 def unbuilt(settings: Settings) -> tuple[str, ...]:
-    """Why a node cannot start with these settings: a sentence for each thing that is missing."""
+    """Return why a node cannot start with these settings, a reason for each missing feature."""
     found = [
         f"{row.name} asks for {what}, which this version does not have ({settings.source(row)})"
         for row, what in UNBUILT
@@ -53,11 +53,11 @@ def unbuilt(settings: Settings) -> tuple[str, ...]:
 
 
 def unbuilt_by_change(changes: Mapping[str, str]) -> tuple[str, ...]:
-    """What a change of dynamic settings asks for that is missing, judged by its values alone.
+    """Return the missing features that a change of dynamic settings needs, from its values alone.
 
-    A listener and its protocol can come in two changes, so a protocol that is not built is refused
-    in the map, whether its listener is there yet or not. Pairs of Kafka's own default stand in many
-    maps and open nothing: those are refused when `listeners` names them.
+    A listener and its protocol can come in two changes, so a protocol that is not built is rejected
+    in the map, even if its listener does not exist yet. The pairs of Kafka's own default are in
+    many maps and open nothing: those are rejected when `listeners` names them.
     """
     default = listener_security_protocol_map.default
     assert isinstance(default, str)

@@ -1,8 +1,9 @@
-"""Settings whose part of Kafka is not built yet: accepted, and told at the start when given.
+"""Settings whose part of Kafka is not built yet: accepted, and mentioned at the start if given.
 
-What must not be ignored (an authorizer, TLS on a listener) is refused instead, see `unbuilt`; these
-would change nothing that is there. When a part is built, delete its line here;
-tests/broker/settings/test_meaning.py finds settings that no code reads and no message mentions.
+Settings that must not be ignored (an authorizer, TLS on a listener) are rejected instead, see
+`unbuilt`; the settings here would not change any existing part. When a part is built, delete its
+line here; tests/broker/settings/test_meaning.py finds settings that no code reads and no message
+mentions.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SHARE: Final = "share groups"
 _TIERED: Final = "tiered storage"
 _TRANSACTIONS: Final = "transactions"
 
-# By name, or by the beginning of names where it ends with a dot.
+# By name, or by a prefix of names if it ends with a dot.
 WAITING: Final[Mapping[str, str]] = {
     "add.partitions.to.txn.": _TRANSACTIONS,
     "alter.log.dirs.replication.quota.": _QUOTAS,
@@ -67,7 +68,7 @@ WAITING: Final[Mapping[str, str]] = {
 
 
 def waits_for(name: str) -> str | None:
-    """The part of Kafka that the setting of that name belongs to, if that is not built yet."""
+    """Return the part of Kafka that the setting of this name belongs to, if it is not built yet."""
     what = WAITING.get(name)
     if what is not None:
         return what

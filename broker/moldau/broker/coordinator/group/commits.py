@@ -47,7 +47,7 @@ _VALUE_VERSION_WITH_EXPIRY: Final = 1
 def commit(
     groups: Groups, message: OffsetCommitRequest, version: int, ticket: Ticket, now_ms: int
 ) -> Outcome:
-    """OffsetCommit of a member, or of a client that reads without joining a group."""
+    """Decide an OffsetCommit of a member, or of a client that reads without joining a group."""
     group = groups.get(message.group_id)
     check = _check(groups, group, message, version)
     if group is not None and group.kind is GroupKind.CLASSIC:
@@ -66,7 +66,7 @@ def commit(
             if _is_too_large(partition.committed_metadata, groups.world.settings):
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                if check is not None:  # an error here rejects the whole commit
+                if check is not None:  # an error raised here rejects the whole commit
                     check(topic.name, topic.topic_id, partition.partition_index)
                 records.append(_record(message, topic, partition, wall_ms))
             answered.partitions.append(
@@ -84,7 +84,7 @@ def commit(
 
 
 def commit_refusal(message: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
-    """A response with the error at each partition: it has no other place for an error."""
+    """Return a response with the error at each partition: it has no other field for an error."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -118,8 +118,8 @@ def _check(
 
 
 def _is_too_large(metadata: str | None, settings: Settings) -> bool:
-    """Whether the metadata is too long.
-    As in Kafka the unit is a Java char, although the setting's name says bytes."""
+    """Whether the metadata is too long. As in Kafka the unit is a Java char, although the setting's
+    name says bytes."""
     if not metadata:
         return False
     length = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
@@ -153,15 +153,15 @@ def _record(
 
 
 def _of_append(error: KafkaError) -> KafkaError:
-    """The error of a commit that the log rejects.
-    A batch that is too large is the client's fault."""
+    """Return the client's error for a commit that the log rejected. A batch that is too large is
+    the client's fault."""
     if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
         return KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
     return as_answer(error)
 
 
 def delete_offsets(groups: Groups, message: OffsetDeleteRequest, ticket: Ticket) -> Outcome:
-    """OffsetDelete: delete the offsets of partitions that no member reads."""
+    """Decide an OffsetDelete: delete the offsets of partitions that no member reads."""
     group_id = message.group_id
     group = groups.existing(group_id)
     group.check_offset_delete()
@@ -191,7 +191,7 @@ def delete_offsets(groups: Groups, message: OffsetDeleteRequest, ticket: Ticket)
 
 
 def delete_group(groups: Groups, group_id: str, ticket: Ticket) -> Outcome:
-    """Delete one group of DeleteGroups, with all its offsets."""
+    """Decide a DeleteGroups for one group: delete it with all its offsets."""
     group = groups.existing(group_id)
     group.check_delete()
     groups.forget_if_bare(group_id)

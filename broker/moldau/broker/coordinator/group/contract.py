@@ -5,18 +5,18 @@ the table drops it when the record that stands for it is deleted (GroupMetadata 
 ConsumerGroupMetadata for a consumer group), or when the shard is unloaded.
 
 Rules:
-* `on_...` decides. It changes nothing that is in the log. It may change volatile state (the members
-  that wait in a join, deadlines, tickets). It may raise a KafkaError instead of returning an
-  outcome: the caller is answered with it, and nothing else happened. All other answers are in the
-  outcome: one ticket is answered once, now or in a later outcome.
+* `on_...` decides. It does not change the state that the log holds. It may change volatile state
+  (the members that wait in a join, deadlines, tickets). It may raise a KafkaError instead of
+  returning an outcome: the caller is answered with it, and nothing else has changed. All other
+  answers are in the outcome: one ticket is answered once, now or in a later outcome.
 * `replay_...` applies a record of the log: while loading, and after each append of our own, before
   the next call. It never fails on a record that another version of Kafka wrote. The volatile state
   of members that are still there is kept.
 * A group that was created for a request stays only if the outcome of that request has records and
   they were appended. So a group that parks its first member returns a record that founds the group.
 * `now_ms` is monotonic. Records hold wall time: `World.wall_ms(now_ms)`.
-* `next_deadline_ms` may be earlier than needed, never later. The table asks for it after every
-  call, but after heartbeats and commits only if `has_nearer_deadline`.
+* `next_deadline_ms` may be earlier than needed, never later. The table reads it after every call,
+  but after heartbeats and commits only if `has_nearer_deadline`.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class GroupKind(Enum):
 
 
 class Downgrade(NamedTuple):
-    """Information that a classic group gets from the consumer group that it was converted from. The
-    records do not hold it, so a coordinator that reads the log does not know it."""
+    """Information that a classic group gets from the consumer group that it was converted from. It
+    is not in the records, so a coordinator that reads the log does not have it."""
 
     rebalances: bool
-    """Whether the classic group begins with a rebalance. It does not if a classic member only took
-    the place of the last member with the new protocol."""
+    """Whether the classic group begins with a rebalance. It does not if a classic member only
+    replaced the last member of the new protocol."""
     offers: Mapping[str, Sequence[ClassicProtocol]]
     """The assignors that each member supports, by member id.
     The record holds only the chosen one."""
@@ -75,13 +75,12 @@ class Downgrade(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic as assignors see it."""
+    """A topic, with the facts that assignors need."""
 
     name: str
     topic_id: Uuid
     racks: tuple[tuple[str, ...], ...]
-    """For each partition, the racks of the replicas that have one.
-    The length is the partition count."""
+    """The racks of each partition's replicas that have one. The length is the partition count."""
 
     @property
     def partition_count(self) -> int:
@@ -89,7 +88,7 @@ class TopicFacts:
 
 
 class Cluster(Protocol):
-    """The topics of the cluster, as of the last committed metadata."""
+    """The topics of the cluster, from the last committed metadata."""
 
     @property
     def version(self) -> int:
@@ -101,16 +100,16 @@ class Cluster(Protocol):
     def by_id(self, topic_id: Uuid) -> TopicFacts | None: ...
 
     def names(self) -> Iterable[str]:
-        """The names of all topics, internal ones too."""
+        """Return the names of all topics, including internal ones."""
         ...
 
 
 class World(Protocol):
-    """What a group may ask of its surroundings. All groups of a shard share one."""
+    """The node's services that a group may use. All groups of a shard share one."""
 
     @property
     def settings(self) -> Settings:
-        """The broker's settings as of now."""
+        """The broker's current settings."""
         ...
 
     @property
@@ -130,7 +129,7 @@ class World(Protocol):
         ...
 
     def group_settings(self, group_id: str) -> ResourceSettings:
-        """The group's own settings on top of the broker's; see `settings.group.bounded`."""
+        """Return the group's own settings on top of the broker's; see `settings.group.bounded`."""
         ...
 
     def wall_ms(self, now_ms: int) -> int:
@@ -143,7 +142,7 @@ class World(Protocol):
 
 
 class Group(Protocol):
-    """What every kind of group offers."""
+    """The interface of every kind of group."""
 
     group_id: str
 
@@ -185,34 +184,34 @@ class Group(Protocol):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, api_version: int, *, is_txn: bool
     ) -> PartitionCheck | None:
-        """Raise KafkaError if that member (in that generation, or with that member epoch) may not
-        commit. `api_version` is that of OffsetCommit (of TxnOffsetCommit with `is_txn`). The
+        """Raise KafkaError if this member (in this generation, or with this member epoch) may not
+        commit. `api_version` is the version of OffsetCommit (of TxnOffsetCommit with `is_txn`). The
         returned check must then pass for each partition; None means all partitions may be
         committed."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise KafkaError if an OffsetFetch 9+ comes from a client that is not a member,
-        or has an old epoch."""
+        """Raise KafkaError if an OffsetFetch 9+ comes from a client that is not a member, or has an
+        old epoch."""
         ...
 
     def on_commit(self, member_id: str, now_ms: int) -> None:
-        """Note a commit that passed `check_commit`. In a classic group it is a sign of life."""
+        """Note a commit that passed `check_commit`. It proves that a classic member is alive."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members read that topic, as far as the group can tell.
-        The offsets of such a topic are kept."""
+        """Whether members read this topic, as far as the group can know. The offsets of such a
+        topic are kept."""
         ...
 
     def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
-        """The wall time from which the retention of an offset committed at `committed_ms` counts;
-        None if it does not expire now. (The table also asks `is_subscribed_to`.)"""
+        """Return the wall time from which the retention of an offset committed at `committed_ms`
+        counts; None if it does not expire now. (The table also calls `is_subscribed_to`.)"""
         ...
 
     def check_offset_delete(self) -> None:
-        """Raise KafkaError if OffsetDelete may not be done now: NON_EMPTY_GROUP in a classic group
-        with members that is not of type `consumer`. (The table also asks `is_subscribed_to`.)"""
+        """Raise KafkaError if OffsetDelete is not allowed now: NON_EMPTY_GROUP in a classic group
+        with members that is not of type `consumer`. (The table also calls `is_subscribed_to`.)"""
         ...
 
     def check_delete(self) -> None:
@@ -220,8 +219,8 @@ class Group(Protocol):
         ...
 
     def tombstones(self) -> tuple[LogRecord, ...]:
-        """The tombstones that delete all records of the group except offsets;
-        none if it has no records."""
+        """Return the tombstones that delete all records of the group except offsets; none if it has
+        no records."""
         ...
 
     # Life.
@@ -232,7 +231,7 @@ class Group(Protocol):
         ...
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """Give back the tickets of all parked requests, because the shard moves to another broker.
+        """Return the tickets of all parked requests, because the shard moves to another broker.
         They are answered with NOT_COORDINATOR."""
         ...
 
@@ -242,17 +241,17 @@ class Group(Protocol):
 
     @property
     def has_nearer_deadline(self) -> bool:
-        """Whether `next_deadline_ms` may be earlier than when it was last asked. A sign of life
-        moves deadlines to later times, so after nearly all of them the table need not ask."""
+        """Whether `next_deadline_ms` may be earlier than its last result. Heartbeats and commits
+        nearly always move deadlines to later times, so the table need not read them again."""
         ...
 
     def next_deadline_ms(self) -> int | None:
-        """When `on_tick` is due."""
+        """Return the time at which `on_tick` is due, or None."""
         ...
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """Do what is overdue: sessions, joins, rebalances. The table calls it until
-        `next_deadline_ms` is later than `now_ms`, so one call need not do everything."""
+        """Handle overdue deadlines: sessions, joins, rebalances. The table calls it until
+        `next_deadline_ms` is later than `now_ms`, so one call need not handle all."""
         ...
 
 
@@ -262,13 +261,13 @@ class ClassicGroup(Group, Protocol):
     has offsets."""
 
     def replay_group_metadata(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """Replace the group's state by that of the record, while loading or after an append of our
-        own. The volatile state of members that stay is kept."""
+        """Replace the group's state by the record's, while loading or after an append of our own.
+        The volatile state of members that stay is kept."""
         ...
 
     def on_downgraded(self, downgrade: Downgrade, now_ms: int) -> Outcome:
-        """Called instead of `on_loaded` when the records of one outcome deleted a consumer group
-        with this id and created this group from its members."""
+        """Begin the sessions of members from a consumer group. Called instead of `on_loaded` when
+        the records of one outcome deleted a consumer group with this id and created this group."""
         ...
 
     def describe(self) -> DescribedClassic: ...
@@ -308,8 +307,9 @@ class ConsumerGroup(Group, Protocol):
         ...
 
     def replay(self, key: LogKey, value: LogValue | None) -> None:
-        """Apply one record of the group. The class of the key tells which one; without a value it
-        is a tombstone. The table drops the group after the tombstone of ConsumerGroupMetadata."""
+        """Apply one record of the group. The class of the key says which record it is; without a
+        value it is a tombstone. The table drops the group after the tombstone of
+        ConsumerGroupMetadata."""
         ...
 
 

@@ -64,8 +64,7 @@ class GroupCoordinator:
         return Groups(ShardWorld(self.home, offsets), self._makers, offsets)
 
     def _terms(self) -> Terms:
-        """The values of the settings.
-        Cached until the settings change, because every commit asks."""
+        """Return the values of the settings, cached because every commit calls this."""
         now, known = self.home.settings, self._known_terms
         if known is None or known[0] is not now:
             terms = Terms(
@@ -80,7 +79,7 @@ class GroupCoordinator:
     # Called by handlers.
 
     def partition_of(self, group_id: str) -> int | None:
-        """The partition of the group; None while the topic does not exist."""
+        """Return the partition of the group; None while the topic does not exist."""
         count = self.home.partition_count(OFFSETS_TOPIC)
         return coordinator_partition(group_id, count) if count else None
 
@@ -95,8 +94,8 @@ class GroupCoordinator:
         shell.run(decide, on_answer)
 
     def gather(self, group_id: str, decide: DecideGroup, on_answer: OnAnswer) -> None:
-        """Decide like `submit`, but the outcome may share a batch
-        with others (`ShardShell.gather`)."""
+        """Decide like `submit`, but the outcome may share a batch with others
+        (`ShardShell.gather`)."""
         try:
             shell = self._shell_of(group_id)
         except KafkaError as error:
@@ -105,15 +104,15 @@ class GroupCoordinator:
         shell.gather(decide, on_answer)
 
     def tables(self) -> Iterator[Groups]:
-        """The tables of all shards on this node. Raises KafkaError if one is still loading. A shard
-        that could not be loaded has no groups and is left out."""
+        """Yield the tables of all shards on this node. Raise KafkaError if one is still loading. A
+        shard that could not be loaded has no groups and is left out."""
         for shell in self._runtime:
             if not shell.is_closed():
                 shell.check()
                 yield shell.shard
 
     def loaded(self) -> Iterator[tuple[int, Groups]]:
-        """The loaded shards on this node, by partition."""
+        """Yield the loaded shards on this node, by partition."""
         for shell in self._runtime:
             if shell.is_active():
                 yield shell.partition.index, shell.shard
@@ -127,20 +126,19 @@ class GroupCoordinator:
     # Called by the server.
 
     def elect(self, index: int, leader_epoch: int = 0) -> None:
-        """Note that this node leads that partition of the topic. May be called repeatedly."""
+        """Load the shard of this partition, which this node leads. May be called repeatedly."""
         self._runtime.elect(index, leader_epoch)
 
     def resign(self, index: int) -> None:
-        """Note that this node does not lead the partition, or no longer."""
+        """Close the shard of this partition, which this node does not lead, or no longer."""
         self._runtime.resign(index)
 
     def drop_unled(self) -> None:
-        """Drop shards that are no longer led, after a directory failed."""
+        """Close the shards that this node no longer leads, after a directory failed."""
         self._runtime.drop_unled()
 
     def on_topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
-        """React to topics that were created, deleted or that got partitions.
-        `deleted` are among `changed`."""
+        """React to topics that were created, deleted or extended. `deleted` are among `changed`."""
         for shell in self._runtime:
             shell.each(lambda groups, now_ms: groups.on_topics_changed(changed, deleted, now_ms))
 

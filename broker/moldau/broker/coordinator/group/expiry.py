@@ -33,13 +33,12 @@ class Expiry:
 
     def __init__(self, groups: Groups) -> None:
         self.next_ms: int | None = None
-        """When `on_tick` is due; None before the shard is loaded."""
+        """The time at which `on_tick` is due; None before the shard is loaded."""
         self._groups = groups
         self._left: list[str] = []
 
     def begin(self, now_ms: int) -> None:
-        """Schedule the first search one interval after the shard was loaded.
-        Later calls do nothing."""
+        """Schedule the first search one interval after loading. Later calls do nothing."""
         if self.next_ms is None:
             self.next_ms = now_ms + self._interval_ms()
 
@@ -67,8 +66,8 @@ class Expiry:
         return self._groups.world.settings[settings.offsets_retention_check_interval_ms]
 
     def expired(self, group_id: str, now_ms: int) -> tuple[tuple[LogRecord, ...], bool]:
-        """The tombstones of the group's expired offsets, and of the group if nothing is left of it.
-        The flag is false if more remain to be deleted."""
+        """Return the tombstones of the group's expired offsets, and of the group itself if nothing
+        else is left. The flag is false if more offsets remain to be deleted."""
         group = self._groups.get(group_id)
         if group is None:
             return (), True

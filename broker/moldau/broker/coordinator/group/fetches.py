@@ -1,4 +1,4 @@
-"""Answers about committed offsets, from the table of groups. They change nothing."""
+"""Answers to requests for committed offsets, from the table of groups. They change nothing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NO_EPOCH: Final = -1
 def fetch_offsets(
     groups: Groups, message: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """OffsetFetch of one group. Its topics have names; None means all topics with offsets. A
-    KafkaError concerns the whole group."""
+    """Return the offsets of one group. Its topics have names; None means all topics with offsets. A
+    KafkaError is raised for the whole group."""
     group_id = message.group_id
     group = groups.get(group_id)
     known: Mapping[str, Mapping[int, Committed]] = {}
@@ -58,15 +58,15 @@ def fetch_offsets(
 
 
 def fetch_refusal(message: OffsetFetchRequestGroup, error: KafkaError) -> OffsetFetchResponseGroup:
-    """The response for a group that cannot be read."""
+    """Return the response for a group that cannot be read."""
     return OffsetFetchResponseGroup(group_id=message.group_id, topics=[], error_code=error.code)
 
 
 def _partition(
     index: int, committed: Committed | None, topic_id: Uuid
 ) -> OffsetFetchResponsePartitions:
-    """The committed offset of one partition. An offset that was committed to an earlier topic of
-    that name does not count."""
+    """Return the committed offset of one partition. An offset of an earlier topic of this name does
+    not count."""
     if committed is None or (
         ZERO_UUID not in (topic_id, committed.topic_id) and topic_id != committed.topic_id
     ):
@@ -85,7 +85,7 @@ def _unstable(index: int) -> OffsetFetchResponsePartitions:
 
 
 def none_at(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
-    """The response without an offset, perhaps with an error."""
+    """Return the row of a partition without an offset, perhaps with an error."""
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=NO_OFFSET,

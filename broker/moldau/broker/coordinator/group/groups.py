@@ -8,11 +8,11 @@ Invariants:
 * Every group with a deadline is in the heap of deadlines, at its deadline or before.
 * The offsets of a deleted topic are deleted: when the topic is deleted or, if the shard was not
   loaded then, when it is loaded next. A broker loads a shard when its metadata says that it leads
-  the partition. This metadata is at least as new as any offset in the log: each offset was stored
-  with a topic id from metadata in which another broker led the shard. If the log rejects a
-  deletion, it is tried again a moment later, unless a client has meanwhile committed there for a
-  new topic of that name. A deletion that is too large for a batch is tried again at once in smaller
-  parts.
+  the partition. This metadata is at least as new as the metadata of any offset in the log: each
+  offset was stored with a topic id from metadata in which another broker led the shard. If the log
+  rejects a deletion, it is tried again a moment later, unless a client has meanwhile committed
+  there for a new topic of that name. A deletion that is too large for a batch is tried again at
+  once in smaller parts.
 
 The table routes and stores. A group's behaviour is in its class (`contract`), the state of offsets
 in `offsets`. Requests about offsets are in `commits` and `fetches`, expiry in `expiry`.
@@ -65,7 +65,7 @@ class Groups:
     """A shard of the group coordinator; satisfies `coordinator.shard.Shard`."""
 
     def __init__(self, world: World, makers: GroupMakers, offsets: Offsets) -> None:
-        """`offsets` is what `world.has_offsets` looks at."""
+        """`offsets` is the object that `world.has_offsets` reads."""
         self.world = world
         self.offsets = offsets
         self._makers = makers
@@ -75,19 +75,20 @@ class Groups:
         of its records is replayed."""
         self._made: dict[str, Downgrade | None] = {}
         """Groups that replay created and that have not been started yet. The value is set for a
-        group that replaces a consumer group: what that group leaves to it."""
+        group that replaces a consumer group: the information that the consumer group leaves for
+        it."""
         self._touched: dict[str, None] = {}
         self._due: list[tuple[int, str]] = []
         self._due_of: dict[str, int] = {}
         """The deadline of each group in the heap. Other entries of the heap are stale."""
         self._forgotten: dict[str, None] = {}
-        """Groups to drop from the table if nothing is left of them."""
+        """Groups to drop from the table if they have no offsets and never had a member."""
         self._former: list[tuple[str, Place]] | None = None
         """Offsets of topics that were deleted while the shard was not loaded, or whose deletion the
         log has rejected. None before the shard is loaded. Taken from the end."""
         self._former_at_once = TOMBSTONES_AT_ONCE
-        """How many of them one batch deletes.
-        Less after a batch that was too large, until none are left."""
+        """How many of them one batch deletes. It is lower after a batch that was too large, until
+        none are left."""
         self._retry_ms: int | None = None
         """The time of the next attempt after the log rejected a deletion."""
         self.expiry = Expiry(self)
@@ -95,7 +96,7 @@ class Groups:
     # Lookup.
 
     def get(self, group_id: str) -> Group | None:
-        """The group of that id, of any kind, or None."""
+        """Return the group of this id, of any kind, or None."""
         return self._groups.get(group_id)
 
     def __iter__(self) -> Iterator[Group]:
@@ -105,14 +106,14 @@ class Groups:
         return len(self._groups)
 
     def existing(self, group_id: str) -> Group:
-        """The group of that id. Raises GROUP_ID_NOT_FOUND if there is none."""
+        """Return the group of this id. Raise GROUP_ID_NOT_FOUND if it does not exist."""
         group = self._groups.get(group_id)
         if group is None:
             raise not_found(group_id)
         return group
 
     def classic(self, group_id: str) -> ClassicGroup:
-        """The classic group of that id. Raises GROUP_ID_NOT_FOUND if there is none."""
+        """Return the classic group of this id. Raise GROUP_ID_NOT_FOUND if it does not exist."""
         group = self.existing(group_id)
         if group.kind is not GroupKind.CLASSIC:
             text = f"Group {group_id} is not a classic group."
@@ -120,7 +121,7 @@ class Groups:
         return cast("ClassicGroup", group)
 
     def consumer(self, group_id: str) -> ConsumerGroup:
-        """The consumer group of that id. Raises GROUP_ID_NOT_FOUND if there is none."""
+        """Return the consumer group of this id. Raise GROUP_ID_NOT_FOUND if it does not exist."""
         group = self.existing(group_id)
         if group.kind is not GroupKind.CONSUMER:
             text = f"Group {group_id} is not a consumer group."
@@ -128,18 +129,18 @@ class Groups:
         return cast("ConsumerGroup", group)
 
     def touch(self, group_id: str) -> None:
-        """Note a call of the group, which may have changed its deadline."""
+        """Note that the group was called, which may have changed its deadline."""
         self._touched[group_id] = None
 
     def touch_if_nearer(self, group: Group) -> None:
-        """Like `touch`, after a sign of life.
-        Nearly all of those only move a deadline to a later time."""
+        """Call `touch` if the group's deadline may be earlier now. Heartbeats and commits nearly
+        always move it to a later time."""
         if group.has_nearer_deadline:
             self.touch(group.group_id)
 
     def forget_if_bare(self, group_id: str) -> None:
-        """Drop the group at the next `settle` if nothing is left of it. Its offsets are being
-        deleted, and it may have no record that could be deleted."""
+        """Drop the group at the next `settle` if it then has no offsets and never had a member. Its
+        offsets are being deleted, and it may have no record of its own to delete."""
         self._forgotten[group_id] = None
 
     # Members.
@@ -147,13 +148,13 @@ class Groups:
     def on_join_group(
         self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """Handle a JoinGroup request. A member without an id may found a group."""
+        """Handle a JoinGroup request. A member without an id may create a group."""
         group_id = message.group_id
         group = self._groups.get(group_id)
         self.touch(group_id)
         if group is not None and not _is_replaced(group, GroupKind.CLASSIC):
             return group.on_join_group(message, context, ticket, now_ms)
-        if message.member_id:  # an empty consumer group has no such member either
+        if message.member_id:  # An empty consumer group has no member with this id either.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         fresh = self._asked[group_id] = self._makers.classic(group_id, self.world)
         return _instead_of(group, fresh.on_join_group(message, context, ticket, now_ms))
@@ -182,8 +183,7 @@ class Groups:
         ticket: Ticket,
         now_ms: int,
     ) -> Outcome:
-        """Handle a heartbeat.
-        A joining member (epoch 0) may found a group or convert a classic one."""
+        """Handle a heartbeat. A joining member (epoch 0) may create or convert a group."""
         group_id = message.group_id
         group = self._groups.get(group_id)
         if group is not None and group.kind is GroupKind.CONSUMER:
@@ -217,7 +217,7 @@ class Groups:
     def on_topics_changed(
         self, changed: Collection[str], deleted: Iterable[str], now_ms: int
     ) -> Iterator[Outcome]:
-        """The outcomes of changed topics: one after the other, each to be done before the next is
+        """Yield the outcomes of changed topics. Each must be carried out before the next is
         requested. The offsets of deleted topics are deleted."""
         for group_id, group in list(self._groups.items()):
             if self._groups.get(group_id) is group:
@@ -238,7 +238,8 @@ class Groups:
             if error.code not in _TOO_LARGE:
                 self._retry_ms = failed_ms + RETRY_MS
             elif len(places) == 1:
-                return NOTHING  # no smaller batch exists: keep it until the shard is loaded again
+                # no smaller batch exists: keep the offset until the shard is loaded again
+                return NOTHING
             else:
                 self._former_at_once = min(self._former_at_once, len(places) // 2)
             self._former[:0] = places  # the others come first: they are taken from the end
@@ -268,7 +269,7 @@ class Groups:
             replay_consumer_record(self, key, value)
 
     def replay_end(self, producer_id: int, *, is_commit: bool) -> None:
-        """End a transaction: its pending offsets become committed or are dropped."""
+        """End a transaction: its pending offsets are committed or dropped."""
         for group_id in self.offsets.replay_end(producer_id, is_commit=is_commit):
             self._with_offsets(group_id)
 
@@ -294,14 +295,13 @@ class Groups:
             return
         is_later = group is not None and group.kind is GroupKind.CLASSIC and not _is_bare(group)
         if group_id in self._made and (is_later or not value.members):
-            self._made[group_id] = None  # the work that a consumer group left is done
+            self._made[group_id] = None  # the information from the consumer group has been used
         if group is None or group.kind is not GroupKind.CLASSIC or group_id in self._asked:
             group = self._take(group_id, GroupKind.CLASSIC)
         cast("ClassicGroup", group).replay_group_metadata(value, now_ms)
 
     def consumer_of_record(self, group_id: str, *, is_deleted: bool) -> ConsumerGroup | None:
-        """The consumer group of a record.
-        It is created if a record with a value is its first one."""
+        """Return the consumer group of a record. A first record with a value creates it."""
         group = self._groups.get(group_id)
         self.touch(group_id)
         if group is not None and group.kind is GroupKind.CONSUMER:
@@ -316,8 +316,7 @@ class Groups:
         self._made[group.group_id] = group.downgrade
 
     def _take(self, group_id: str, kind: GroupKind) -> Group:
-        """The group that records refer to:
-        the one that was created for the request, or a new one."""
+        """Return the group that records refer to: the one made for the request, or a new one."""
         asked = self._asked.get(group_id)
         if asked is not None and asked.kind is kind:
             self._groups[group_id] = asked
@@ -341,12 +340,13 @@ class Groups:
 
     @property
     def is_settled(self) -> bool:
-        """Whether `settle` has nothing to do. This holds after most heartbeats and commits, which
+        """Whether `settle` has nothing to do. This is so after most heartbeats and commits, which
         are most of the requests. (A group in `_asked` is in `_touched` too.)"""
         return not (self._touched or self._made or self._forgotten or self._former)
 
     def settle(self, now_ms: int) -> Outcome | None:
-        """Start the groups that records created, and forget those that were created in vain."""
+        """Start the groups that records created, and drop groups that were created for a request
+        but not recorded. Return the next outcome to carry out, or None if nothing is left to do."""
         self._asked.clear()
         former = self._take_former(now_ms)
         if former:
@@ -372,8 +372,8 @@ class Groups:
         return None
 
     def _take_former(self, now_ms: int) -> list[tuple[str, Place]]:
-        """The next offsets of deleted topics to delete. If the metadata does not hold
-        `__consumer_offsets`, no metadata is known yet, and no topic counts as deleted."""
+        """Remove and return the next offsets of deleted topics to delete. If the metadata does not
+        have `__consumer_offsets`, no metadata is known yet, and no topic counts as deleted."""
         if self._former is None:
             self._former = []
             if self.world.cluster.by_name(GROUP_LOG.topic) is not None:
@@ -407,8 +407,8 @@ class Groups:
     # Time.
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest of: the first deadline of a group, the next search for expired offsets, and
-        the next attempt to delete what the log refused to delete."""
+        """Return the earliest of: the first deadline of a group, the next search for expired
+        offsets, and the next attempt of a deletion that the log rejected."""
         due_ms, retry_ms = self.expiry.next_ms, self._retry_ms
         if self._due and (due_ms is None or self._due[0][0] < due_ms):
             due_ms = self._due[0][0]
@@ -418,7 +418,7 @@ class Groups:
 
     def on_tick(self, now_ms: int) -> Outcome:
         """Handle the next group that is due, or a part of the search for expired offsets. `settle`,
-        which follows, tries rejected deletions again."""
+        which follows, repeats rejected deletions."""
         while self._due and self._due[0][0] <= now_ms:
             entry_ms, group_id = heappop(self._due)
             if self._due_of.get(group_id) != entry_ms:
@@ -438,7 +438,7 @@ class Groups:
         return NOTHING
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """Give back the tickets that are parked in any group."""
+        """Return the tickets that are parked in any group."""
         waiting: list[Ticket] = []
         for group in self._groups.values():
             waiting.extend(group.on_unloaded())
@@ -446,12 +446,12 @@ class Groups:
 
 
 def not_found(group_id: str) -> KafkaError:
-    """The error for a group that does not exist, with Kafka's message."""
+    """Return the error for a group that does not exist, with Kafka's message."""
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
 def _is_bare(group: Group) -> bool:
-    """Whether only offsets can be left of the group."""
+    """Whether the group can have only offsets: it is classic, and no member has ever joined."""
     return group.kind is GroupKind.CLASSIC and group.is_empty and not group.protocol_type
 
 

@@ -1,4 +1,4 @@
-"""The kinds of groups that are served. The first consumer group imports its modules."""
+"""Creates groups of the kinds that are served. The first consumer group imports its modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Kinds:
-    """Satisfies `contract.GroupMakers`."""
+    """Creates empty groups. Satisfies `contract.GroupMakers`."""
 
     def classic(self, group_id: str, world: contract.World) -> contract.ClassicGroup:
         return ClassicGroup(group_id, world)

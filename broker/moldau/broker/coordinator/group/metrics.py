@@ -60,5 +60,5 @@ def _count(coordinator: GroupCoordinator, kind: GroupKind, state: str | None = N
 
 
 def _snake(name: str) -> str:
-    """A state's name in metrics: `preparing_rebalance` for `PreparingRebalance`."""
+    """Convert a state's name for metrics: `PreparingRebalance` to `preparing_rebalance`."""
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")

@@ -1,4 +1,4 @@
-"""Committed offsets of all groups of a shard: the state of the log, without any rule about groups.
+"""Committed offsets of all groups of a shard: the state from the log, without rules about groups.
 
 Invariants: only `replay...` changes anything, and no empty dictionary is kept. The offsets of an
 open transaction are pending: they are kept beside the committed ones, and its end marker commits or
@@ -51,26 +51,26 @@ class Offsets:
     def __init__(self) -> None:
         self._groups: dict[str, _Topics] = {}
         self._pending: dict[int, dict[str, _Topics]] = {}
-        """By producer id, then as in `_groups`."""
+        """Pending offsets by producer id, then as in `_groups`."""
 
     # Questions.
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
-        """The committed offset, or None."""
+        """Return the committed offset, or None."""
         topics = self._groups.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, Committed]]:
-        """All committed offsets of the group."""
+        """Return all committed offsets of the group, by topic and partition."""
         return self._groups.get(group_id, {})
 
     def groups(self) -> Iterable[str]:
-        """The groups with committed offsets."""
+        """Return the groups with committed offsets."""
         return self._groups.keys()
 
     def count(self) -> int:
-        """The number of committed offsets."""
+        """Return the number of committed offsets."""
         return sum(
             len(partitions) for topics in self._groups.values() for partitions in topics.values()
         )
@@ -84,7 +84,7 @@ class Offsets:
         return any(group_id in groups for groups in self._pending.values())
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may change that offset."""
+        """Whether an open transaction may change this offset."""
         return any(
             partition in groups.get(group_id, {}).get(topic, {})
             for groups in self._pending.values()
@@ -120,7 +120,7 @@ class Offsets:
         partitions[key.partition] = committed
 
     def replay_end(self, producer_id: int, *, is_commit: bool) -> Iterable[str]:
-        """Apply the end of a transaction. Returns the groups whose offsets it held."""
+        """Apply the end of a transaction. Return the groups whose offsets it held."""
         pending = self._pending.pop(producer_id, {})
         if is_commit:
             for group_id, topics in pending.items():
@@ -136,8 +136,8 @@ class Offsets:
             partitions[partition] = committed
 
     def _remove(self, key: OffsetCommitKey) -> None:
-        """Remove an offset.
-        Kafka writes tombstones outside of transactions; they end pending offsets as well."""
+        """Remove an offset. Kafka writes tombstones outside of transactions; they remove pending
+        offsets too."""
         for groups in (self._groups, *self._pending.values()):
             topics = groups.get(key.group)
             partitions = None if topics is None else topics.get(key.topic)
@@ -154,7 +154,7 @@ class Offsets:
     # Records.
 
     def tombstones(self, group_id: str) -> Iterator[LogRecord]:
-        """The tombstones that delete all offsets of the group, pending ones too."""
+        """Yield the tombstones that delete all offsets of the group, pending ones too."""
         places: dict[Place, None] = {}
         for groups in (self._groups, *self._pending.values()):
             for topic, partitions in groups.get(group_id, {}).items():
@@ -163,7 +163,7 @@ class Offsets:
             yield tombstone(group_id, topic, partition)
 
     def places_of_topics(self, topics: Iterable[str]) -> Iterator[tuple[str, Place]]:
-        """All groups and partitions that have an offset in one of those topics."""
+        """Return all groups and partitions that have an offset in one of these topics."""
         wanted = tuple(topics)
         seen: dict[tuple[str, Place], None] = {}
         for groups in (self._groups, *self._pending.values()):
@@ -176,9 +176,9 @@ class Offsets:
     def places_of_former_topics(
         self, id_of: Callable[[str], Uuid | None]
     ) -> list[tuple[str, Place]]:
-        """All groups and partitions whose offsets all belong to a former topic: the topic that has
-        the name now has another id, or there is none. `id_of` returns the id of a name. An offset
-        without an id may belong to any topic."""
+        """Return all groups and partitions whose offsets all belong to a former topic: the topic
+        that has the name now has another id, or does not exist. `id_of` returns the id of a name.
+        An offset without an id may belong to any topic."""
         every = (self._groups, *self._pending.values())
         found: dict[tuple[str, Place], None] = {}
         for groups in every:
@@ -203,7 +203,7 @@ class Offsets:
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> LogRecord:
-    """The record that deletes one offset."""
+    """Return the record that deletes one offset."""
     return LogRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
 
 

@@ -1,4 +1,4 @@
-"""What groups may ask of their node."""
+"""The services of the node that groups may use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Home(Protocol):
-    """The node, as of now."""
+    """The node with its current state."""
 
     @property
     def settings(self) -> Settings: ...
@@ -44,7 +44,7 @@ class Home(Protocol):
     def group_settings(self, group_id: str) -> ResourceSettings: ...
 
     def partition_count(self, topic: str) -> int:
-        """The number of partitions; 0 if there is no such topic."""
+        """Return the number of partitions; 0 if the topic does not exist."""
         ...
 
 
@@ -79,7 +79,7 @@ class ShardWorld:
         return self._home.group_settings(group_id)
 
     def wall_ms(self, now_ms: int) -> int:
-        """Convert `now_ms` to wall time. Reads both clocks now, so a changed wall clock takes
+        """Convert `now_ms` to wall time. Both clocks are read now, so a changed wall clock takes
         effect from the next record on."""
         clock = self._home.clock
         return clock.wall_ms() - clock.monotonic_ns() // 1_000_000 + now_ms

@@ -1,4 +1,4 @@
-"""The responses of a classic group, filled in from its state.
+"""The responses of a classic group, built from its state.
 
 A missing protocol name is None here in all versions, because a parked ticket does not hold its
 version. The API handler replaces it by an empty string below version 7 of JoinGroup.
@@ -22,8 +22,8 @@ NO_MEMBER_ID: Final = ""
 
 
 def joined(group: Membership, member_id: str, members: Iterable[Member] = ()) -> JoinGroupResponse:
-    """Answer that the member is in the present generation.
-    Only the leader's response lists `members`."""
+    """Build the response that the member is in the current generation. Only the leader's lists
+    `members`."""
     return JoinGroupResponse(
         error_code=0,
         generation_id=group.generation_id,
@@ -36,14 +36,14 @@ def joined(group: Membership, member_id: str, members: Iterable[Member] = ()) ->
 
 
 def refused_join(code: ErrorCode, member_id: str = NO_MEMBER_ID) -> JoinGroupResponse:
-    """Reject a join. `member_id` is the id to use in the next attempt."""
+    """Build the rejection of a join. `member_id` is the id to use in the next attempt."""
     return JoinGroupResponse(
         error_code=code, protocol_name=None, leader=NO_LEADER, member_id=member_id, members=[]
     )
 
 
 def assigned(group: Membership, assignment: bytes) -> SyncGroupResponse:
-    """Answer with a member's assignment."""
+    """Build the response with a member's assignment."""
     return SyncGroupResponse(
         error_code=0,
         protocol_type=group.protocol_type,
@@ -53,7 +53,7 @@ def assigned(group: Membership, assignment: bytes) -> SyncGroupResponse:
 
 
 def refused_sync(code: ErrorCode) -> SyncGroupResponse:
-    """Reject a sync, without an assignment."""
+    """Build the rejection of a sync, without an assignment."""
     return SyncGroupResponse(error_code=code, assignment=b"")
 
 

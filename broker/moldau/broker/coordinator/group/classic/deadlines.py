@@ -1,7 +1,7 @@
 """Deadlines by key, for deadlines that are postponed far more often than they are met.
 
 A heartbeat postpones the deadline of a session: that is one write into a dict. The heap keeps the
-entry for the earlier time. When that time comes, the entry is moved to the present deadline. So a
+entry for the earlier time. When that time comes, the entry is moved to the current deadline. So a
 heap entry is never later than its deadline, and each key has at most one live entry.
 """
 
@@ -17,8 +17,7 @@ _SLACK = 64
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key.
-    Those with the same time are returned in the order in which they were queued."""
+    """Deadlines by key. Those of the same time are returned in the order of queueing."""
 
     def __init__(self) -> None:
         self._due: dict[K, int] = {}
@@ -56,7 +55,7 @@ class Deadlines(Generic[K]):
         self._heap.clear()
 
     def next_ms(self) -> int | None:
-        """A time not later than the earliest deadline; None if there is none."""
+        """Return a time not later than the earliest deadline; None if there is none."""
         self.has_news = False
         heap = self._heap
         while heap and not self._is_live(heap[0]):
@@ -64,7 +63,7 @@ class Deadlines(Generic[K]):
         return heap[0][0] if heap else None
 
     def pop_due(self, now_ms: int) -> K | None:
-        """Remove a deadline that has come and return its key. Returns None if no other is due at
+        """Remove one deadline that is due and return its key. Return None if no other is due at
         `now_ms`; then `next_ms` is later."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:

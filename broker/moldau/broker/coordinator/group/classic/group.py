@@ -1,4 +1,4 @@
-"""One classic group, as the table of groups sees it.
+"""One classic group, with the interface that the table of groups uses.
 
     decide                                    the log                   replay
     on_... -> Outcome(records, answers) -> append, all or nothing -> replay_group_metadata
@@ -85,7 +85,7 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no member has joined. Member ids may have been handed out."""
+        """Whether the group is empty: no member has joined. Member ids may have been handed out."""
         return self._group.state is State.EMPTY
 
     @property
@@ -94,7 +94,7 @@ class ClassicGroup:
 
     @property
     def protocol_name(self) -> str | None:
-        """The assignor of the present generation."""
+        """The assignor of the current generation."""
         return self._group.protocol_name
 
     @property
@@ -142,7 +142,7 @@ class ClassicGroup:
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, api_version: int, *, is_txn: bool
     ) -> None:
-        """Raise KafkaError if that member may not commit in that generation."""
+        """Raise KafkaError if this member may not commit in this generation."""
         self._check_alive()
         offsets.check_commit(self._group, member_id, instance_id, epoch, is_txn=is_txn)
 
@@ -150,7 +150,7 @@ class ClassicGroup:
         """Allow every fetch: any client may read the offsets of a classic group."""
 
     def on_commit(self, member_id: str, now_ms: int) -> None:
-        """Note a member's commit."""
+        """Restart the member's session: its commit shows that it is alive."""
         offsets.on_commit(self._group, member_id, now_ms)
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -160,8 +160,8 @@ class ClassicGroup:
         return offsets.offset_age_since_ms(self._group, committed_ms)
 
     def check_offset_delete(self) -> None:
-        """Raise KafkaError if no offset of the group may be deleted.
-        `is_subscribed_to` decides about single topics."""
+        """Raise KafkaError if no offset of the group may be deleted. `is_subscribed_to` decides
+        about single topics."""
         offsets.check_offset_delete(self._group)
 
     def check_delete(self) -> None:
@@ -229,8 +229,7 @@ class ClassicGroup:
                 self._group.restart_session(member, now_ms)
 
     def on_upgraded(self) -> tuple[Answer, ...]:
-        """The answers for the requests that wait in this group,
-        when a consumer group replaces it."""
+        """End the requests that wait in this group, which is replaced. Return their answers."""
         step = Step(self._world, 0)
         code = ErrorCode.REBALANCE_IN_PROGRESS
         for member in self._group.members.values():
@@ -264,7 +263,7 @@ class ClassicGroup:
         return self._group.deadlines.next_ms()
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """Handle one deadline that has come."""
+        """Handle one deadline that is due."""
         step = self._begin(now_ms)
         key = self._group.deadlines.pop_due(now_ms)
         if key is Timer.JOIN:
@@ -276,7 +275,7 @@ class ClassicGroup:
         return self._end(step)
 
     def describe(self) -> DescribedGroup:
-        """The group for DescribeGroups. Subscriptions are shown only in the state Stable."""
+        """Describe the group for DescribeGroups. Subscriptions are shown only in state Stable."""
         group = self._group
         is_stable = group.state is State.STABLE
         return DescribedGroup(
@@ -307,7 +306,8 @@ class ClassicGroup:
         return Step(self._world, now_ms)
 
     def _awake(self, now_ms: int) -> None:
-        """Note an event. The age of a group without a record counts from its first event."""
+        """Raise KafkaError if the group is dead. The age of a group without a record counts from
+        its first event."""
         self._check_alive()
         if self._group.state_since_ms is None and not self._is_recorded:
             self._group.state_since_ms = self._world.wall_ms(now_ms)

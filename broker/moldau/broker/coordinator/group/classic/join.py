@@ -1,13 +1,13 @@
 """JoinGroup: a member joins, comes back, or changes its subscription.
 
-* KIP-394: a dynamic member without an id is given one and told to join with it (version 4 and
+* KIP-394: a dynamic member without an id receives one, and must join again with it (version 4 and
   newer). Until then the id is pending. The join phase waits for it, because the member is expected
   to join soon.
 * KIP-345: a static member that comes back without its member id takes its place again with a new
   id, and a client with the old id is fenced. In a stable group no rebalance is needed if the
   assignor stays the same: the new id is recorded, and the member syncs to get its former
-  assignment. If the member is the leader, it is told to skip the assignment (KIP-814, version 9 and
-  newer). An older leader is given the old leader's id, so that it acts as a follower.
+  assignment. If the member is the leader, the response tells it to skip the assignment (KIP-814,
+  version 9 and newer). An older leader receives the old leader's id, so that it acts as a follower.
 * A member that joins again with unchanged metadata is answered at once if there is nothing to do.
   This never applies to the leader of a stable group: it joins when topics have changed.
 
@@ -71,7 +71,7 @@ def on_join_group(group: Membership, step: Step, join: Join) -> None:
     message = join.message
     names = [each.name for each in join.protocols]
     if not _accepts(group, step, message.member_id):
-        # A present or pending member that joins too late, when the group is full, must leave.
+        # A current or pending member that joins too late, when the group is full, must leave.
         expel(group, step, message.member_id)
         _refuse(step, join, ErrorCode.GROUP_MAX_SIZE_REACHED, answers.NO_MEMBER_ID)
     elif not group.supports(message.protocol_type, names):
@@ -89,8 +89,8 @@ def on_join_group(group: Membership, step: Step, join: Join) -> None:
 
 
 def found(group: Membership, step: Step) -> None:
-    """Append the group's first record with its first join.
-    If the append is rejected, the group is empty again."""
+    """Append the group's first record with its first join. If the append is rejected, the group is
+    empty again."""
 
     def on_refused(code: ErrorCode, step: Step) -> None:
         for member in group.members.values():
@@ -101,8 +101,8 @@ def found(group: Membership, step: Step) -> None:
 
 
 def _accepts(group: Membership, step: Step, member_id: str) -> bool:
-    """Whether `group.max.size` leaves room. During a rebalance only members that have joined count,
-    so the last ones are rejected. At other times a present member stays."""
+    """Whether `group.max.size` leaves room for the member. During a rebalance only members that
+    have joined count, so the last ones are rejected. At other times a current member stays."""
     most = step.world.settings[coordinator.group_max_size]
     member = group.members.get(member_id)
     if group.state is State.EMPTY:
@@ -131,8 +131,8 @@ def _join_newly(group: Membership, step: Step, join: Join) -> None:
 
 
 def _new_member_id(step: Step, prefix: str) -> str:
-    """The prefix and a random UUID, as Java writes it.
-    Raises KafkaError if the id is too long for a response."""
+    """Return the prefix and a random UUID, in Java's format. Raise KafkaError if the id is too long
+    for a response."""
     raw = bytearray(step.world.random.randbytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -165,7 +165,7 @@ def _add(group: Membership, step: Step, join: Join, member_id: str) -> None:
 
 
 def _join_again(group: Membership, step: Step, join: Join) -> None:
-    """Handle a join that has the id of a present member."""
+    """Handle a join that has the id of a current member."""
     message = join.message
     try:
         member = group.check_member(message.member_id, message.group_instance_id)
@@ -194,8 +194,8 @@ def _renew(group: Membership, step: Step, join: Join, member: Member) -> None:
 
 
 def _park(group: Membership, step: Step, join: Join, member: Member) -> None:
-    """Park the ticket of a joining member.
-    The group is in PreparingRebalance, or is about to enter it."""
+    """Park the ticket of a joining member, and answer its older one. The group is in
+    PreparingRebalance, or is about to enter it."""
     before = group.set_join_ticket(member, join.ticket)
     step.answer(before, answers.refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
 
@@ -211,7 +211,8 @@ def _come_back(group: Membership, step: Step, join: Join, old: Member, new_id: s
     group.replace(old, new)
     group.set_join_ticket(new, join.ticket)
     group.restart_session(new, step.now_ms)
-    # Also while the leader assigns: it may be assigning to the old id at this moment.
+    # A rebalance is needed even while the leader assigns: it may be assigning to the old id right
+    # now.
     reason = _reason(f"static member {new.instance_id} came back as {new_id}", message)
     rebalance_or_go_on(group, step, reason)
 
@@ -250,12 +251,12 @@ def _members_with(group: Membership, old: Member, new: Member) -> list[Member]:
 
 
 def _selected_with(group: Membership, old: Member, new: Member) -> str | None:
-    """The assignor that the members would select if `new` replaced `old`."""
+    """Return the assignor that the members would select if `new` replaced `old`."""
     return select_protocol(_members_with(group, old, new))
 
 
 def _fence(group: Membership, step: Step, old: Member) -> None:
-    """Answer the requests that wait with the old id: they come from a duplicate."""
+    """Answer the old id's waiting requests with FENCED_INSTANCE_ID: they are a duplicate's."""
     code = ErrorCode.FENCED_INSTANCE_ID
     step.answer(group.set_join_ticket(old, None), answers.refused_join(code, old.member_id))
     step.answer(old.take_sync(), answers.refused_sync(code))
@@ -266,6 +267,6 @@ def _refuse(step: Step, join: Join, code: ErrorCode, member_id: str) -> None:
 
 
 def _reason(what: str, message: JoinGroupRequest) -> str:
-    """The reason of a rebalance for the log, with the client's own reason (KIP-800)."""
+    """Return the reason of a rebalance for the log, with the client's own reason (KIP-800)."""
     told = (message.reason or "not provided")[:_REASON_LENGTH_MAX]
     return f"{what}; client reason: {told}"

@@ -1,9 +1,9 @@
 """Liveness of members: heartbeats, sessions that end, members that leave.
 
 A session ends after the member has been silent for its session timeout. A member that waits for a
-response is not silent, unless it is new: it knows no member id yet with which it could leave, and
-`NEW_MEMBER_TIMEOUT_MS` limits its wait. If a session ends while its member waits, it has no effect,
-and a new session starts when the wait ends.
+response is not silent, unless it is new: it does not know its member id yet, so it cannot leave,
+and `NEW_MEMBER_TIMEOUT_MS` limits its wait. If a session ends while its member waits, it has no
+effect, and a new session starts when the wait ends.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def on_heartbeat(group: Membership, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse:
-    """Handle a heartbeat. The response says whether to join again. A heartbeat has no other effect,
-    so it needs no `Step`."""
+    """Handle a heartbeat. The response says whether to join again. A heartbeat only restarts the
+    session, so it needs no `Step`."""
     member = group.check_member(message.member_id, message.group_instance_id)
     if message.generation_id != group.generation_id:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
@@ -91,7 +91,7 @@ def _left(group: Membership, step: Step, identity: MemberIdentity) -> MemberResp
 
 
 def _leaving_id(group: Membership, identity: MemberIdentity) -> str:
-    """The id of the leaving member. Raises KafkaError if there is no such member."""
+    """Return the id of the leaving member. Raise KafkaError if it does not exist."""
     if identity.member_id in group.pending_joins:
         return identity.member_id
     if identity.member_id:

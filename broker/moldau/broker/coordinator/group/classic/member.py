@@ -24,14 +24,14 @@ class MemberProtocol(NamedTuple):
 
 
 def protocols_of(message: JoinGroupRequest) -> tuple[MemberProtocol, ...]:
-    """The protocols that a member offers, in its order of preference."""
+    """Return the protocols that a member offers, in its order of preference."""
     return tuple(MemberProtocol(each.name, each.metadata) for each in message.protocols)
 
 
 @dataclass(slots=True)
 class Member:
-    """One member. It is new (`is_new`) until its first join is answered. Before that it knows no
-    member id and cannot send heartbeats, so other rules apply to its session."""
+    """One member. It is new (`is_new`) until its first join is answered. Before that it does not
+    know its member id and cannot send heartbeats, so other rules apply to its session."""
 
     member_id: str
     instance_id: str | None
@@ -47,7 +47,7 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """Whether the member keeps its place over a restart (KIP-345)."""
+        """Whether the member keeps its place across a restart (KIP-345)."""
         return self.instance_id is not None
 
     @property
@@ -67,23 +67,23 @@ class Member:
         return frozenset(each.name for each in self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """The member's subscription for that assignor; empty if the member does not support it."""
+        """Return the member's subscription for this assignor; empty if it is not supported."""
         for each in self.protocols:
             if each.name == protocol_name:
                 return each.metadata
         return b""
 
     def vote(self, candidates: Collection[str]) -> str | None:
-        """The member's first protocol among those that all members support."""
+        """Return the member's first protocol among the candidates, which all members support."""
         return next((each.name for each in self.protocols if each.name in candidates), None)
 
     def take_join(self) -> Ticket | None:
-        """Take out the ticket that waits for a join."""
+        """Remove and return the ticket that waits for a join. The caller answers it."""
         ticket, self.join_ticket = self.join_ticket, None
         return ticket
 
     def take_sync(self) -> Ticket | None:
-        """Take out the ticket that waits for a sync."""
+        """Remove and return the ticket that waits for a sync. The caller answers it."""
         ticket, self.sync_ticket = self.sync_ticket, None
         return ticket
 
@@ -94,7 +94,7 @@ class Member:
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
     ) -> Member:
-        """The static member after it came back with a new id: same place, same assignment. As in
+        """Return the static member that came back with a new id: same place, same assignment. As in
         Kafka, it keeps its original client id and host."""
         return replace(
             self,

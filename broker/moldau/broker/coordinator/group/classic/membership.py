@@ -9,9 +9,9 @@ Invariants (`check` asserts them):
 * Stored counts (joining members, members that support each protocol) equal a recount.
 * A session runs only for a member, or for a member id that was handed out for a join.
 
-All of this is volatile with respect to the log, which holds a generation only after its leader has
-synced. So after a failover the group is as of the last sync. Members with a newer generation are
-rejected and join again.
+All of this is volatile: the log holds a generation only after its leader has synced. So after a
+failover the group has the state of the last sync. Members with a newer generation are rejected and
+join again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Membership:
     group_id: str
     state: State = State.EMPTY
     state_since_ms: int | None = None
-    """Wall time; None if an old record did not hold it."""
+    """Wall time; None if an old record did not have it."""
     generation_id: int = 0
     protocol_type: str = ""
     protocol_name: str | None = None
@@ -69,10 +69,10 @@ class Membership:
     pending_joins: set[str] = field(default_factory=set)
     """KIP-394: member ids that were handed out and have not joined yet."""
     pending_syncs: set[str] = field(default_factory=set)
-    """Members of this generation that have not asked for their assignment yet."""
+    """Members of this generation that have not requested their assignment yet."""
     topics: frozenset[str] | None = None
     initial_delay: InitialDelay | None = None
-    """Set in the rebalance that follows Empty."""
+    """Set during the rebalance that follows Empty."""
     deadlines: Deadlines[DeadlineKey] = field(default_factory=Deadlines)
     joining_count: int = 0
     supported: Counter[str] = field(default_factory=Counter)
@@ -134,15 +134,16 @@ class Membership:
         self.supported.update(member.protocol_names)
 
     def set_join_ticket(self, member: Member, ticket: object | None) -> object | None:
-        """Park a ticket with a member until the next generation. Returns the previous ticket."""
+        """Park a ticket with a member until the next generation. Return the previous ticket, which
+        the caller must answer."""
         before = member.take_join()
         member.join_ticket = ticket
         self.joining_count += (ticket is not None) - (before is not None)
         return before
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member of that id. Raises KafkaError if it is unknown, or if another member has taken
-        over its static id."""
+        """Return the member of this id. Raise KafkaError if it is unknown, or if another member has
+        taken over its static id."""
         if instance_id is not None:
             holder = self.static_ids.get(instance_id)
             if holder is not None and holder != member_id:
@@ -166,7 +167,7 @@ class Membership:
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a member with these protocols can join the present members."""
+        """Whether a member with these protocols can join the current members."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(
@@ -174,19 +175,19 @@ class Membership:
         )
 
     def restart_session(self, member: Member, now_ms: int) -> None:
-        """Restart the session after a sign of life of the member."""
+        """Restart the session: a request shows that the member is alive."""
         self.deadlines.set(member.member_id, now_ms + member.session_timeout_ms)
 
     # State and generation.
 
     def enter(self, state: State, wall_ms: int) -> None:
-        """Change to that state. Asserts that the transition is allowed."""
+        """Change to this state. Assert that the transition is allowed."""
         assert state in TRANSITIONS[self.state], f"{self.state} cannot become {state}"
         self.state = state
         self.state_since_ms = wall_ms
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is a member that has joined. Returns False if no member has."""
+        """Make a joined member the leader, unless the leader has joined. False if none has."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is not None and leader.is_joining:
             return True
@@ -197,8 +198,7 @@ class Membership:
         return False
 
     def begin_generation(self, wall_ms: int) -> None:
-        """Begin the next generation with the remaining members.
-        The state becomes Empty if there are none."""
+        """Begin the next generation with the remaining members. Without any it is Empty."""
         self.generation_id += 1
         self.pending_syncs.clear()
         if self.members:

@@ -1,6 +1,6 @@
 """The offsets of a classic group: which commits and deletions are allowed, and when they expire.
 
-Only members of the present generation may commit, and not while the leader computes the assignment.
+Only members of the current generation may commit, and not while the leader computes the assignment.
 An empty group accepts commits without a generation from any client: from admin tools, and from
 consumers that assign their partitions themselves.
 """
@@ -27,7 +27,7 @@ def check_commit(
     *,
     is_txn: bool,
 ) -> None:
-    """Raise KafkaError if that member in that generation may not commit. Transactions of old
+    """Raise KafkaError if this member in this generation may not commit. Transactions of old
     clients name no member; only their producer epoch fences them."""
     if generation_id < 0 and group.state is State.EMPTY:
         return
@@ -42,8 +42,8 @@ def check_commit(
 
 
 def on_commit(group: Membership, member_id: str, now_ms: int) -> None:
-    """Restart the member's session, because a commit is a sign of life.
-    Not while the leader assigns."""
+    """Restart the member's session, because a commit shows that the member is alive. Do nothing
+    while the leader assigns."""
     member = group.members.get(member_id)
     if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
         group.restart_session(member, now_ms)
@@ -62,19 +62,18 @@ def check_offset_delete(group: Membership) -> None:
 
 
 def is_subscribed_to(group: Membership, topic: str) -> bool:
-    """Whether members read the topic. If the subscriptions are unknown, a group of consumers may
-    read it, and other groups do not."""
+    """Whether members read the topic. If the subscriptions are unknown, it is assumed that a group
+    of consumers reads it, and that other groups do not."""
     if group.topics is None:
         return group.protocol_type == CONSUMER
     return topic in group.topics
 
 
 def offset_age_since_ms(group: Membership, committed_ms: int) -> int | None:
-    """The wall time from which the retention of an offset counts;
-    None if it does not expire now."""
+    """Return the wall time from which the retention of an offset counts; None if it does not expire
+    now."""
     if not group.protocol_type:
-        # No member has ever joined: these are offsets of a consumer that assigns its partitions
-        # itself.
+        # No member has ever joined: a consumer that assigns its partitions itself committed them.
         return committed_ms
     if group.state is State.EMPTY:
         return committed_ms if group.state_since_ms is None else group.state_since_ms

@@ -24,7 +24,7 @@ _TABLE_SIZE_MIN: Final = 16
 
 
 def select_protocol(members: Collection[Member]) -> str | None:
-    """The assignor for these members; None if they have none in common."""
+    """Return the assignor for these members; None if they have none in common."""
     known = Counter(name for member in members for name in member.protocol_names)
     candidates = {name for name, count in known.items() if count == len(members)}
     votes = Counter(name for member in members if (name := member.vote(candidates)) is not None)
@@ -35,7 +35,8 @@ def select_protocol(members: Collection[Member]) -> str | None:
 
 
 def in_java_order(names: Iterable[str]) -> list[str]:
-    """The names in the iteration order of a `java.util.HashMap` that got them in this order."""
+    """Return the names in the iteration order of a `java.util.HashMap`, to which they were added in
+    this order."""
     names = list(names)
     size = _TABLE_SIZE_MIN
     while len(names) * 4 > size * 3:
@@ -46,8 +47,8 @@ def in_java_order(names: Iterable[str]) -> list[str]:
 def subscribed_topics(
     protocol_type: str, protocol_name: str | None, members: Collection[Member]
 ) -> frozenset[str] | None:
-    """The topics that members read. None if they are unknown: the members are not consumers, there
-    is no generation yet, or a subscription does not follow the schema."""
+    """Return the topics that members read. None if they are unknown: the members are not consumers,
+    there is no generation yet, or a subscription does not follow the schema."""
     if protocol_type != CONSUMER:
         return None
     if not members:
@@ -63,8 +64,8 @@ def subscribed_topics(
 
 
 def _topics(subscription: bytes) -> list[str]:
-    """The topics of a subscription.
-    All versions begin like version 0, so newer clients are understood."""
+    """Return the topics of a subscription. All versions begin like version 0, so newer clients are
+    understood."""
     if len(subscription) < _VERSION_BYTES:
         raise MalformedMessage("a subscription without its version", size=len(subscription))
     found, _end = ConsumerProtocolSubscription.decode_from(subscription, _VERSION_BYTES, 0)

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 def rebalance_or_go_on(group: Membership, step: Step, reason: str) -> None:
-    """React to a change:
-    begin a rebalance, or end the join phase of the current one if all have joined."""
+    """React to a change: begin a rebalance, or end the join phase if all members have joined."""
     if State.PREPARING_REBALANCE in TRANSITIONS[group.state]:
         rebalance(group, step, reason)
     else:
@@ -63,8 +62,8 @@ def _delay_the_first(group: Membership, step: Step) -> None:
 
 
 def end_joins_if_all_are_there(group: Membership, step: Step) -> None:
-    """End the join phase if all members have joined. The first rebalance after Empty ends only by
-    its delay, because further members may come."""
+    """End the join phase if all members have joined. The first rebalance after Empty ends only with
+    its delay, because more members may come."""
     if (
         group.state is State.PREPARING_REBALANCE
         and group.initial_delay is None
@@ -76,7 +75,7 @@ def end_joins_if_all_are_there(group: Membership, step: Step) -> None:
 def on_join_deadline(group: Membership, step: Step) -> None:
     """End the join phase when its time is up. A first rebalance continues if new members have come
     since its last deadline. (With no time left the next deadline is immediate, and then no member
-    has.)"""
+    has come.)"""
     delay = group.initial_delay
     if delay is None or not delay.has_newcomer:
         end_joins(group, step)
@@ -129,7 +128,7 @@ def _answer_joins(group: Membership, step: Step) -> None:
 
 def _append_empty(group: Membership, step: Step) -> None:
     """Append the empty group, best effort. If a failover loses a generation without members, the
-    previous members are back, and their sessions then end as they did here."""
+    previous members are back, and their sessions then end again."""
 
     def on_refused(code: ErrorCode, step: Step) -> None:
         step.world.log.warn("empty group not recorded", group=group.group_id, error=code.name)
@@ -138,8 +137,8 @@ def _append_empty(group: Membership, step: Step) -> None:
 
 
 def on_sync_deadline(group: Membership, step: Step) -> None:
-    """Remove members that never asked for their assignment, and rebalance the others. Does nothing
-    if all have asked."""
+    """Remove members that did not request their assignment, and rebalance the others. Do nothing if
+    all have requested it."""
     missing = [each for each in group.members if each in group.pending_syncs]
     if missing:
         for member_id in missing:
@@ -148,7 +147,7 @@ def on_sync_deadline(group: Membership, step: Step) -> None:
 
 
 def refuse_syncs(group: Membership, step: Step, code: ErrorCode) -> None:
-    """Answer all members that wait for an assignment with this error. Their sessions start again,
+    """Answer all members that wait for an assignment with this error. Restart their sessions,
     because a waiting member sends no heartbeats."""
     for member in group.members.values():
         ticket = member.take_sync()

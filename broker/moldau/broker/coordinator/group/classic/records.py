@@ -1,4 +1,4 @@
-"""A classic group as a record of `__consumer_offsets`, and back.
+"""Convert a classic group to its record of `__consumer_offsets`, and back.
 
 Version 3, as Kafka 4.3.1 writes it. The record holds the assignor of the generation and each
 member's subscription for it. The other protocols of a member are known again after it joins again.
@@ -27,8 +27,8 @@ def group_metadata(
     leader_id: str | None = None,
     assignment: Callable[[Member], bytes] = lambda member: member.assignment,
 ) -> LogRecord:
-    """The record of the group as it is, or with other members (and then their leader),
-    or with other assignments."""
+    """Return the record of the group in its current state, or with other members (and then their
+    leader), or with other assignments."""
     if members is None:
         members, leader_id = group.members.values(), group.leader_id
     return recorded(
@@ -47,7 +47,7 @@ def group_metadata(
 
 
 def founding_metadata(group: Membership) -> LogRecord:
-    """The record of a group that has had no generation."""
+    """Return the record of a group that has had no generation."""
     return recorded(
         group.group_id,
         GroupMetadataValue(
@@ -62,12 +62,12 @@ def founding_metadata(group: Membership) -> LogRecord:
 
 
 def tombstone(group_id: str) -> LogRecord:
-    """The tombstone of the group."""
+    """Return the tombstone of the group."""
     return LogRecord(GroupMetadataKey(group=group_id))
 
 
 def loaded_members(value: GroupMetadataValue) -> list[Member]:
-    """The members in that record."""
+    """Return the members in the record."""
     return [
         Member(
             member_id=each.member_id,
@@ -89,12 +89,12 @@ def loaded_members(value: GroupMetadataValue) -> list[Member]:
 
 
 def recorded(group_id: str, value: GroupMetadataValue) -> LogRecord:
-    """The record of the group with that value."""
+    """Return the record of the group with this value."""
     return LogRecord(GroupMetadataKey(group=group_id), value, _VERSION)
 
 
 def member_metadata(member: Member, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
-    """A member as the record of its group holds it."""
+    """Convert a member to its form in the group's record."""
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

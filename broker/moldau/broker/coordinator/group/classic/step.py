@@ -1,9 +1,9 @@
-"""One event of a group while it is handled: its time, its answers and its record.
+"""One event of a group, while it is handled: its time, its answers and its record.
 
 Invariants: one event appends at most one record, a GroupMetadata with the whole group. The effects
 of the record happen when it is replayed (`on_replayed`) or when its append is rejected
-(`on_refused`): exactly one of the two, once. An answer that depends on the record states what it
-becomes after a rejection; other answers are given in either case.
+(`on_refused`): exactly one of the two, once. An answer that depends on the record has a replacement
+for a rejection; other answers are given in either case.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Step:
         *,
         if_refused: IfRefused | None = None,
     ) -> None:
-        """Answer that ticket. Does nothing without a ticket."""
+        """Answer this ticket. `if_refused` makes the answer after a rejected append. Do nothing
+        without a ticket."""
         if ticket is not None:
             self._answers.append((ticket, response, if_refused))
 
@@ -65,14 +66,14 @@ class Step:
         self._on_refused = on_refused
 
     def outcome(self) -> Outcome:
-        """What the shell must do."""
+        """Return what the shell must do."""
         answers = tuple((ticket, response) for ticket, response, _ in self._answers)
         if self.pending is None:
             return Outcome(answers=answers) if answers else NOTHING
         return Outcome((self.pending.record,), answers, self._refused)
 
     def _refused(self, error: KafkaError, now_ms: int) -> Outcome:
-        """The outcome of this event after the log rejected its record."""
+        """Return the outcome of this event after the log rejected its record."""
         code = as_answer(error).code
         step = Step(self.world, now_ms)
         for ticket, response, if_refused in self._answers:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def on_sync_group(group: Membership, step: Step, message: SyncGroupRequest, ticket: Ticket) -> None:
-    """Handle a member's sync. Raises KafkaError if the member is not in this generation."""
+    """Handle a member's sync. Raise KafkaError if the member is not in this generation."""
     member = group.check_member(message.member_id, message.group_instance_id)
     if message.generation_id != group.generation_id:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)

@@ -17,7 +17,7 @@ _SYNC_NAMES_PROTOCOL_SINCE: Final = 5
 
 
 def check_join(message: JoinGroupRequest, settings: Settings) -> JoinGroupResponse | None:
-    """The rejection of a join, or None. The broker limits how long a member may be silent."""
+    """Return the rejection of a join, or None. The broker limits the session timeout."""
     least = settings[coordinator.group_min_session_timeout_ms]
     most = settings[coordinator.group_max_session_timeout_ms]
     if least <= message.session_timeout_ms <= most:
@@ -26,7 +26,7 @@ def check_join(message: JoinGroupRequest, settings: Settings) -> JoinGroupRespon
 
 
 def check_sync(message: SyncGroupRequest, api_version: int) -> SyncGroupResponse | None:
-    """The rejection of a sync, or None. Since KIP-559 members send the protocol that they use."""
+    """Return the rejection of a sync, or None. Since KIP-559 members send their protocol."""
     if api_version < _SYNC_NAMES_PROTOCOL_SINCE:
         return None
     if message.protocol_type is not None and message.protocol_name is not None:

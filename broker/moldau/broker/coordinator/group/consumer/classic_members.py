@@ -10,8 +10,8 @@ Such a member gets its assignment from the broker, through the requests that it 
 
 No member waits for another one: each request is answered at once.
 
-Invariant: a member that was told to join again does so within its rebalance timeout, and a member
-that joined syncs within it. Otherwise it is removed.
+Invariant: a member that must join again does so within its rebalance timeout, and a member that
+joined syncs within it. Otherwise it is removed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ _MEMBER_ID_REQUIRED_SINCE: Final = 4
 def on_join_group(
     state: State, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
 ) -> Outcome:
-    """Take a classic member one step further. A rejection has an empty member id, as in Kafka."""
+    """Take a classic member one step further towards its target. A rejection has an empty member
+    id, as in Kafka."""
     try:
         return _join(state, message, context, ticket, now_ms)
     except KafkaError as refused:
@@ -118,7 +119,7 @@ def _join(
 
 
 def on_sync_group(state: State, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
-    """Return the assignment that the member's last JoinGroup produced."""
+    """Answer with the assignment that the member's last JoinGroup produced."""
     member = _classic_member(state, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
     offered = member.classic_protocols[0]
@@ -143,7 +144,7 @@ def on_sync_group(state: State, message: SyncGroupRequest, ticket: Ticket, now_m
 
 
 def on_heartbeat(state: State, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
-    """Handle a sign of life. The response tells the member when it must join again."""
+    """Restart the member's session. The response says when it must join again."""
     member = _classic_member(state, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
     _begin_session(state, member, now_ms)
@@ -155,7 +156,7 @@ def on_heartbeat(state: State, message: HeartbeatRequest, ticket: Ticket, now_ms
 
 
 def on_leave_group(state: State, message: LeaveGroupRequest, ticket: Ticket) -> Outcome:
-    """Remove members that leave or that an administrator removes, of either protocol."""
+    """Remove members, of either protocol, that leave or that an administrator removes."""
     gone: dict[str, Member] = {}
     answered_members = []
     for identity in message.members:
@@ -263,7 +264,7 @@ def _classic_member(state: State, member_id: str, instance_id: str | None) -> Me
 
 
 def _leaving(state: State, identity: MemberIdentity) -> Member:
-    """The leaving member. An administrator names a static member by its instance id alone."""
+    """Return the leaving member. An administrator may name a static member by instance id alone."""
     instance_id = identity.group_instance_id
     if instance_id is None:
         return state.member(identity.member_id)

@@ -1,4 +1,4 @@
-"""Whether a member may commit and fetch offsets.
+"""Check whether a member may commit and fetch offsets.
 
 A member commits with its epoch. A member that does not know its new epoch yet may still commit
 partitions that were assigned to it in the epoch that it sends, or before (KIP-1251): it owns them
@@ -62,8 +62,8 @@ def check_commit(
 
 
 def check_fetch(state: State, member_id: str | None, member_epoch: int) -> None:
-    """Raise UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION. A client that sends
-    neither a member id nor an epoch may always fetch."""
+    """Raise UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION if the client may not
+    fetch. A client that sends neither a member id nor an epoch may always fetch."""
     if member_id is None and member_epoch < 0:
         return
     member = state.member(member_id or "")

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 
 class Due(StrEnum):
-    """What a deadline is for. A string, because its hash needs no call of Python code."""
+    """The kind of a deadline. A string, because its hash needs no call of Python code."""
 
-    SESSION = "session"  # any sign of life
+    SESSION = "session"  # any request that shows that the member is alive
     REBALANCE = "rebalance"  # the revocation of partitions
     JOIN = "join"  # the next join of a classic member
     SYNC = "sync"  # the sync of a classic member
@@ -60,7 +60,7 @@ class Deadlines:
             self.cancel(due, member_id)
 
     def next_ms(self) -> int | None:
-        """The earliest deadline, or None."""
+        """Return the earliest deadline, or None."""
         self.has_news = False
         while self._heap:
             queued, key = self._heap[0]
@@ -78,7 +78,7 @@ class Deadlines:
         return None
 
     def take_due(self, now_ms: int) -> list[tuple[Due, str]]:
-        """Remove the deadlines that have come, and return them."""
+        """Remove the deadlines that are due, and return them."""
         taken: list[Key] = []
         while (at_ms := self.next_ms()) is not None and at_ms <= now_ms:
             _, key = heappop(self._heap)

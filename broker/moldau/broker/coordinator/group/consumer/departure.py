@@ -1,4 +1,4 @@
-"""Members that leave: for good, for a while (static members), or because they are silent too long.
+"""Members that leave: for ever, for a while (static members), or because they are silent too long.
 
 When the last member of the new protocol leaves and classic members stay, the group becomes a
 classic one again, if `group.consumer.migration.policy` allows it (see `downgrade`).
@@ -33,7 +33,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 )
 
 RETRY_MS: Final = 500
-"""The delay before the next attempt after a removal could not be written."""
+"""The delay before the next attempt if a removal could not be written."""
 
 
 def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> Outcome:
@@ -52,8 +52,8 @@ def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticke
     )
     if message.instance_id is None or message.member_epoch != STATIC_LEAVING_EPOCH:
         return Outcome(records_without(state, (member,)), ((ticket, response),))
-    # Assignment epoch 0: if it comes back with another member id, it may commit these partitions in
-    # any epoch.
+    # Assignment epoch 0: if the member comes back with another id, it may commit these partitions
+    # in any epoch.
     away = replace(
         member.progress,
         epoch=STATIC_LEAVING_EPOCH,
@@ -65,7 +65,7 @@ def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticke
 
 
 def records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, ...]:
-    """The records that remove these members from the group, with one new group epoch."""
+    """Return the records that remove these members from the group, with one new group epoch."""
     if not gone:
         return ()
     if may_downgrade(state, gone):
@@ -86,7 +86,7 @@ def records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, 
 
 
 def on_overdue(state: State, now_ms: int) -> Outcome:
-    """Remove all members with a deadline that has passed, together."""
+    """Remove all members with an overdue deadline, together."""
     due = state.volatile.deadlines.take_due(now_ms)
     gone: dict[str, Member] = {}
     for what, member_id in due:
@@ -108,8 +108,8 @@ def on_overdue(state: State, now_ms: int) -> Outcome:
 
 
 def _counts(what: Due, member: Member) -> bool:
-    """Whether the deadline still applies. A rebalance deadline does not if the member has revoked
-    its partitions meanwhile, or if it is an absent static member, which only its session
+    """Whether the deadline still applies. A rebalance deadline does not apply if the member has
+    revoked its partitions meanwhile, or if it is an absent static member, which only its session
     removes."""
     is_here = member.epoch != STATIC_LEAVING_EPOCH
     still_owes = is_here and member.progress.state is MemberState.UNREVOKED_PARTITIONS

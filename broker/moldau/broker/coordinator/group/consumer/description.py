@@ -1,4 +1,4 @@
-"""A consumer group as ConsumerGroupDescribe shows it."""
+"""The description of a consumer group for ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONSUMER: Final = 1
 
 
 def described(state: State) -> DescribedGroup:
-    """The group and all its members."""
+    """Return the description of the group and all its members."""
     return DescribedGroup(
         error_code=0,
         group_id=state.group_id,
@@ -40,7 +40,7 @@ def described(state: State) -> DescribedGroup:
 
 def _described(state: State, member: Member) -> DescribedMember:
     profile, progress, cluster = member.profile, member.progress, state.world.cluster
-    # The member may still be reading the partitions that it has yet to revoke.
+    # The member may still read the partitions that it has not revoked yet.
     held = without_epochs(union(progress.assigned, progress.revoking))
     return DescribedMember(
         member_id=member.member_id,
@@ -58,8 +58,8 @@ def _described(state: State, member: Member) -> DescribedMember:
 
 
 def _assignment(partitions: Partitions, cluster: Cluster) -> Assignment:
-    """The partitions with topic names.
-    Deleted topics are left out, because they have no name to show."""
+    """Return the partitions with topic names. Deleted topics are left out, because they have no
+    name."""
     topics = []
     for topic_id in sorted(partitions):
         topic = cluster.by_id(topic_id)

@@ -53,8 +53,8 @@ def may_downgrade(state: State, gone: Collection[Member], *, come: int = 0) -> b
 
 
 def tombstones(state: State, member_ids: Iterable[str] | None = None) -> tuple[LogRecord, ...]:
-    """The tombstones that delete the group, in the order that readers rely on. `member_ids`: the
-    members that have records by then, if they are not the present ones."""
+    """Return the tombstones that delete the group, in the order that readers rely on. `member_ids`:
+    the members that have records by then, if they are not the current ones."""
     group_id = state.group_id
     ids = sorted(state.members if member_ids is None else member_ids)
     return (
@@ -69,15 +69,15 @@ def tombstones(state: State, member_ids: Iterable[str] | None = None) -> tuple[L
 
 
 def remember(state: State, stay: Collection[Member], *, rebalances: bool) -> None:
-    """Remember what the record of the classic group does not hold: the assignors that the members
-    offer besides the selected one. So a new member that shares another assignor is accepted, as in
-    Kafka."""
+    """Remember the assignors that the members offer besides the selected one: the record of the
+    classic group does not hold them. So a new member that shares another assignor is accepted, as
+    in Kafka."""
     offers = {each.member_id: each.classic_protocols for each in stay}
     state.volatile.downgrade = Downgrade(rebalances, offers)
 
 
 def downgraded(state: State, stay: Collection[Member]) -> tuple[LogRecord, ...]:
-    """The records that convert the group to a classic one with these members."""
+    """Return the records that convert the group to a classic one with these members."""
     return (
         *tombstones(state),
         classic_record(state, [(each, state.target_of(each)) for each in stay]),
@@ -85,7 +85,7 @@ def downgraded(state: State, stay: Collection[Member]) -> tuple[LogRecord, ...]:
 
 
 def classic_record(state: State, stay: Collection[tuple[Member, Partitions]]) -> LogRecord:
-    """The GroupMetadata record of classic members and their partitions."""
+    """Return the GroupMetadata record of classic members and their partitions."""
     members = [_classic(state, member, partitions) for member, partitions in stay]
     protocol = select_protocol(members)
     return recorded(

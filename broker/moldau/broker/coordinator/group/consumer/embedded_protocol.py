@@ -1,8 +1,8 @@
 """The bytes that classic consumers put into JoinGroup and get from SyncGroup.
 
-Normally the broker passes these bytes on unread. But it assigns partitions to the classic members
-of a consumer group, so it reads and writes these bytes for them, in the version that the member
-uses.
+Normally the broker forwards these bytes without reading them. But it assigns partitions to the
+classic members of a consumer group, so it reads and writes these bytes for them, in the version
+that the member uses.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _NEWEST: Final = ConsumerProtocolAssignment.spec.versions.last
 
 
 def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Decode a member's subscription. Raises MalformedMessage."""
+    """Decode a member's subscription. Raise MalformedMessage if the bytes are invalid."""
     return decode_as_known(ConsumerProtocolSubscription, metadata)
 
 
 def assignment_of(data: bytes, cluster: Cluster) -> tuple[Partitions, bool]:
     """Decode a member's assignment (empty if it never had one), without deleted topics. The flag is
-    true if the assignor added user data, which only that assignor could preserve."""
+    true if the assignment has user data, which only its assignor could preserve."""
     if not data:
         return {}, False
     assignment = decode_as_known(ConsumerProtocolAssignment, data)

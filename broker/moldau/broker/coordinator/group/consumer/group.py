@@ -67,8 +67,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroup:
-    """One group, as its table sees it:
-    see `contract.ConsumerGroup` for the contract of each call."""
+    """One consumer group: see `contract.ConsumerGroup` for the contract of each call."""
 
     def __init__(self, group_id: str, world: World) -> None:
         """Create an empty group without records."""
@@ -119,7 +118,7 @@ class ConsumerGroup:
     ) -> Outcome:
         check_upgrade(classic, self.state.world)
         records = list(upgrade_records(classic, self.state.world))
-        # The new member joins the group as it will be after these records are replayed. The
+        # The new member joins the group in the state after the replay of these records. The
         # volatile state is shared with this group from the start.
         future = State(self.group_id, self.state.world, self.state.volatile)
         for record in records[1:]:
@@ -161,8 +160,8 @@ class ConsumerGroup:
         return self.state.is_subscribed_to(topic)
 
     def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
-        """The age of an offset counts from its commit.
-        (Offsets of topics that members read do not expire.)"""
+        """Return the time of the commit: the age of an offset counts from it. (Offsets of topics
+        that members read do not expire.)"""
         return committed_ms
 
     def check_delete(self) -> None:
@@ -185,11 +184,12 @@ class ConsumerGroup:
         return NOTHING
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
-        """Give back nothing: requests of a consumer group are never parked."""
+        """Return no tickets: requests of a consumer group are never parked."""
         return ()
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
-        """Note the change. The next heartbeat of any member compares the topics."""
+        """Note the change. The next heartbeat of any member compares the group's topics with the
+        metadata."""
         volatile = self.state.volatile
         volatile.topics_version = self.state.world.cluster.version
         if any(self.state.is_subscribed_to(topic) for topic in topics):

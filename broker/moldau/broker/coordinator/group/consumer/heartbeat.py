@@ -58,7 +58,7 @@ def stay(
     now_ms: int,
     records: list[LogRecord],
 ) -> ConsumerGroupHeartbeatResponse:
-    """Handle a member that joins or stays. Adds to `records` and returns the response."""
+    """Handle a member that joins or stays. Add the records to `records` and return the response."""
     check_room(state, message.member_id)
     reported = None if message.topic_partitions is None else partitions_of(message.topic_partitions)
     before = _member(state, message, reported, records)
@@ -79,8 +79,8 @@ def stay(
 
 
 def _terms(state: State) -> tuple[int, int]:
-    """The session timeout and the heartbeat interval.
-    Computed only when the settings have changed."""
+    """Return the session timeout and the heartbeat interval. Computed only when the settings have
+    changed."""
     settings = state.world.group_settings(state.group_id)
     known = state.volatile.terms
     if known is None or known[0] is not settings:
@@ -113,7 +113,8 @@ def _member(
 def _renewed(
     known: Profile, message: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Profile:
-    """The profile after the request. Fields of the request that are null or -1 have not changed."""
+    """Return the profile after the request. Null and -1 in a field of the request mean no
+    change."""
     names = message.subscribed_topic_names
     regex = message.subscribed_topic_regex
     timeout_ms = message.rebalance_timeout_ms
@@ -149,8 +150,8 @@ def _with_profile(member: Member, profile: Profile) -> Member:
 
 
 def _is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request has all fields, as after a join and after any error.
-    Then the response includes the assignment."""
+    """Whether the request has all fields, as after a join and after any error. Then the response
+    includes the assignment."""
     return message.member_epoch == 0 or (
         message.rebalance_timeout_ms != -1
         and not (message.subscribed_topic_names is None and message.subscribed_topic_regex is None)

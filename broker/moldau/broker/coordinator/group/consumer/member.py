@@ -1,7 +1,8 @@
 """One member of a consumer group: its identity, its subscription, and its progress.
 
-A member never changes; a change creates a new one. `Profile` is the content of record 5 and
-`Progress` (see `reconciliation`) that of record 8, so a record is due when that part differs.
+A member never changes; a change creates a new one. `Profile` is the content of record 5, and
+`Progress` (see `reconciliation`) the content of record 8, so a record is written when its part
+changes.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class Profile:
 
     @property
     def subscription(self) -> tuple[frozenset[str], str]:
-        """The subscribed topics and regular expression;
-        equal for members with the same subscription."""
+        """The subscribed topics and regular expression; equal for members with the same
+        subscription."""
         return self.topic_names, self.topic_regex
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member as of the log."""
+    """One member, in the state of the log."""
 
     member_id: str
     profile: Profile = field(default_factory=Profile)
@@ -46,8 +47,8 @@ class Member:
 
     @property
     def epoch(self) -> int:
-        """The member epoch that the member must send.
-        A classic member knows it as its generation."""
+        """The member epoch that the member must send. A classic member sends it as its
+        generation."""
         return self.progress.epoch
 
     @property

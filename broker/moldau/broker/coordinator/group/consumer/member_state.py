@@ -16,19 +16,19 @@ class MemberState(Enum):
     """The states, with their numbers in the log (record 8)."""
 
     STABLE = 0  # it owns its target
-    UNREVOKED_PARTITIONS = 1  # it has not yet confirmed a revocation
+    UNREVOKED_PARTITIONS = 1  # it has not confirmed a revocation yet
     UNRELEASED_PARTITIONS = 2  # it waits for partitions that other members still hold
     UNKNOWN = 127  # written by a newer version than this one
 
     @classmethod
     def of_number(cls, number: int) -> MemberState:
-        """The state with that number in the log; UNKNOWN for a number of later versions."""
+        """Return the state with this number in the log; UNKNOWN for a number of later versions."""
         return _BY_NUMBER.get(number, cls.UNKNOWN)
 
 
 _BY_NUMBER: Final = {state.value: state for state in MemberState}
 
-# Which state may follow which. A member may also stay in its state.
+# The states that may follow each state. A member may also stay in its state.
 TRANSITIONS: Final[Mapping[MemberState, frozenset[MemberState]]] = {
     MemberState.STABLE: frozenset(
         (MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
@@ -39,7 +39,7 @@ TRANSITIONS: Final[Mapping[MemberState, frozenset[MemberState]]] = {
     MemberState.UNRELEASED_PARTITIONS: frozenset(
         (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS)
     ),
-    # The member has given up everything and starts anew.
+    # The member has given up everything and starts again.
     MemberState.UNKNOWN: frozenset((MemberState.STABLE, MemberState.UNRELEASED_PARTITIONS)),
 }
 

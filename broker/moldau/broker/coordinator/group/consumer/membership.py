@@ -35,15 +35,15 @@ def check_room(state: State, member_id: str) -> None:
 
 
 def dynamic_member(state: State, member_id: str, *, joins: bool) -> Member:
-    """The member of that id. An unknown id that joins becomes a new member."""
+    """Return the member of this id. An unknown id that joins becomes a new member."""
     if joins and member_id not in state.members:
         return Member(member_id)
     return state.member(member_id)
 
 
 def known_static_member(state: State, member_id: str, instance_id: str) -> Member:
-    """The member with that instance id.
-    Raises KafkaError if it is unknown or has another member id."""
+    """Return the member with this instance id. Raise KafkaError if it is unknown or has another
+    member id."""
     member = state.static_member(instance_id)
     if member is None:
         raise KafkaError(
@@ -67,7 +67,7 @@ def check_instance(member: Member, member_id: str) -> None:
 def joining_static_member(
     state: State, member_id: str, instance_id: str, records: list[LogRecord], *, by_classic: bool
 ) -> Member:
-    """A new member, or the static member of that instance id with its new member id.
+    """Return a new member, or the static member of this instance id with its new member id.
 
     A member of the new protocol must have left (epoch -2) before another takes its place: a
     misconfigured second client must not replace a member that still sends heartbeats. If either of
@@ -97,8 +97,8 @@ def joining_static_member(
 
 def check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
     """Raise FENCED_MEMBER_EPOCH unless the epoch is valid: it is the member's, or its previous one
-    and the response with the new one may have been lost. Epoch 0 is always valid: the member joins,
-    perhaps again."""
+    if the response with the new epoch may have been lost. Epoch 0 is always valid: the member
+    joins, perhaps again."""
     known = member.progress
     if epoch in (0, known.epoch):
         return

@@ -27,8 +27,7 @@ _UNSIGNED_LONG: Final = struct.Struct("<Q")
 
 
 class MetadataHashes:
-    """Hashes of the topics of one group.
-    Each is computed once as long as the topic stays the same."""
+    """Hashes of one group's topics. Each is computed once as long as the topic stays the same."""
 
     __slots__ = ("_known",)
 
@@ -36,7 +35,7 @@ class MetadataHashes:
         self._known: dict[str, tuple[TopicFacts, int]] = {}
 
     def of(self, names: Iterable[str], cluster: Cluster) -> int:
-        """The hash of those of the topics that exist."""
+        """Return the hash of the given topics that exist."""
         known = self._known
         self._known = {}
         hashes = []
@@ -51,7 +50,7 @@ class MetadataHashes:
 
 
 def topic_hash(topic: TopicFacts) -> int:
-    """The hash of one topic."""
+    """Return the hash of one topic."""
     parts = [
         _FORM_VERSION,
         topic.topic_id[7::-1],

@@ -36,7 +36,7 @@ class EpochsLike(TopicPartitionsLike, Protocol):
 
 
 def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
-    """The partitions in a message. A topic that is named twice is merged."""
+    """Return the partitions in a message. A topic that is named twice is merged."""
     found: dict[Uuid, frozenset[int]] = {}
     for topic in topics:
         if topic.partitions:
@@ -46,19 +46,19 @@ def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
 
 
 def without_epochs(owned: Owned) -> Partitions:
-    """The owned partitions without their epochs."""
+    """Return the owned partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
 
 def in_epoch(partitions: Partitions, epoch: int) -> Owned:
-    """The partitions, each with this epoch as the one in which it was assigned."""
+    """Return the partitions as owned ones, all assigned in this epoch."""
     return {topic_id: dict.fromkeys(sorted(held), epoch) for topic_id, held in partitions.items()}
 
 
 def owned_of(topics: Iterable[EpochsLike], default_epoch: int) -> Owned:
-    """The owned partitions of a record. Logs from before Kafka 4.3 have no epoch for each
-    partition. Then all of them count as assigned in the member's epoch. This epoch is negative for
-    an absent static member and counts as 0."""
+    """Return the owned partitions of a record. Logs from before Kafka 4.3 have no epoch for each
+    partition. Then all of them count as assigned in the member's epoch. An absent static member has
+    a negative epoch, which counts as 0."""
     owned = {}
     for topic in topics:
         epochs = topic.assignment_epochs
@@ -70,7 +70,7 @@ def owned_of(topics: Iterable[EpochsLike], default_epoch: int) -> Owned:
 
 
 def union(one: Owned, other: Owned) -> Owned:
-    """The partitions of both. If both have a partition, the epoch of `other` counts."""
+    """Return the partitions of both. If both have a partition, the epoch of `other` counts."""
     if not one or not other:
         return one or other
     merged = {topic_id: dict(partitions) for topic_id, partitions in one.items()}
@@ -92,5 +92,5 @@ def is_within(partitions: Partitions, owned: Owned) -> bool:
 
 
 def count(partitions: Partitions | Owned) -> int:
-    """The number of partitions."""
+    """Return the number of partitions."""
     return sum(map(len, partitions.values()))

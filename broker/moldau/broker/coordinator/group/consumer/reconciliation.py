@@ -42,17 +42,17 @@ STATIC_LEAVING_EPOCH: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a member: the content of record 8."""
+    """The progress of a member towards its target: the content of record 8."""
 
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Owned = field(default_factory=lambda: NOTHING_OWNED)
     revoking: Owned = field(default_factory=lambda: NOTHING_OWNED)
-    """Partitions that the member may own until it reports otherwise."""
+    """Partitions that the member may own until it reports that it does not."""
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether it owns all of the target of that epoch."""
+        """Whether the member owns its whole target of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
 
@@ -63,17 +63,16 @@ class Target:
     epoch: int
     partitions: Partitions
     subscribed: Container[Uuid]
-    """Topics of the target that are not in here are not given to the member:
-    it no longer wants them."""
+    """The topics that the member still wants. It gets no partitions of other topics."""
 
     is_free: Callable[[Uuid, int], bool]
-    """Whether no member owns that partition or has yet to revoke it."""
+    """Whether no member owns this partition or has yet to revoke it."""
 
     has_subscription_changed: bool = False
 
 
 def next_step(now: Progress, target: Target, reported: Partitions | None) -> Progress:
-    """The progress of the member after this heartbeat; the same object if nothing changes.
+    """Return the progress of the member after this heartbeat; the same object if nothing changes.
 
     `reported` holds the partitions that the member reports as owned, None if it reports nothing.
     """
@@ -109,13 +108,12 @@ def _next_step(now: Progress, target: Target, reported: Partitions | None) -> Pr
 
 
 def _still_owns(reported: Partitions | None, revoking: Owned) -> bool:
-    """Whether the member still owns some of `revoking`.
-    Without a report it is assumed to own all of it."""
+    """Whether the member still owns any of `revoking`. Without a report the answer is yes."""
     return reported is None or have_in_common(reported, revoking)
 
 
 def _advance(now: Progress, target: Target, reported: Partitions | None, epoch: int) -> Progress:
-    """Sort the partitions: to keep, to revoke, to take now, and to wait for."""
+    """Divide the partitions into those to keep, to revoke, to take now, and to wait for."""
     assigned: dict[Uuid, dict[int, int]] = {}
     revoking: dict[Uuid, dict[int, int]] = {}
     gained: list[tuple[Uuid, int]] = []

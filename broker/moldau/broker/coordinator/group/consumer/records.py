@@ -44,12 +44,12 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
 
 
 def group_deleted(group_id: str) -> LogRecord:
-    """The tombstone of record 3, which deletes the group."""
+    """Return the tombstone of record 3, which deletes the group."""
     return LogRecord(ConsumerGroupMetadataKey(group_id=group_id))
 
 
 def partition_metadata_deleted(group_id: str) -> LogRecord:
-    """The tombstone of record 4, which Kafka wrote before 4.1."""
+    """Return the tombstone of record 4, which Kafka wrote before 4.1."""
     return LogRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
@@ -82,7 +82,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> LogRecord:
 
 
 def target_epoch_deleted(group_id: str) -> LogRecord:
-    """The tombstone of record 6."""
+    """Return the tombstone of record 6."""
     return LogRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
 
 
@@ -100,7 +100,7 @@ def target_of_member(group_id: str, member_id: str, partitions: Partitions) -> L
 
 
 def target_of_member_deleted(group_id: str, member_id: str) -> LogRecord:
-    """The tombstone of record 7."""
+    """Return the tombstone of record 7."""
     return LogRecord(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id))
 
 
@@ -118,7 +118,7 @@ def member_progress(group_id: str, member_id: str, progress: Progress) -> LogRec
 
 
 def member_deleted(group_id: str, member_id: str) -> tuple[LogRecord, LogRecord, LogRecord]:
-    """The tombstones of records 8, 7 and 5, in the order that readers rely on."""
+    """Return the tombstones of records 8, 7 and 5, in the order that readers rely on."""
     return (
         member_progress_deleted(group_id, member_id),
         target_of_member_deleted(group_id, member_id),
@@ -127,14 +127,14 @@ def member_deleted(group_id: str, member_id: str) -> tuple[LogRecord, LogRecord,
 
 
 def member_progress_deleted(group_id: str, member_id: str) -> LogRecord:
-    """The tombstone of record 8: the member owns nothing."""
+    """Return the tombstone of record 8: the member owns nothing."""
     return LogRecord(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     )
 
 
 def member_profile_deleted(group_id: str, member_id: str) -> LogRecord:
-    """The tombstone of record 5, which deletes the member."""
+    """Return the tombstone of record 5, which deletes the member."""
     return LogRecord(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
 
 
@@ -152,7 +152,7 @@ def regex_resolved(group_id: str, regex: str, resolved: ResolvedRegex) -> LogRec
 
 
 def regex_deleted(group_id: str, regex: str) -> LogRecord:
-    """The tombstone of record 16: no member subscribes with the expression any more."""
+    """Return the tombstone of record 16: no member uses the expression any more."""
     return LogRecord(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
 
 

@@ -25,7 +25,7 @@ REGEX_LENGTH_MAX: Final = 8_192
 """Longer expressions are rejected; topic names have at most 249 characters."""
 
 _MEMORY_MAX: Final = 1 << 20
-"""Bytes of memory that one compiled expression may need."""
+"""The maximum memory of one compiled expression, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ResolvedRegex:
     version: int
     """The version of the metadata that was searched."""
     timestamp_ms: int
-    """Wall time at which the search began."""
+    """The wall time at which the search began."""
 
 
 def check_regex(regex: str) -> None:
@@ -45,7 +45,7 @@ def check_regex(regex: str) -> None:
 
 
 class RegexSearch:
-    """A search of all topics for some expressions that is not finished."""
+    """An unfinished search of all topics for some expressions."""
 
     def __init__(
         self, regexes: Iterable[str], topics: Iterable[str], version: int, timestamp_ms: int
@@ -57,7 +57,7 @@ class RegexSearch:
         self._matches = self._all_matches(list(topics))
 
     def advance(self) -> Mapping[str, ResolvedRegex] | None:
-        """Do one slice. Returns the result after the last slice, else None."""
+        """Do one slice. Return the result after the last slice, else None."""
         done = sum(1 for _ in islice(self._matches, SLICE_MATCHES))
         if done == SLICE_MATCHES:
             return None
@@ -71,7 +71,9 @@ class RegexSearch:
             try:
                 match = _compiled(regex).fullmatch
             except KafkaError:
-                continue  # another version accepted it and wrote it to the log: it matches nothing
+                # another version accepted the expression and wrote it to the log: it matches
+                # nothing
+                continue
             for topic in topics:
                 if match(topic):
                     found.add(topic)

@@ -48,13 +48,13 @@ from moldau.protocol.schemas.consumer_group_log import (
 )
 
 FIRST_EPOCH: Final = 1
-"""The epoch of a group without records and of its empty target. Its first member makes it 2."""
+"""The epoch of a group without records, and of its empty target. Its first member makes it 2."""
 
 NO_TARGET_EPOCH: Final = -1
 """The epoch of a target assignment that was deleted."""
 
 _UNKNOWN_DOWNGRADE: Final = Downgrade(rebalances=True, offers={})
-"""Used for a group that became a classic one in the log. The coordinator before this one may not
+"""Used for a group whose records became those of a classic group. The previous coordinator may not
 have finished the rebalance."""
 
 
@@ -63,13 +63,13 @@ class GroupState(Enum):
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"  # the target's epoch is older than the group's
-    RECONCILING = "Reconciling"  # some member has not reached its target
+    RECONCILING = "Reconciling"  # a member has not reached its target
     STABLE = "Stable"
 
 
 @dataclass(slots=True)
 class Volatile:
-    """State that is not in the log. The next coordinator of the group starts it anew."""
+    """State that is not in the log. The next coordinator of the group begins with new state."""
 
     deadlines: Deadlines = field(default_factory=Deadlines)
     hashes: MetadataHashes = field(default_factory=MetadataHashes)
@@ -89,8 +89,7 @@ class Volatile:
     search_due_ms: int = 0
 
     terms: tuple[ResourceSettings, int, int] | None = None
-    """The settings of the group, with the session timeout and the
-    heartbeat interval that they give."""
+    """The settings of the group, with the session timeout and heartbeat interval from them."""
 
 
 @dataclass(slots=True)
@@ -123,7 +122,7 @@ class State:
     # Questions
 
     def member(self, member_id: str) -> Member:
-        """The member with that id. Raises UNKNOWN_MEMBER_ID if there is none."""
+        """Return the member with this id. Raise UNKNOWN_MEMBER_ID if there is none."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -135,7 +134,7 @@ class State:
         return member
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """The member that has this instance id now, or None."""
+        """Return the member that has this instance id now, or None."""
         if instance_id is None:
             return None
         member_id = self.static.get(instance_id)
@@ -146,8 +145,8 @@ class State:
         return partition not in self.owners.get(topic_id, ())
 
     def target_of(self, member: Member) -> Partitions:
-        """The target assignment of the member.
-        A static member that came back has the target of its previous member id."""
+        """Return the target assignment of the member. A static member that came back has the target
+        of its previous member id."""
         previous = self.static.get(member.profile.instance_id or "", member.member_id)
         return self.target.get(previous, NO_PARTITIONS)
 
@@ -164,12 +163,12 @@ class State:
         return GroupState.STABLE if reached else GroupState.RECONCILING
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether some member subscribes to the topic, by name or by a regular expression."""
+        """Whether any member subscribes to the topic, by name or by a regular expression."""
         return topic in self.names or any(topic in each.topics for each in self.resolved.values())
 
     def topic_names(self, gone: Iterable[Member] = (), come: Member | None = None) -> set[str]:
-        """The topics that the group subscribes to,
-        as if the members `gone` had left and `come` had joined."""
+        """Return the topics that the group subscribes to, as if the members `gone` had left and
+        `come` had joined."""
         names, regexes = self.names, self.regexes
         if gone or come is not None:
             names, regexes = names.copy(), regexes.copy()
@@ -191,7 +190,7 @@ class State:
     # Records
 
     def replay_metadata(self, value: ConsumerGroupMetadataValue | None) -> None:
-        """Apply record 3. At a tombstone the table drops the group."""
+        """Apply record 3. For a tombstone, the table drops the group."""
         if value is not None:
             self.epoch = value.epoch
             self.metadata_hash = value.metadata_hash

@@ -4,9 +4,9 @@
 2. Renew the target assignment if the group epoch has grown.
 3. Take the member one step towards its target.
 
-The heartbeat of the new protocol and the classic JoinGroup differ in how they name the member and
-in how they are answered. The change of the group in between is the same, and this module does it,
-in the order in which Kafka writes records.
+The heartbeat of the new protocol and the classic JoinGroup name the member differently and have
+different responses. The change of the group in between is the same, and this module does it, in the
+order in which Kafka writes records.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def advance(
     now_ms: int,
     records: list[LogRecord],
 ) -> Member:
-    """The member after the request. `before` is the member as the group counts it, `after` has the
-    new profile; `reported` holds the partitions that the member reports as owned."""
+    """Do the three steps and return the member after the request. `before` is the member in the
+    group's counts, `after` has the new profile; `reported` holds the partitions that the member
+    reports as owned."""
     if after is before and _is_at_rest(state, after):
         return after
     change = apply_profile(state, before, after, now_ms, records)
@@ -52,7 +53,7 @@ def advance(
 
 
 def _is_at_rest(state: State, member: Member) -> bool:
-    """Whether none of the three steps has anything to do, as with nearly all heartbeats."""
+    """Whether none of the three steps has anything to do, as in nearly all heartbeats."""
     return (
         member.progress.is_reconciled_to(state.target_epoch)
         and state.target_epoch >= state.epoch

@@ -35,19 +35,19 @@ SLICE_PAUSE_MS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a request has changed in a member's subscription."""
+    """The effect of a request on a member's subscription."""
 
     has_changed: bool
-    """The member may own topics that it no longer wants."""
+    """Whether the member may own topics that it no longer wants."""
     bumps_epoch: bool
-    """A new target is due."""
+    """Whether a new target is needed."""
 
 
 def apply_profile(
     state: State, before: Member, after: Member, now_ms: int, records: list[LogRecord]
 ) -> Change:
-    """Record the member's new profile, and resolve expressions.
-    Raises INVALID_REGULAR_EXPRESSION."""
+    """Record the member's new profile, and resolve expressions. Raise INVALID_REGULAR_EXPRESSION
+    for an invalid expression."""
     names_changed = False
     if after.profile != before.profile:
         records.append(member_profile(state.group_id, after.member_id, after.profile))
@@ -60,9 +60,9 @@ def apply_profile(
 def renewed_epoch(
     state: State, before: Member, after: Member, records: list[LogRecord], *, must_bump: bool
 ) -> int:
-    """The group epoch after the request, with its record if it grows. `before` is the member as the
-    group counts it: a new member has no subscription, and one that replaces a static member has
-    that member's."""
+    """Return the group epoch after the request, and add its record if it grows. `before` is the
+    member in the group's counts: a new member has no subscription, and one that replaces a static
+    member has that member's."""
     if not must_bump and not state.has_metadata_expired():
         return state.epoch
     wanted = state.topic_names((before,), after)
@@ -130,8 +130,8 @@ def _calls_for_a_target(state: State, regex: str, found: ResolvedRegex) -> bool:
 def _change_regex(
     state: State, before: Member, after: Member, records: list[LogRecord]
 ) -> tuple[bool, bool, bool]:
-    """Whether the expression changed, whether the matches of the new one are known, and whether no
-    member has used it before."""
+    """Return whether the expression changed, whether the matches of the new one are known, and
+    whether no member has used it before."""
     old, new = before.profile.topic_regex, after.profile.topic_regex
     if old == new:
         return False, False, False
@@ -146,12 +146,12 @@ def _change_regex(
 
 
 def _maybe_search(state: State, before: Member, after: Member, now_ms: int, *, must: bool) -> None:
-    """Begin a search if it is due and the last one was long enough ago."""
+    """Begin a search if one is due and the last one was long enough ago."""
     if (not must and not state.regexes) or state.volatile.search is not None:
         return
     wall_ms = state.world.wall_ms(now_ms)
     last = next(iter(state.resolved.values()), None)
-    # The timestamp is wall time, because it outlives the broker. One in the future is ignored.
+    # The timestamp is wall time, because it survives the broker. One in the future is ignored.
     if last is not None and 0 <= wall_ms - last.timestamp_ms <= REFRESH_MIN_MS:
         return
     regexes = state.regexes.copy()

@@ -37,10 +37,10 @@ def renewed_target(
     now_ms: int,
     records: list[LogRecord],
 ) -> MemberTarget:
-    """The member's target: of this epoch if it can be computed now, else the present one.
+    """Return the member's target: of this epoch if it can be computed now, else the current one.
 
-    `member` sent the request and is as it will be after it (it need not be in the group yet).
-    `before` is the same member as the group counts it.
+    `member` sent the request and has its state after it (it need not be in the group yet). `before`
+    is the same member in the group's counts.
     """
     if state.target_epoch >= group_epoch or not _is_time(state, now_ms):
         return MemberTarget(state.target_epoch, state.target_of(member))
@@ -54,13 +54,13 @@ def renewed_target(
 
 
 def preferred_assignor(state: State) -> str:
-    """The assignor that most members prefer; the broker's default if no member names one."""
+    """Return the assignor that most members prefer; the broker's default if no member names one."""
     return _most_wanted(state, dict(state.assignors))
 
 
 def _is_time(state: State, now_ms: int) -> bool:
-    """Whether the last target is old enough. Its timestamp is wall time, because it outlives the
-    broker. One in the future was taken before the clock was set back, and is ignored."""
+    """Whether the last target is old enough. Its timestamp is wall time, because it survives the
+    broker. A timestamp in the future, from before the clock was set back, is ignored."""
     settings = state.world.group_settings(state.group_id)
     interval_ms = bounded(settings, consumer_assignment_interval_ms)
     if state.target_timestamp_ms == 0 or interval_ms == 0:
@@ -82,7 +82,7 @@ def _most_wanted(state: State, wanted: Mapping[str, int]) -> str:
 
 
 def _members(state: State, member: Member) -> tuple[dict[str, MemberSpec], dict[Uuid, int]]:
-    """The input of the assignor: all members, and all existing topics that any of them wants."""
+    """Return the assignor's input: all members, and all existing topics that any of them wants."""
     topics_of = _TopicsOf(state)
     replaced = state.static.get(member.profile.instance_id or "")
     specs = {}
@@ -95,7 +95,7 @@ def _members(state: State, member: Member) -> tuple[dict[str, MemberSpec], dict[
 
 
 class _TopicsOf:
-    """The existing topics that a member wants. Members with the same subscription share the set."""
+    """Finds the existing topics that a member wants. Equal subscriptions share the set."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -119,7 +119,7 @@ class _TopicsOf:
 
 
 def wanted_topics(state: State, profile: Profile) -> frozenset[str]:
-    """The topics by name and by expression. An expression that is not resolved yet adds none."""
+    """Return the topics subscribed by name and by expression. An unresolved one adds none."""
     resolved = state.resolved.get(profile.topic_regex)
     return profile.topic_names if resolved is None else profile.topic_names | resolved.topics
 

@@ -97,11 +97,11 @@ def check_upgrade(group: ClassicGroup, world: World) -> None:
 
 
 def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
-    """The records that convert the group.
-    Raises GROUP_ID_NOT_FOUND if the bytes of its members cannot be read."""
+    """Return the records that convert the group. Raise GROUP_ID_NOT_FOUND if the bytes of its
+    members cannot be read."""
     classic = cast(_Classic, group)
-    # A group whose first join still waits is in generation 0, which as a member epoch means
-    # "joins".
+    # A group whose first join still waits is in generation 0, but member epoch 0 means that a
+    # member joins.
     group_id, generation = group.group_id, max(classic.generation_id, FIRST_EPOCH)
     try:
         members = [
@@ -126,7 +126,7 @@ def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
 
 
 def answers_of_waiting(group: ClassicGroup) -> tuple[Answer, ...]:
-    """The answers for requests that wait in a join or a sync of the classic group: join again."""
+    """Return the answers for the waiting joins and syncs of the classic group: join again."""
     return cast(_Classic, group).on_upgraded()
 
 
@@ -160,8 +160,8 @@ def _converted(
 
 
 def _metadata(offers: Iterable[_Offer], protocol: str | None) -> bytes:
-    """The metadata for the generation's assignor;
-    before there is one, for the member's first assignor."""
+    """Return the metadata for the generation's assignor; before the first generation, for the
+    member's first assignor."""
     offers = list(offers)
     for each in offers:
         if each.name == protocol:

@@ -53,7 +53,7 @@ def check_heartbeat(
 
 
 def offered_assignors(settings: Settings) -> tuple[str, ...]:
-    """The assignors that members may request, the default first."""
+    """Return the assignors that members may request, the default first."""
     named = settings[group_consumer_assignors]
     return tuple(dict.fromkeys(CONSUMER_ASSIGNOR_CLASSES.get(each, each) for each in named))
 

@@ -18,19 +18,19 @@ from moldau.ids import Uuid
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """One member, as an assignor sees it."""
+    """One member, with the facts that an assignor needs."""
 
     topics: frozenset[Uuid]
-    """The existing topics that it subscribes to.
-    Members with the same subscription share one set."""
+    """The ids of the existing topics that it subscribes to. Members with the same subscription
+    share one set."""
     assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
-    """Its previous target assignment."""
+    """The member's previous target assignment."""
     instance_id: str | None = None
     rack_id: str | None = None
 
 
 class Assignor(Protocol):
-    """A function of the members (by id) and the partition count of each topic."""
+    """An assignor: a function of the members (by id) and the partition count of each topic."""
 
     def __call__(
         self, members: Mapping[str, MemberSpec], partition_counts: Mapping[Uuid, int]

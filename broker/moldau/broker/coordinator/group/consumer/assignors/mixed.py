@@ -34,8 +34,7 @@ TopicPartition: TypeAlias = tuple[Uuid, int]
 
 @dataclass(slots=True)
 class _Class:
-    """Topics with the same subscribers (indices of members),
-    and the partitions that each subscriber has."""
+    """Topics with the same subscribers (indices of members), and each subscriber's partitions."""
 
     subscribers: tuple[int, ...]
     partition_count: int = 0
@@ -46,7 +45,7 @@ class _Class:
 def assign_mixed(
     members: Mapping[str, MemberSpec], partition_counts: Mapping[Uuid, int]
 ) -> dict[str, Partitions]:
-    """The assignor for members with different subscriptions."""
+    """Assign the partitions to members with different subscriptions."""
     ids = sorted(members)
     load = [0] * len(ids)
     classes = _classes([members[member_id] for member_id in ids], partition_counts, load)
@@ -81,7 +80,7 @@ def _classes(
 def _keep(
     topic_id: Uuid, partition_count: int, of_topic: _Class, specs: list[MemberSpec], load: list[int]
 ) -> None:
-    """Let subscribers keep the partitions of the topic that they have."""
+    """Let subscribers keep their current partitions of the topic."""
     free = set(range(partition_count))
     for index in of_topic.subscribers:
         had = specs[index].assigned.get(topic_id)
@@ -107,8 +106,7 @@ def _deal(each: _Class, load: list[int]) -> None:
 
 
 def _even_out(each: _Class, load: list[int]) -> int:
-    """Move partitions from the most to the least loaded subscribers.
-    Returns the number of moves."""
+    """Move partitions from the most to the least loaded subscribers. Return the number of moves."""
     most = [(-load[index], index) for index, held in each.held.items() if held]
     least = [(load[index], index) for index in each.subscribers]
     if not most or -min(most)[0] - min(least)[0] <= 1:
@@ -119,7 +117,7 @@ def _even_out(each: _Class, load: list[int]) -> int:
     while most:
         negative, giver = most[0]
         if -negative != load[giver] or not each.held[giver]:
-            heappop(most)  # stale: its load has changed since this entry was made
+            heappop(most)  # stale: the load of the member has changed since this entry was made
             if -negative != load[giver] and each.held[giver]:
                 heappush(most, (-load[giver], giver))
             continue

@@ -1,4 +1,4 @@
-"""`uniform`: all members have the same number of partitions, give or take one, and keep theirs.
+"""`uniform`: all members have the same number of partitions, plus or minus one, and keep theirs.
 
 Balance comes before stickiness, stickiness before everything else. If all members subscribe to the
 same topics (almost every group), one pass is enough: each member has a quota and keeps up to that
@@ -60,7 +60,7 @@ def _size(partitions: Partitions) -> int:
 
 
 def _held(spec: MemberSpec, free: Mapping[Uuid, Free]) -> Partitions:
-    """The existing partitions that the member has; the same object if that is all of them."""
+    """Return the member's partitions that still exist; the same object if all of them do."""
     for topic_id, partitions in spec.assigned.items():
         if not partitions <= free.get(topic_id, frozenset()):
             break
@@ -74,8 +74,7 @@ def _held(spec: MemberSpec, free: Mapping[Uuid, Free]) -> Partitions:
 
 
 def _keep(held: Partitions, room: int, free: dict[Uuid, Free]) -> Partitions:
-    """Take the first `room` partitions of `held` that are still free.
-    They are no longer free then."""
+    """Take the first `room` free partitions of `held`, and remove them from `free`."""
     if _size(held) <= room and all(held[topic_id] <= free[topic_id] for topic_id in held):
         for topic_id, partitions in held.items():
             free[topic_id] -= partitions
