@@ -1,8 +1,8 @@
-"""The command `moldau`: one frame, and a subcommand for each entry point in `moldau.commands`.
+"""The command `moldau`: one program, with a subcommand for each entry point in `moldau.commands`.
 
-`main` is the only place that touches the process: its arguments, its streams, its environment. All
-else gets them in a `Context`. It imports next to nothing before it knows what it is asked for,
-because a tool that takes half a second to print its version is not used in scripts.
+Only `main` uses the arguments, streams and environment of the process; everything else gets them in
+a `Context`. Almost nothing is imported before the command is known, because scripts do not use a
+tool that takes half a second to print its version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BROKEN_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `moldau`; answers the exit code."""
+    """Run `moldau` and return the exit code."""
     _fill_standard_descriptors()
     try:
         from dataclasses import replace
@@ -30,12 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         from moldau.cli.command import Context
         from moldau.cli.output import closed_stream
 
-        # None stands for a stream that our caller has closed: `moldau plugins >&-`. What stands
-        # on its descriptor since is not that stream.
+        # None means that our caller closed the stream: `moldau plugins >&-`. Its descriptor may
+        # belong to another file since then.
         out = sys.stdout or closed_stream(BrokenPipeError)
         err = sys.stderr or closed_stream()
         reconfigure = getattr(out, "reconfigure", None)
-        if reconfigure is not None:  # a terminal that lacks a character is no reason to fail
+        if reconfigure is not None:  # a terminal without some character must not cause a failure
             reconfigure(errors="backslashreplace")
         context = Context(out, err, os.environ, _find_plugins)
         if sys.stdin is not None:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except OSError as error:
         if sys.stdout is not None:
-            # The output cannot be written: its reader has gone, its disk is full. What is left in
+            # The output cannot be written: its reader has gone, or its disk is full. The rest of
             # the buffer must go somewhere, or the interpreter complains when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
@@ -58,13 +58,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fill_standard_descriptors() -> None:
-    """Has the null device stand where our caller has closed a standard stream. Else a file or the
+    """Open the null device for each standard stream that our caller closed. Otherwise a file or the
     event loop gets that number, and libuv aborts a process that closes one of its own there."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            filled = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            filled = os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
             os.set_inheritable(filled, True)
 
 

@@ -1,7 +1,7 @@
-"""From arguments to a command and from errors to exit codes.
+"""Maps arguments to a command, and errors to exit codes.
 
 Invariant: a user's mistake gives one clear message and no traceback; a bug gives one line and, with
-`--debug`, its traceback. Only the command that was named is imported.
+`--debug`, its traceback. Only the named command is imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _USAGE = "usage: moldau [--debug] [--version] COMMAND ..."
 
 
 def run(argv: Sequence[str], context: Context) -> int:
-    """Runs `moldau` with these arguments; answers the exit code and never raises for a mistake."""
+    """Run `moldau` with these arguments and return the exit code. Never raise for a mistake."""
     own = argv[: list(argv).index("--")] if "--" in argv else argv
     context = replace(context, debug="--debug" in own)
     try:
@@ -39,7 +39,7 @@ def run(argv: Sequence[str], context: Context) -> int:
     except BrokenPipeError:
         raise
     except SystemExit as error:
-        # Only a foreign command would: ours answer with an exit code.
+        # Only a third-party command raises this: ours return an exit code.
         _tell(context, error, f"the command ended by itself: {error}")
         return Exit.FAILED
     except OSError as error:
@@ -53,7 +53,7 @@ def run(argv: Sequence[str], context: Context) -> int:
 
 
 def _before_command(argv: Sequence[str]) -> list[str]:
-    """The options of `moldau` itself."""
+    """Return the options of `moldau` itself, which precede the command."""
     options = []
     for argument in argv:
         if not argument.startswith("-"):
@@ -119,7 +119,7 @@ def show_version(context: Context) -> int:
 
 
 def show_help(context: Context) -> int:
-    """All commands that are installed; the broken ones are named with what is wrong."""
+    """List all installed commands; report the broken ones with their errors."""
     commands, failures = context.plugins.load_all(GROUP)
     lines = {"help": "This list, or a command's own help: moldau help COMMAND."}
     for name, command in commands.items():
@@ -136,7 +136,7 @@ def show_help(context: Context) -> int:
 
 
 def _summary_of(command: object) -> str:
-    """A command's line in the list, even if the command raises when asked for it."""
+    """Return a command's line in the list, even if the command raises when its summary is read."""
     try:
         summary = command.summary if isinstance(command, Command) else None
         return summary if isinstance(summary, str) else "(not a command)"
@@ -153,7 +153,7 @@ def _tell(context: Context, error: BaseException, message: str) -> None:
 
 
 def _shown(text: str) -> str:
-    """What a user typed may be in it, and must not drive the terminal."""
+    """Escape control characters line by line: input in the text must not control the terminal."""
     from moldau.logging.fields import one_line
 
     return "\n".join(map(one_line, text.split("\n")))

@@ -1,4 +1,4 @@
-"""Which settings are a client's, for commands that share an environment with clients."""
+"""Names of client settings, for commands that share an environment with clients."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a subcommand of `moldau` is, and what it gets to work with.
+"""The interface of a subcommand of `moldau`, and the context in which it runs.
 
-A layer brings a command with one entry point in the group `moldau.commands`; the entry point's
-name is what the user types. The object can be an instance or a module: it needs a `summary`,
-`configure` and `run`. Importing it must be cheap, because `moldau help` imports all of them; heavy
-imports belong into `run`.
+A layer adds a command with one entry point in the group `moldau.commands`; the entry point's name
+is the command's name. The object can be an instance or a module: it needs a `summary`, `configure`
+and `run`. Importing it must be cheap, because `moldau help` imports all commands; heavy imports
+belong into `run`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from moldau.plugins import Plugins
 
 
 class Exit(IntEnum):
-    """What the shell sees."""
+    """The exit codes of `moldau`."""
 
     DONE = 0
-    FAILED = 1  # it was understood and did not work
+    FAILED = 1  # the command was valid but did not succeed
     MISUSED = 2  # wrong arguments or settings
     BUG = 70  # an unexpected exception
     INTERRUPTED = 130
@@ -32,12 +32,12 @@ class Exit(IntEnum):
 
 
 class UsageError(MoldauError):
-    """Arguments that make no sense."""
+    """The arguments of a command are invalid."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """The world outside, handed to a command: nothing else may be taken from `sys` or `os`."""
+    """The streams, environment and plugins for a command, which must not use `sys` or `os`."""
 
     out: TextIO
     err: TextIO
@@ -45,22 +45,22 @@ class Context:
     find_plugins: Callable[[], Plugins]
     debug: bool = False
     source: BinaryIO = field(default_factory=BytesIO)
-    """What is piped or typed in; nothing unless the process has such a thing."""
+    """The standard input; empty if the process has none."""
 
     @cached_property
     def plugins(self) -> Plugins:
-        """What is installed; looked up when first asked for."""
+        """The installed plugins, found on first use."""
         return self.find_plugins()
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person reads the output as it comes."""
+        """Whether the output goes to a terminal, so that a person reads it at once."""
         return self.out.isatty()
 
 
 @runtime_checkable
 class Command(Protocol):
-    """A subcommand."""
+    """A subcommand of `moldau`."""
 
     @property
     def summary(self) -> str:
@@ -68,9 +68,9 @@ class Command(Protocol):
         ...
 
     def configure(self, parser: ArgumentParser, /) -> None:
-        """Adds the command's own arguments."""
+        """Add the command's own arguments to the parser."""
         ...
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        """Does it; the answer is the exit code. A MoldauError becomes one line for the user."""
+        """Run the command and return the exit code. A MoldauError becomes one line for the user."""
         ...

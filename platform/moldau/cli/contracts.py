@@ -1,6 +1,6 @@
-"""The contracts of the platform's groups: commands, what a client can be given, a broker for tests.
+"""The contracts of the platform's plugin groups: commands, plugins of the client, test brokers.
 
-Each check loads what the layer that uses the plugin would load, and asks it no more than that.
+Each check loads a plugin as the layer that uses it does, and demands no more than that layer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _layer(loaded: object) -> None:
 
 
 def check_command(loaded: object) -> None:
-    """A command says what it does, and adds its arguments to a parser."""
+    """Check that a command has a summary, and adds its arguments to a parser."""
     from io import StringIO
 
     from moldau.cli.command import Command
@@ -49,7 +49,7 @@ def _assignor(loaded: object) -> None:
 
 
 def _serde(loaded: object) -> None:
-    """A class or function of a `Choice`; what it makes depends on the choice."""
+    """Check that the plugin takes one argument, a `Choice`. What it makes depends on the choice."""
     check_arguments(loaded, None)
 
 

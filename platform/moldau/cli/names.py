@@ -1,6 +1,6 @@
-"""Words of a command line as names and as bytes; a word may hold any bytes, and need not be text.
+"""Converts words of a command line to names and bytes. A word may have any bytes, not only text.
 
-Python has what is no UTF-8 in a word as lone surrogates, which no message has place for.
+Python decodes bytes that are not UTF-8 to lone surrogates, which no message can carry.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from moldau.cli.command import UsageError
 
 _BYTES_MAX: Final = 2**15 - 1
-"""Of a text in a message."""
+"""The size limit of a text in a message."""
 
 
 def topic_name(text: str) -> str:
-    """For `add_argument(type=...)`. What else is no name of a topic is for the cluster to say."""
+    """Return a topic's name, for `add_argument(type=...)`. The cluster checks the other rules."""
     if not _is_text(text):
         raise ArgumentTypeError(
             f"{text[:99]!r} is no name of a topic: it has 1 to 249 ASCII letters, digits, . _ and -"
@@ -25,7 +25,7 @@ def topic_name(text: str) -> str:
 
 
 def name_of(what: str) -> Callable[[str], str]:
-    """For `add_argument(type=...)`: a name of a `what`."""
+    """Return a function for `add_argument(type=...)` that accepts the name of a `what`."""
 
     def name(text: str) -> str:
         if not _is_text(text):
@@ -36,21 +36,21 @@ def name_of(what: str) -> Callable[[str], str]:
 
 
 def typed_name(text: str, what: str) -> str:
-    """UsageError unless it is text."""
+    """Return the word. Raise UsageError if it is not text."""
     if not _is_text(text):
         raise UsageError(_no_name(text, what))
     return text
 
 
 def typed_value(text: str, name: str) -> str:
-    """UsageError unless it is text. It is not shown: it may be a password."""
+    """Return the value. Raise UsageError if it is not text, without it: it may be a password."""
     if not _is_text(text):
         raise UsageError(f"the value of {name} is no text in UTF-8, or too long")
     return text
 
 
 def typed_bytes(text: str) -> bytes:
-    """What was typed, whatever it is."""
+    """Return the bytes of the word as they were typed."""
     return text.encode("utf-8", "surrogateescape")
 
 

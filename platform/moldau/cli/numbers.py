@@ -1,4 +1,4 @@
-"""Numbers on a command line, which have to fit where the protocol has place for them."""
+"""Numbers on a command line, limited to the ranges of the protocol's fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INT64_MAX: Final = 2**63 - 1
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """For `add_argument(type=...)`: a number within these bounds, both included."""
+    """Return a function for `add_argument(type=...)`: integers from `low` to `high` inclusive."""
 
     def number(text: str) -> int:
         try:
@@ -27,5 +27,5 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 
 def is_int64(text: str) -> bool:
-    """Whether it is an offset or a time as the protocol has place for: digits, and not too many."""
+    """Whether the text is an offset or time of the protocol: decimal digits, at most 2**63 - 1."""
     return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= INT64_MAX

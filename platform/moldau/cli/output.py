@@ -1,4 +1,4 @@
-"""Tables for people, JSON for programs, and a stand-in for a stream whose reader has gone.
+"""Writes tables for people and JSON for programs, and replaces a closed output stream.
 
 Invariant: names that others chose (of groups, of clients) cannot drive a terminal or break a line.
 """
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _GAP = "  "
-_FRAME = 3  # of each column that is drawn: a blank on both sides, and a line
+_FRAME = 3  # the frame of each column: a blank on both sides, and a line
 
 
 def shown(text: str) -> str:
-    """In one line, whatever is in it."""
+    """Return the text as one line, with control characters escaped."""
     from moldau.logging.fields import one_line
 
     return one_line(text)
 
 
 def write_lines(out: TextIO, lines: Iterable[str]) -> None:
-    """Each in a line of its own."""
+    """Write each text as a line of its own."""
     out.writelines(f"{shown(line)}\n" for line in lines)
 
 
 def write_above(console: Console, line: str) -> None:
-    """A line above what rich draws anew there: written between, it would be torn or tear that."""
+    """Write a line above rich's live display, which a line written directly would garble."""
     console.print(shown(line), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def write_table(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """By rich on a terminal that is wide enough for it; elsewhere plain columns that never lose or
-    wrap a value."""
+    """Write a table: with rich on a terminal that is wide enough; otherwise in plain columns, which
+    never cut or wrap a value."""
     header = list(map(shown, header))
     rows = [list(map(shown, row)) for row in rows]
     if out.isatty() and _is_drawn(out, header, rows):
@@ -47,7 +47,8 @@ def write_table(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def _is_drawn(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Draws it, unless values would have to be cut short: half an offset looks like another one."""
+    """Draw the table with rich and return True, unless values would be cut: half an offset looks
+    like another offset."""
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
@@ -65,7 +66,7 @@ def _is_drawn(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def write_json(out: TextIO, value: object) -> None:
-    """One document, indented, keys in the order that was given."""
+    """Write one JSON document, indented, with the keys in their given order."""
     import json
 
     out.write(json.dumps(value, indent=2) + "\n")
@@ -82,5 +83,5 @@ class _Closed(io.TextIOBase):
 
 
 def closed_stream(error: type[OSError] | None = None) -> TextIO:
-    """Refuses every write with `error`, or swallows it."""
+    """Return a stream whose writes raise `error`, or do nothing if there is none."""
     return cast("TextIO", _Closed(error))

@@ -1,4 +1,4 @@
-"""argparse, made to write where it is told and to leave the process alone."""
+"""An argparse parser that writes help to a given stream and never exits the process."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from moldau.cli.command import UsageError
 
 
 class HelpGiven(Exception):
-    """The help was printed, so there is nothing left to do."""
+    """The help was printed, so the command is done."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UsageError where argparse would exit, and prints help to `out`."""
+    """A parser that raises UsageError instead of exiting, and prints help to `out`."""
 
     def __init__(self, *, out: TextIO, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
         self._out = out
 
     def add_subparsers(self, **options: Any) -> Any:
-        """Subparsers are of the same kind and write to the same place."""
+        """Add subparsers of the same class, which write to the same stream."""
         options.setdefault("parser_class", lambda **given: Parser(out=self._out, **given))
         return super().add_subparsers(**options)
 

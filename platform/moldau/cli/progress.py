@@ -1,8 +1,8 @@
-"""How far long work has come: a bar with a rate where a person looks, one line at the end anywhere.
+"""Shows the progress of long work: a bar with a rate on a terminal, and one summary line anywhere.
 
-Everything goes to the error stream, so that what a command prints stays what it is. A bar that is
-drawn anew on the last line of a terminal tears whatever else is written or typed there: so there is
-none beside that, and lines for the user go through `tell`.
+Everything goes to the error stream, so that the output of a command is not changed. The bar is
+redrawn on the last line of a terminal, and would mix with other text there. So there is no bar if
+something else is written or typed, and lines for the user go through `tell`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIB = 1 << 20
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Counts records and bytes; `clock` gives seconds."""
+    """Counts the records and bytes of a command; `clock` returns seconds."""
 
     def __init__(
         self,
@@ -33,8 +33,9 @@ class Progress(AbstractContextManager["Progress"]):
         *,
         is_alone: bool = True,
     ) -> None:
-        """`verb`: what is done, as in "sent" or "read"; `total` is None if it is not known.
-        `is_alone`: nothing else is written or typed at the terminal meanwhile."""
+        """`verb` is the work in the past tense, such as "sent" or "read". `total` is None if
+        unknown. `is_alone` means that nothing else is written or typed at the terminal
+        meanwhile."""
         self.records = 0
         self.size_bytes = 0
         self._context = context
@@ -70,7 +71,7 @@ class Progress(AbstractContextManager["Progress"]):
         self._bar.start()
 
     def add(self, records: int, size_bytes: int) -> None:
-        """So much more is done."""
+        """Count more records and bytes as done, and advance the bar."""
         self.records += records
         self.size_bytes += size_bytes
         if self._bar is not None:
@@ -78,7 +79,7 @@ class Progress(AbstractContextManager["Progress"]):
             self._bar.update(self._task, completed=self.records, rate=rate)
 
     def tell(self, lines: Iterable[str]) -> None:
-        """Lines for the user, above the bar if there is one."""
+        """Write lines for the user, above the bar if there is one."""
         if self._bar is None:
             write_lines(self._context.err, lines)
             self._context.err.flush()
@@ -88,7 +89,7 @@ class Progress(AbstractContextManager["Progress"]):
 
     @property
     def seconds(self) -> float:
-        """How long it has taken; never zero."""
+        """The seconds since the start; never zero."""
         return max(self._clock() - self._start, 1e-6)
 
     def __exit__(
@@ -102,7 +103,7 @@ class Progress(AbstractContextManager["Progress"]):
             self._bar = None
 
     def summary(self) -> str:
-        """One line: how much, how long, how fast."""
+        """Return one line with the count, the size, the time and the rates."""
         seconds = self.seconds
         return (
             f"{self._verb} {self.records:,} records ({self.size_bytes / _MIB:,.1f} MiB) in "
@@ -111,7 +112,7 @@ class Progress(AbstractContextManager["Progress"]):
         )
 
     def facts(self) -> dict[str, object]:
-        """The same for programs."""
+        """Return the same facts as `summary`, for JSON."""
         seconds = self.seconds
         return {
             "records": self.records,

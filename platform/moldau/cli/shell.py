@@ -1,7 +1,7 @@
-"""Work on the client's event loop that a person watches: it can be interrupted, it can be slow.
+"""Runs work on the client's event loop for a command: interrupts it, limits it, reports silence.
 
-Invariant: when `Interruptible.stop` returns, nothing of the work that it ended runs any more, so
-that a loop that is closed next leaves nothing behind.
+Invariant: when `Interruptible.stop` returns, the stopped work has ended, so that a loop that is
+closed next leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Interruptible:
-    """One piece of work after the other; Ctrl-C ends the one that is under way."""
+    """Runs one piece of work at a time; `stop`, on Ctrl-C, ends the running one."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` gives."""
+        """Return the result of `work`."""
         self._task = asyncio.current_task()
         try:
             return await work
@@ -28,7 +28,7 @@ class Interruptible:
             self._task = None
 
     async def stop(self) -> None:
-        """Ends what is under way."""
+        """Cancel the running work and wait for its end."""
         task = self._task
         if task is not None:
             task.cancel()
@@ -36,12 +36,12 @@ class Interruptible:
 
 
 async def pause(seconds: float) -> None:
-    """Waits."""
+    """Wait for this many seconds."""
     await asyncio.sleep(seconds)
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-    """What `work` gives, or None when it takes longer."""
+    """Return the result of `work`, or None if it takes longer than `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             return await work
@@ -50,7 +50,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
 
 
 async def within_or_later(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-    """The same; None too where it fails for a reason for which it may work later."""
+    """Return the result of `work`. Return None if it takes longer, or for a temporary error."""
     from moldau.errors.codes import KafkaError
     from moldau.link.backoff import may_work_later
 
@@ -65,7 +65,8 @@ async def within_or_later(seconds: float, work: Coroutine[Any, Any, T]) -> T | N
 async def unless(
     work: Coroutine[Any, Any, object], every_s: float, is_futile: Callable[[], Awaitable[bool]]
 ) -> bool:
-    """Whether `work` was done; no, where it was ended since it is futile, as is asked so often."""
+    """Run `work` to its end and return True. Ask `is_futile` every `every_s` seconds; if it is,
+    cancel the work and return False."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         while not (await asyncio.wait([task], timeout=every_s))[0]:
@@ -82,7 +83,8 @@ async def unless(
 async def patiently(
     work: Coroutine[Any, Any, T], every_s: float, tell: Callable[[float], object]
 ) -> T:
-    """What `work` gives; as long as it takes, `tell` is called with the seconds since it began."""
+    """Return the result of `work`. Meanwhile call `tell` every `every_s` seconds with the time
+    since the start, in seconds."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     task = loop.create_task(work)

@@ -1,13 +1,13 @@
-"""Settings: one typed row each, read from files, the environment and the command line.
+"""Settings: one typed row each, with values from files, the environment and the command line.
 
     table = SettingTable([log_segment_bytes, ...])
     settings = table.resolve(load_file(files, "server.properties"), load_environment(variables))
     settings[log_segment_bytes]                        # an int, checked
     settings.source(log_segment_bytes)                 # server.properties, line 12
 
-Invariants: values are checked before code can use them, all problems are told together, and no
-secret is ever part of a message. Loaders turn text into layers of plain text and know nothing of
-the rows; the table gives the text its meaning. So all formats mean the same.
+Invariants: values are checked before code can use them, all problems are reported together, and no
+secret is ever part of a message. Loaders turn text into layers of plain text and do not know the
+rows; the table interprets the text. So a setting means the same in all formats.
 """
 
 from __future__ import annotations

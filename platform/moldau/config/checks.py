@@ -1,7 +1,7 @@
-"""What a setting's value must fulfil beyond its type: one object says it in words and decides it.
+"""Conditions on a setting's value beyond its type: each has a test and a description in words.
 
-A check carries its own description, so that documentation, error messages and the decision cannot
-drift apart. Checks see parsed values and never None: an absent value is the setting's default.
+A check contains its own description, so that documentation, error messages and the test always
+agree. Checks get parsed values and never None: an absent value is the setting's default.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Number = TypeVar("Number", int, float)
 
 
 class Check(Generic[T]):
-    """`holds(value)` decides; `allowed` is the same in words."""
+    """A condition on a value: `holds(value)` tests it; `allowed` describes it in words."""
 
     __slots__ = ("allowed", "holds")
 
@@ -30,7 +30,7 @@ class Check(Generic[T]):
 
 
 def between(low: Number, high: Number) -> Check[Number]:
-    """Both ends are allowed."""
+    """Allow numbers from `low` to `high`, both inclusive."""
     return Check(f"from {low} to {high}", lambda value: low <= value <= high)
 
 
@@ -58,7 +58,7 @@ def not_empty() -> Check[str]:
 
 
 def sendable() -> Check[str]:
-    """Text that a message has place for; not lone surrogates, though Python has them."""
+    """Allow text that fits into a message: not too long, and without lone surrogates."""
 
     def holds(text: str) -> bool:
         if len(text) > MAX_STRING_BYTES:
@@ -72,7 +72,7 @@ def sendable() -> Check[str]:
 
 
 def matching(pattern: str, meaning: str) -> Check[str]:
-    """The whole value matches `pattern`; `meaning` says so in words."""
+    """Allow text that matches `pattern` as a whole; `meaning` says so in words."""
     compiled = re.compile(pattern)
     return Check(meaning, lambda value: compiled.fullmatch(value) is not None)
 
@@ -80,9 +80,10 @@ def matching(pattern: str, meaning: str) -> Check[str]:
 def list_of(
     values: Collection[str] = (), *, empty_allowed: bool = True, item: Check[str] | None = None
 ) -> Check[tuple[str, ...]]:
-    """No item is empty or there twice (KIP-1161); each is one of `values` and fulfils `item`.
+    """Allow lists without empty or repeated items (KIP-1161); each is one of `values` and fulfils
+    `item`.
 
-    Repetition can only come from a program: what is read from text has lost it.
+    Repeated items can only come from a program: parsing from text removes them.
     """
     known = frozenset(values)
     words = ["items without repetition"]
@@ -107,17 +108,17 @@ def list_of(
 
 
 def every(*checks: Check[T]) -> Check[T]:
-    """All of `checks` hold."""
+    """Allow values that fulfil all of `checks`."""
     words = " and ".join(check.allowed for check in checks)
     return Check(words, lambda value: all(check.holds(value) for check in checks))
 
 
 def either(*checks: Check[T]) -> Check[T]:
-    """At least one of `checks` holds: `either(one_of_number, at_least(1024))`."""
+    """Allow values that fulfil one or more of `checks`: `either(one_of_number, at_least(1024))`."""
     words = " or ".join(check.allowed for check in checks)
     return Check(words, lambda value: any(check.holds(value) for check in checks))
 
 
 def exactly(value: T) -> Check[T]:
-    """Only this value, to be combined: -1 often means "no limit"."""
+    """Allow only this value; to be combined with others, as -1 often means "no limit"."""
     return Check(str(value), lambda given: given == value)

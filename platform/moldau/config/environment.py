@@ -1,11 +1,11 @@
 """Settings from environment variables and from `key=value` arguments.
 
 The convention is that of Kafka's own container images, with either prefix: `_` stands for a dot,
-`__` for an underscore, `___` for a dash; `MOLDAU_LOG_RETENTION_MS` is `log.retention.ms`. The
-variables that those images use for other things (`KAFKA_HEAP_OPTS`, ...), what the commands of
-`moldau` read (`MOLDAU_BOOTSTRAP`, `MOLDAU_CONNECT`), and those of moldau's own tests and build
-(`MOLDAU_SEEDS`, ...) are left alone. Any other variable with the prefix is taken for a setting, so
-a misspelt one is refused and not forgotten.
+`__` for an underscore, `___` for a dash; `MOLDAU_LOG_RETENTION_MS` is `log.retention.ms`. These
+variables are ignored: those that the images use for other things (`KAFKA_HEAP_OPTS`, ...), those of
+the commands of `moldau` (`MOLDAU_BOOTSTRAP`, `MOLDAU_CONNECT`), and those of moldau's own tests and
+build (`MOLDAU_SEEDS`, ...). Any other variable with the prefix is a setting, so a misspelt one is
+rejected and not ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.errors import ConfigError
 MOLDAU_PREFIX = "MOLDAU_"
 KAFKA_PREFIX = "KAFKA_"
 
-# For moldau's tests and its build: CONTRIBUTING.md says what each does.
+# For moldau's tests and its build: CONTRIBUTING.md describes each.
 _OF_DEVELOPMENT = frozenset(
     MOLDAU_PREFIX + name
     for name in (
@@ -36,7 +36,7 @@ _OF_DEVELOPMENT = frozenset(
     )
 )
 
-# What commands read that talk to a cluster: no setting of a broker.
+# For commands that use a cluster; they are not settings of a broker.
 _OF_COMMANDS = frozenset(MOLDAU_PREFIX + name for name in ("BOOTSTRAP", "CONNECT"))
 
 # For the JVM, its log4j or the image itself; no broker setting has these names.
@@ -66,14 +66,14 @@ _BACK = {meaning: sign for sign, meaning in _MEANING.items()}
 
 
 def setting_name(variable: str, prefix: str = MOLDAU_PREFIX) -> str:
-    """The setting that an environment variable means."""
+    """Return the setting that an environment variable stands for."""
     assert variable.startswith(prefix)
     bare = variable[len(prefix) :].lower()
     return _UNDERSCORES.sub(lambda match: _MEANING[match[0]], bare)
 
 
 def variable_name(setting: str, prefix: str = MOLDAU_PREFIX) -> str:
-    """The environment variable for a setting, as documentation shows it."""
+    """Return the environment variable of a setting, as documentation shows it."""
     return prefix + "".join(_BACK.get(sign, sign) for sign in setting).upper()
 
 
@@ -83,9 +83,9 @@ def load_environment(
     *,
     except_for: Collection[str] = NOT_SETTINGS,
 ) -> Layer:
-    """The settings among the variables of `environment`, in the order of their names.
+    """Return the settings among the variables of `environment`, sorted by variable.
 
-    Python hands out bytes that are not UTF-8 as half characters; those are refused.
+    Python decodes bytes that are not UTF-8 to lone surrogates; those raise ConfigError.
     """
     layer = []
     for variable in sorted(environment):
@@ -99,13 +99,14 @@ def load_environment(
 
 
 def load_assignments(arguments: Iterable[str], option: str = "") -> Layer:
-    """The settings that stand as `key=value` on a command line, under `option` if it has a name."""
+    """Return the settings of `key=value` arguments on a command line, under that `option`."""
     source = Source(SourceKind.COMMAND_LINE, option)
     layer = []
     for number, argument in enumerate(arguments, start=1):
         name, equals, value = argument.partition("=")
         if not equals or not name.strip():
-            # Not shown: what looks like a flag without its value may well be a password.
+            # The argument is not shown: it looks like a flag without its value, but may be a
+            # password.
             raise ConfigError("an argument must be key=value", option=option, number=number)
         if not is_writable(argument):
             raise ConfigError("an argument is not UTF-8", option=option, number=number)

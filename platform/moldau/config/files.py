@@ -1,7 +1,7 @@
-"""Settings from a file, whichever format its name says it has.
+"""Reads settings from a file, in the format that its name ends in.
 
-The caller brings what reads the file: any object with `read_text(path)` will do, such as the
-runtime's files or a dict in a test. All that is wrong with the file is a ConfigError that names it.
+The caller passes an object that reads the file: it only needs `read_text(path)`, such as the
+runtime's files or a dict in a test. Every error of the file is a ConfigError that names it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ FORMATS = (".properties", ".json", ".toml", ".yaml", ".yml")
 
 
 class TextFiles(Protocol):
-    """Where files are read from; OSError for those that cannot be."""
+    """An object that reads files. It raises OSError for a file that cannot be read."""
 
     def read_text(self, path: str, /) -> str: ...
 
 
 def load_text(text: str, file: str, *, otherwise: str | None = None) -> Layer:
-    """The settings in `text`, which came from a file of this name; `otherwise` is the format where
-    the name says none."""
+    """Return the settings in `text`, which came from a file of this name. `otherwise` is the format
+    of names without a known ending."""
     ending = _format_of(file, otherwise)
     if ending == ".properties":
         from moldau.config.properties import load_properties
@@ -52,9 +52,9 @@ def _format_of(file: str, otherwise: str | None) -> str:
 
 
 def load_file(files: TextFiles, path: str, *, otherwise: str | None = None) -> Layer:
-    """Reads `path` and gives its settings, as `load_text` does. Properties that are not UTF-8 are
-    Latin-1, as Java writes and reads them."""
-    ending = _format_of(path, otherwise)  # a name that says none is refused unread
+    """Read `path` and return its settings, as `load_text` does. Properties that are not UTF-8 are
+    read as Latin-1, as Java does."""
+    ending = _format_of(path, otherwise)  # rejects a name without a format before the file is read
     try:
         text = files.read_text(path)
     except OSError as error:
@@ -63,7 +63,7 @@ def load_file(files: TextFiles, path: str, *, otherwise: str | None = None) -> L
     except UnicodeDecodeError as error:
         if ending != ".properties":
             at = {"position": error.start, "why": error.reason}
-            # Without its cause, which carries the whole content, passwords and all.
+            # Without the cause, which contains the whole content, with its passwords.
             raise ConfigError("the settings file is not UTF-8", file=path, **at) from None
         text = error.object.decode("latin-1")
     return load_text(text, path, otherwise=otherwise)

@@ -1,8 +1,8 @@
-"""What was given for a setting, and where: the common form that every loader produces.
+"""The values that were given for settings, with their sources: the common result of all loaders.
 
-`Given` is plain text (or a list of texts, or null) beside its `Source`. A `Layer` is all that one
-file, the environment or the command line gave. Meaning comes later, from the setting table.
-Loaders give only text that is writable: what has no UTF-8 form could be neither printed nor sent.
+`Given` is plain text (or a list of texts, or null) with its `Source`. A `Layer` is everything from
+one file, the environment or the command line. The setting table interprets the text later. Loaders
+only return text with a UTF-8 form: other text could be neither printed nor sent.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-# The text, the items of a list where the format has lists, or null where the format has nulls.
+# Text; the items of a list, if the format has lists; or null, if the format has nulls.
 RawValue: TypeAlias = str | tuple[str, ...] | None
 
 
 class SourceKind(Enum):
-    """Where a value comes from; `code` is what DescribeConfigs answers for a broker."""
+    """The kind of a value's source; `code` is its number in a broker's DescribeConfigs response."""
 
     DEFAULT = ("default", 5)
     FILE = ("file", 4)
@@ -37,7 +37,7 @@ class SourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place that a person can go to: a line of a file, an environment variable, ..."""
+    """A place that a user can find: a line of a file, an environment variable, ..."""
 
     kind: SourceKind
     where: str = ""
@@ -52,8 +52,8 @@ class Source:
 class Given:
     """One name and the value given for it. Its repr has no value: it may be a secret.
 
-    `reference` is what was written where `value` came from a config provider: only the reference
-    may be shown or stored, whatever the setting's type.
+    If `value` came from a config provider, `reference` is the text that referred to it: only the
+    reference may be shown or stored, whatever the setting's type is.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Given:
 
     @property
     def showable(self) -> RawValue:
-        """What may be shown of it, if the setting is no secret."""
+        """The value or reference that may be shown, if the setting is not a secret."""
         return self.value if self.reference is None else self.reference
 
     def __repr__(self) -> str:
@@ -77,11 +77,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def is_writable(text: str) -> bool:
-    """Whether `text` has a UTF-8 form: escapes and undecodable bytes can bring half characters."""
+    """Whether `text` has a UTF-8 form: escapes and undecodable bytes can yield lone surrogates."""
     return text.isascii() or _SURROGATE.search(text) is None
 
 
 def overrides(values: dict[str, RawValue]) -> Layer:
-    """The layer of what a program sets itself."""
+    """Return the layer of settings that the program itself gives."""
     source = Source(SourceKind.OVERRIDE)
     return tuple(Given(name, value, source) for name, value in values.items())

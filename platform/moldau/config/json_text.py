@@ -1,4 +1,4 @@
-"""Settings in JSON, such as Kafka Connect's. Numbers keep the digits that were written."""
+"""Settings in JSON, such as Kafka Connect's. Numbers keep the digits of the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.errors import ConfigError
 
 
 def load_json(text: str, file: str = "<text>") -> Layer:
-    """The settings of one JSON object; a repeated key, NaN or an infinity is a ConfigError."""
+    """Return a JSON object's settings. Raise ConfigError for a repeated key, NaN or infinity."""
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         tree = dict(pairs)

@@ -1,10 +1,10 @@
-"""Kafka's nine types of settings: how each reads text, writes it back, and is named on the wire.
+"""Kafka's nine types of settings: how each is read from text, written as text, and numbered.
 
-Every value enters as text, whatever file it was in, so that a setting means the same in
+Every value starts as text, whatever file it was in, so that a setting means the same in
 `.properties`, YAML, TOML, JSON and the environment. The rules are those of Kafka's ConfigDef:
-blanks around a value do not count, booleans are `true` and `false` in any case, lists are split at
-commas and hold each item once. Stricter than Kafka in one point: NaN and infinities are no numbers
-for a setting.
+blanks around a value are ignored, booleans are `true` and `false` in any case, lists are split at
+commas and contain each item once. One rule is stricter than Kafka's: NaN and infinities are not
+valid numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 # What Java's String.trim removes: every character up to and including the space.
 _BLANKS = "".join(map(chr, range(33)))
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-# Possessive: a run of digits is read once, and not split in every way there is.
+# Possessive: a run of digits is read once, and not split in every possible way.
 _FRACTION = re.compile(r"([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[dDfF]?")
 _SIZE = re.compile(r"([0-9]+) ?([kmgt])(?:i?b)?", re.IGNORECASE)
 _DIGITS_MAX = 40
@@ -51,7 +51,7 @@ class Kind(Generic[T]):
 
 
 def trim(text: str) -> str:
-    """`text` without the blanks that Kafka does not count as part of a value."""
+    """Return `text` without the blanks around it that Kafka ignores."""
     return text.strip(_BLANKS)
 
 
@@ -76,7 +76,8 @@ def _size_hint(text: str) -> str:
 
 def _whole(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        # Digits are counted first: int() of a very long text takes quadratic time or refuses.
+        # Digits are counted first: int() of a very long text takes quadratic time or raises an
+        # error.
         if _WHOLE.fullmatch(text) is None or len(text) > _DIGITS_MAX:
             raise ValueError(_size_hint(text))
         value = int(text)
@@ -98,12 +99,12 @@ def _read_fraction(text: str) -> float:
 
 
 def without_repetition(items: Iterable[str]) -> tuple[str, ...]:
-    """Each item where it first stands: Kafka drops those that come again."""
+    """Return the items without repeated ones: Kafka keeps the first of equal items."""
     return tuple(dict.fromkeys(items))
 
 
 def split_at_commas(text: str) -> tuple[str, ...]:
-    """Blanks around commas do not count; those at the ends are the business of `trim`."""
+    """Split a list, and remove blanks around the commas; `trim` removes those at both ends."""
     if not text:
         return ()
     first, *others = text.split(",")
@@ -147,7 +148,7 @@ _OF_TYPE: dict[type, Kind[Any]] = {
 
 
 def kind_of(kind: Kind[V] | type[V]) -> Kind[V]:
-    """`int` means INT, `str` STRING and so on; the others are named by their constants."""
+    """Return the kind of a Python type, such as INT for `int`; a kind is returned as it is."""
     if isinstance(kind, Kind):
         return kind
     assert kind in _OF_TYPE, f"no setting holds a {kind.__name__}: use one of the kinds"

@@ -1,13 +1,13 @@
-"""Maps within maps, as JSON, TOML and YAML have them, flattened to Kafka's dotted names.
+"""Nested maps, as in JSON, TOML and YAML, flattened to Kafka's dotted names.
 
     log:                        log.dirs = /a, /b
       dirs: [/a, /b]            log.retention.ms = 5000
       retention.ms: 5000
 
-Dotted and nested keys mix freely; a name that is reached twice is refused. Depth, the number of
-maps, settings and items, and the length of all texts are bounded, because YAML's aliases can make
-a small file stand for an enormous tree. What comes out is text that can be written: half of a
-surrogate pair, which escapes can spell, is refused.
+Dotted and nested keys mix freely; a name that occurs twice is rejected. Depth, the number of maps,
+settings and items, and the length of all texts are limited, because YAML's aliases can make a small
+file stand for an enormous tree. The resulting text always has a UTF-8 form: a lone surrogate, which
+escapes can produce, is rejected.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from moldau.errors import ConfigError
 DEPTH_MAX = 32
 COUNT_MAX = 100_000
 CHARACTERS_MAX = 8 << 20  # of all names and values together
-_BITS_MAX = 1024  # Python refuses to write numbers of many thousand digits, TOML to bound them
+_BITS_MAX = 1024  # Python rejects numbers of many thousand digits, TOML limits them
 
 
 class Flattening:
-    """Collects the settings of one file; `add` is called for each leaf, in the file's order."""
+    """Collects the settings of one file; `add` is called for each value, in the file's order."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -31,7 +31,7 @@ class Flattening:
         self._given: dict[str, Given] = {}
 
     def enter(self, path: tuple[str, ...], line: int | None = None) -> None:
-        """Counts one map; refuses trees that are too deep or too large."""
+        """Count one map. Raise ConfigError if the tree is too deep or too large."""
         self._check_depth(path, line)
         self._count(1, line)
 
@@ -48,7 +48,7 @@ class Flattening:
         self._check_depth(path, line)
         texts = value if isinstance(value, tuple) else (value or "",)
         self._count(max(1, len(texts)), line)
-        # Summed before anything is joined: by an alias, a long name costs a few bytes of the file.
+        # Checked before anything is joined: with an alias, a long name needs few bytes of the file.
         self._characters += sum(map(len, path)) + len(path) + sum(map(len, texts))
         if self._characters > CHARACTERS_MAX:
             raise self._refusal("too much text", line, limit=CHARACTERS_MAX)
@@ -68,7 +68,7 @@ class Flattening:
 
 
 def flatten(tree: object, file: str) -> Layer:
-    """The settings of a tree of dict, list, str, bool, int and None, as JSON and TOML give it."""
+    """Return the settings of a tree of dict, list, str, bool, int and None, from JSON or TOML."""
     if not isinstance(tree, dict):
         raise ConfigError("the file must be one map of settings", file=file)
     flattening = Flattening(file)

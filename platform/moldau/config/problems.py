@@ -1,8 +1,7 @@
-"""All that is wrong with a set of settings, told at once.
+"""The problems of a set of settings, all reported at once.
 
-Three mistakes are told as three. Each `Problem` names the setting, what
-was given (never a secret's value, and never the value of an unknown name: it may be a misspelt
-password), what is allowed, where it stands and the nearest known name.
+Each `Problem` names the setting, the given value (never a secret's, and never that of an unknown
+name, which may be a misspelt password), the allowed values, the source and the nearest known name.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _TOLD_MAX = 100
 UNKNOWN: Final = "unknown setting"
 """The reason of a problem with a name that the table does not have."""
 NOT_ALLOWED: Final = "is not allowed"
-"""How the reason of a problem with a value begins; a hint may follow."""
+"""The beginning of the reason of a problem with a value; a hint may follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why settings cannot be used. `shown` is the value as it may be printed."""
+    """One reason why settings cannot be used. `shown` is the value in a printable form."""
 
     name: str
     reason: str
@@ -46,12 +45,12 @@ class Problem:
         if self.nearest is not None:
             text += f"; did you mean {self.nearest}?"
         if self.source is None or self.source.kind is SourceKind.OVERRIDE:
-            return text  # the program itself has it
+            return text  # the program itself gave it
         return f"{text} ({self.source})"
 
 
 class BadSettings(ConfigError):
-    """Settings that cannot be used; `problems` has every one of them, the text the first ones."""
+    """Settings that cannot be used. `problems` has all of them, the text only the first ones."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -71,7 +70,7 @@ class BadSettings(ConfigError):
 
 
 def shown(value: RawValue) -> str:
-    """A value as an error message prints it: quoted, on one line, of bounded length."""
+    """Return a value as an error message shows it: quoted, on one line, of bounded length."""
     if value is None:
         return "null"
     text = repr(value) if isinstance(value, str) else repr(list(value))

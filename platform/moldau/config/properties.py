@@ -3,18 +3,18 @@ r"""Java's `.properties` text, read and written exactly as `java.util.Properties
     # comment          ! comment
     key=value          key : value        key value
     long = a, \
-           b           (a line that ends in an odd number of backslashes goes on in the next)
+           b           (a line that ends in an odd number of backslashes continues on the next)
     caf\u00e9 = \t tab, \\ backslash
 
-Kept from Java, surprising as it is: the last of two equal keys wins, blanks before a value vanish
-but those after it stay, an unknown escape is the character itself, and a comment line is never
-continued. Two differences, both refusals: half of a surrogate pair, which has no UTF-8 form, and
-the place of an error is told. Text comes in as `str`: Kafka reads its files as Latin-1, we as UTF-8
-if they are that and as Latin-1 otherwise (`load_file`); ASCII files are the same in both.
+Surprising rules that are kept from Java: the last of two equal keys wins, blanks before a value are
+removed but those after it stay, an unknown escape is the character itself, and a comment line is
+never continued. There are two differences: a lone surrogate, which has no UTF-8 form, is rejected,
+and errors have a place. Text comes in as `str`: Kafka reads its files as Latin-1; we read them as
+UTF-8 if they are valid UTF-8, otherwise as Latin-1 (`load_file`); ASCII files are the same in both.
 
-Why not a library: javaproperties reads some files otherwise than Java (a comment behind an empty
-continued line becomes a key), writes escapes otherwise, and does not say where an error is;
-tests/config/test_properties.py holds it and this module against Java's own answers.
+No library is used, because javaproperties reads some files differently from Java (a comment after
+an empty continued line becomes a key), writes other escapes, and does not say where an error is;
+tests/config/test_properties.py compares it and this module with Java's own results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from moldau.errors import ConfigError
 
 _BLANKS = " \t\f"
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
-# Possessive: going back a character could find nothing else, and remembering each costs memory.
+# Possessive: backtracking could never match, and remembering each character costs memory.
 _KEY_END = re.compile(r"(?:[^\\=: \t\f]++|\\.)*+", re.DOTALL)
 _VALUE_START = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -43,7 +43,7 @@ _ESCAPED.update({sign: "\\" + sign for sign in "=:#!"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key with its value and the lines that it takes, counted from 1, both inclusive."""
+    """One key with its value and the range of its lines, counted from 1, both inclusive."""
 
     key: str
     value: str
@@ -52,8 +52,9 @@ class Entry:
 
 
 class _LogicalLine:
-    """What continues over several lines of the file, put together. How long they are and where
-    they stand is not kept, since there may be as many of them as letters: `place` counts anew."""
+    """The joined text of a line that continues over several lines of the file. Their lengths and
+    positions are not stored, since there may be as many lines as letters: `place` counts them
+    again."""
 
     def __init__(self, file_text: str) -> None:
         self.length = 0
@@ -64,7 +65,7 @@ class _LogicalLine:
         self._joined = StringIO()
 
     def append(self, piece: str, line: int, begin: int) -> None:
-        """`piece` is what counts of the line of that number, which begins at `begin`."""
+        """Add `piece`, the content of the line with that number, which begins at `begin`."""
         if not self.first_line:
             self.first_line, self._begin = line, begin
         self._joined.write(piece)
@@ -76,7 +77,7 @@ class _LogicalLine:
         return self._joined.getvalue()
 
     def place(self, position: int) -> tuple[int, int]:
-        """The line and column, from 1, of what stands at `position`."""
+        """Return the line and column, from 1, of the character at `position`."""
         lines = _LINE.finditer(self._file_text, self._begin)
         for number, match in enumerate(lines, self.first_line):
             piece = match[1].lstrip(_BLANKS)
@@ -88,12 +89,12 @@ class _LogicalLine:
 
 
 def parse_properties(text: str, file: str = "<text>") -> list[Entry]:
-    """Every entry in order, duplicates included; ConfigError names file, line and column."""
+    """Return all entries in order, with duplicates. Raise ConfigError with file, line, column."""
     return [_entry(line, file) for line in _logical_lines(text)]
 
 
 def load_properties(text: str, file: str = "<text>") -> Layer:
-    """The entries as settings that were given."""
+    """Return the entries as given settings."""
     return tuple(
         Given(entry.key, entry.value, Source(SourceKind.FILE, file, entry.line))
         for entry in parse_properties(text, file)
@@ -109,7 +110,7 @@ def _logical_lines(text: str) -> Iterator[_LogicalLine]:
             continue
         goes_on = _goes_on(piece)
         logical.append(piece[:-1] if goes_on else piece, number, match.start())
-        # Java's reader hands out a lone backslash at the very end of a file as an empty entry,
+        # At the very end of a file, Java's reader returns a lone backslash as an empty entry,
         # unless a two-character line ending follows it.
         at_end = match.end() == len(text) and len(ending) < 2
         if not goes_on or at_end:
@@ -133,7 +134,7 @@ def _entry(line: _LogicalLine, file: str) -> Entry:
 
 
 def _unescape(line: _LogicalLine, text: str, start: int, file: str) -> str:
-    """The plain form of the part of `line` that begins at `start`."""
+    """Return the part of `line` that begins at `start`, with its escapes replaced."""
 
     def replace(match: re.Match[str]) -> str:
         escape = match[1]
@@ -160,7 +161,7 @@ def _refuse(reason: str, file: str, place: tuple[int, int]) -> NoReturn:
 
 
 def format_entry(key: str, value: str) -> str:
-    """One line without its ending, as `Properties.store` writes it: ASCII only."""
+    """Return one line without its ending, as `Properties.store` writes it: ASCII only."""
     blank = "\\ " if value.startswith(" ") else ""
     rest = value[1:] if blank else value
     return f"{_escape(key).replace(' ', chr(92) + ' ')}={blank}{_escape(rest)}"
@@ -179,7 +180,7 @@ def _escape_foreign(sign: str) -> str:
 
 
 def format_properties(values: Mapping[str, str], comments: Iterable[str] = ()) -> str:
-    """A whole file: comments first, then one line an entry, in the mapping's order."""
+    """Return a whole file: comments first, then one line for each entry, in the mapping's order."""
     lines = [f"# {line}" for comment in comments for line in (comment.splitlines() or [""])]
     lines += [format_entry(key, value) for key, value in values.items()]
     return "".join(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The reference page of a setting table, in Markdown: users read what the program checks."""
+"""The reference page of a setting table, in Markdown, from the rows that the program checks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from moldau.config.table import Row, SettingTable
 
 
 def render_reference(table: SettingTable, title: str, *, in_environment: bool = True) -> str:
-    """One section a setting, in alphabetical order; `in_environment` where the settings
-    are taken from environment variables too."""
+    """Return one section for each setting, in alphabetical order. `in_environment`: the settings
+    are also taken from environment variables."""
     rows = sorted(table, key=lambda row: row.name)
     sections = (_section(row, in_environment=in_environment) for row in rows)
     return "\n".join((f"# {title}", "", *sections))

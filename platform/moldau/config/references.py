@@ -1,11 +1,11 @@
-"""Values that stand somewhere else: `${file:/run/secrets/db.properties:password}`, `${env:TOKEN}`.
+"""References to values outside of the file: `${file:/run/secrets/db.properties:password}`.
 
-A reference is `${provider:key}` or `${provider:path:key}`, as Kafka's config providers have it, and
-may stand inside other text. Invariants: what was written stays with the value (`Given.reference`),
-and only that is ever shown; a provider gives nothing that its allowlist does not name. A provider
-that is made without one gives nothing at all (CVE-2024-31141: clients read any file through
-providers that were there for others): to allow everything is an explicit choice, as Kafka's broker
-makes it for providers of its own file. What comes out of a provider is not searched for references
+A reference is `${provider:key}` (such as `${env:TOKEN}`) or `${provider:path:key}`, as for Kafka's
+config providers, and may be part of a text. Invariants: the written text stays with the value
+(`Given.reference`), and only that text is ever shown; a provider returns only what its allowlist
+names. Without an allowlist a provider returns nothing (CVE-2024-31141: clients read any file
+through providers that were meant for others): to allow everything is an explicit choice, as Kafka's
+broker makes it for providers of its own file. A provider's result is not searched for references
 again; a reference that cannot be resolved is a problem, never a password that begins with `${`.
 """
 
@@ -25,7 +25,7 @@ from moldau.errors import ConfigError
 
 
 class _Reference(NamedTuple):
-    """One in a text, from `start` to `end`; `path` is empty where there is none."""
+    """A reference in a text, from `start` to `end`; `path` is empty if it has none."""
 
     start: int
     end: int
@@ -35,15 +35,15 @@ class _Reference(NamedTuple):
 
 
 class ConfigProvider(Protocol):
-    """Where referenced values are kept."""
+    """A store of referenced values."""
 
     def lookup(self, path: str, key: str, /) -> str:
-        """The value; ConfigError (without any value in it) if there is none or none is allowed."""
+        """Return the value. Raise ConfigError, without the value, if it is missing or forbidden."""
         ...
 
 
 def resolve_references(layer: Layer, providers: Mapping[str, ConfigProvider]) -> Layer:
-    """`layer` with every reference replaced; BadSettings names all that cannot be."""
+    """Return `layer` with every reference replaced. Raise BadSettings with those that cannot be."""
     problems: list[Problem] = []
     resolved = tuple(_resolve(given, providers, problems) for given in layer)
     if problems:
@@ -92,7 +92,7 @@ def _replaced(text: str, look_up: Callable[[_Reference], str]) -> str:
 
 
 def _references(text: str) -> Iterator[_Reference]:
-    """In their order. Each character is looked at once, however many begin and never end."""
+    """Yield the references in order. Each character is read once, even if many do not end."""
     end = 0
     while True:
         start = text.find("${", end)
@@ -108,7 +108,7 @@ def _references(text: str) -> Iterator[_Reference]:
 
 
 class EnvironmentProvider:
-    """`${env:NAME}`, for the variables with names that match `allowed` as a whole."""
+    """`${env:NAME}`, for variables whose whole name matches `allowed`."""
 
     def __init__(self, environment: Mapping[str, str], allowed: str = "") -> None:
         self._environment = environment
@@ -129,7 +129,7 @@ class EnvironmentProvider:
 
 
 class _AllowedPaths:
-    """Directories and files that may be read, as their paths say; links are not followed here."""
+    """Directories and files that may be read, compared as paths; links are not followed here."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = tuple(normpath(path) for path in allowed)
@@ -181,5 +181,5 @@ def _read(files: TextFiles, path: str) -> str:
         why = error.strerror or type(error).__name__
         raise ConfigError("the file cannot be read", file=path, why=why) from error
     except UnicodeDecodeError:
-        # Without its cause: a UnicodeDecodeError carries the whole content.
+        # Without the cause: a UnicodeDecodeError contains the whole content.
         raise ConfigError("the file is not UTF-8", file=path) from None

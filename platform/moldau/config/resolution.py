@@ -1,9 +1,9 @@
-"""From what was given to settings: find the row, read the text, check the value, collect problems.
+"""Turns given values into settings: finds the row, parses, checks and collects problems.
 
-Nothing stops at the first problem. Rules over several settings are asked only when every single
-value is good, so that one mistake is not told twice. Only the first few unknown names get the
-nearest known one: to look for it costs far more than all else, and a file with hundreds of them is
-the wrong file.
+It does not stop at the first problem. Rules over several settings are only checked when every
+single value is valid, so that one mistake is not reported twice. Only the first few unknown names
+get a suggestion: to find one costs far more than everything else, and a file with hundreds of
+unknown names is the wrong file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SUGGESTIONS_MAX = 20
 
 
 def resolve(table: SettingTable, layers: tuple[Layer, ...]) -> Settings:
-    """Settings in which later layers win; raises BadSettings with everything that is wrong."""
+    """Return settings in which later layers win. Raise BadSettings with all problems."""
     resolution = _Resolution(table)
     for layer in layers:
         resolution.take(layer)
@@ -42,7 +42,7 @@ class _Resolution:
         self.suggestions = 0
 
     def take(self, layer: Layer) -> None:
-        """Sorts one layer's values by row. Within a layer, today's name wins over an alias."""
+        """Sort the values of one layer by row. Within a layer, current names win over aliases."""
         here: dict[str, Given] = {}
         others: dict[str, Given] = {}
         for given in layer:
@@ -93,7 +93,7 @@ class _Resolution:
             self.notices.append(f"{row.name} is deprecated: {row.deprecated} ({given.source})")
 
     def _settle(self, row: Row, before: Given, given: Given) -> Given:
-        """The same setting twice in one layer: the later wins, as in `.properties` files."""
+        """Choose between two values in one layer: the later wins, as in `.properties` files."""
         if before.name != given.name and before.value != given.value:
             reason = f"is also given as {before.name}, with another value"
             self.problems.append(Problem(given.name, reason, source=given.source))
@@ -118,7 +118,7 @@ class _Resolution:
         return settings
 
     def _read(self, row: Row, given: Given) -> Any:
-        """The value, or None after a problem was noted."""
+        """Return the value, or None after adding a problem."""
         if given.value is None:
             if row.default is not None:
                 self._refuse(row, given, "is no value for this setting")
@@ -154,7 +154,7 @@ class _Resolution:
 
 
 def _may_come_from(row: Row, source: SourceKind) -> bool:
-    """Whether a dynamic value is allowed: for one broker, or for all of them together."""
+    """Whether the row may be set dynamically: for one broker, or for all brokers together."""
     if source is SourceKind.DYNAMIC_BROKER:
         return row.dynamic is not UpdateMode.READ_ONLY
     return source is not SourceKind.DYNAMIC_DEFAULT or row.dynamic is UpdateMode.CLUSTER_WIDE
@@ -171,7 +171,7 @@ def _parse(row: Row, value: RawValue) -> Any:
 
 
 def _item_count(value: RawValue) -> int:
-    """How many items were written, repeated ones included."""
+    """Return the number of items in the text or list, repeated ones included."""
     if isinstance(value, str):
         text = trim(value)
         return text.count(",") + 1 if text else 0

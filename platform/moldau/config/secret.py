@@ -1,10 +1,10 @@
-"""A value that must not be seen: a password, a key, a token.
+"""A value that must not be shown: a password, a key, a token.
 
-Invariant: no way of turning a `Secret` into text shows its value; only `reveal()` gives it out, so
-a search for `reveal` finds every place where a secret leaves its box (CVE-2026-33558 came of SASL
-bytes in debug logs). A type and not a rule about names, because names are forgotten. It pickles
-with its value, since an executor process needs the password to connect: a pickle is a place to
-keep as private as the settings file itself.
+Invariant: no conversion of a `Secret` to text shows its value; only `reveal()` returns it, so a
+search for `reveal` finds every place where a secret is used (CVE-2026-33558 was caused by SASL
+bytes in debug logs). It is a type and not a rule about names, because names are forgotten. It is
+pickled with its value, since an executor process needs the password to connect: keep a pickle as
+private as the settings file itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HIDDEN = "***"
 
 @final
 class Secret:
-    """Holds text that is never printed; `reveal()` is the only door."""
+    """Text that is never printed; only `reveal()` returns it."""
 
     __slots__ = ("_value",)
 
@@ -26,7 +26,7 @@ class Secret:
         object.__setattr__(self, "_value", value)
 
     def reveal(self) -> str:
-        """The secret itself. Never pass the result to a log, an error or a response."""
+        """Return the secret itself. Never pass the result to a log, an error or a response."""
         return self._value
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -45,7 +45,7 @@ class Secret:
         return bool(self._value)
 
     def __eq__(self, other: object) -> bool:
-        """Takes the same time wherever two values differ (CVE-2021-38153)."""
+        """Compare in a time that does not depend on where two values differ (CVE-2021-38153)."""
         if not isinstance(other, Secret):
             return NotImplemented
         from hmac import compare_digest

@@ -1,8 +1,8 @@
-"""One setting is one row: name, type, default, documentation, check, and when it may be changed.
+"""A setting is one row: name, type, default, documentation, check, and when it may be changed.
 
-Everything that knows a setting reads its row: parsing, error messages, `--help`, the reference
-pages, DescribeConfigs. A row is typed by its value, so `settings[replica_lag_time_max_ms]` is an
-`int` for mypy. Rows do not change after they are made.
+Everything that needs a setting reads its row: parsing, error messages, `--help`, the reference
+pages, DescribeConfigs. A row has the type of its value, so `settings[replica_lag_time_max_ms]` is
+an `int` for mypy. Rows do not change after they are created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Absent(Enum):
-    """Instead of a default: the user must say it, or another setting says it."""
+    """Marks a setting without a default: it must be given, or has another setting's value."""
 
     REQUIRED = "required"
     INHERITED = "inherited"
@@ -32,7 +32,7 @@ INHERITED: Final = Absent.INHERITED
 
 
 class UpdateMode(Enum):
-    """When a value may change: at a restart only, or while running for one broker or for all."""
+    """When a value may change: only at a restart, or at run time, for one broker or for all."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -46,8 +46,8 @@ class Importance(Enum):
 
 
 class Fallback(Generic[T_co]):
-    """Where a value comes from when its own setting was not given: `log.retention.minutes` for
-    `log.retention.ms`, times 60,000."""
+    """The setting whose value is used if this one was not given: `log.retention.minutes`, times
+    60,000, for `log.retention.ms`."""
 
     __slots__ = ("convert", "setting")
 
@@ -57,13 +57,13 @@ class Fallback(Generic[T_co]):
 
 
 class SettingOptions(TypedDict, Generic[V], total=False):
-    """What most settings do not need to say."""
+    """The options of a row that most settings do not need."""
 
     check: Check[V]
     dynamic: UpdateMode
-    secret: bool  # the value is hidden though its type is not a password: an address with a key
+    secret: bool  # hides a value that is no password: an address with a key
     importance: Importance
-    aliases: tuple[str, ...]  # earlier names, still understood
+    aliases: tuple[str, ...]  # earlier names, still accepted
     deprecated: str  # what to use instead
     fallback: Fallback[V]
 
@@ -141,8 +141,8 @@ class Setting(Generic[T_co]):
             assert fits, f"{self.name}: its own default {shown} is not allowed"
 
     def _is_of_kind(self, default: object) -> bool:
-        """Told at run time, as mypy takes a row of int with a text for its default for one of
-        object."""
+        """Whether the default has the row's type. It is checked at run time, because mypy accepts a
+        row of int with a text as its default as a row of object."""
         if self.kind is PASSWORD:
             return isinstance(default, Secret)
         try:
@@ -152,20 +152,20 @@ class Setting(Generic[T_co]):
 
     @property
     def allowed(self) -> str:
-        """What a value must be, in words."""
+        """The allowed values, in words."""
         if self.check is None:
             return self.kind.allowed
         return f"{self.kind.name}: {self.check.allowed}"
 
     @property
     def wanted(self) -> str:
-        """As `allowed`, for a sentence about a value of another kind."""
+        """The allowed values, in words for a message about a value of another kind."""
         if self.check is None:
             return self.kind.allowed
         return f"{self.kind.allowed.partition(' from ')[0]}, {self.check.allowed}"
 
     def write(self, value: object) -> str | None:
-        """`value` as text; a secret's is never in it."""
+        """Return `value` as text; None for null and for a secret."""
         return None if value is None or self.secret else self.kind.write(cast(T_co, value))
 
     def __repr__(self) -> str:
@@ -173,5 +173,5 @@ class Setting(Generic[T_co]):
 
 
 def rows_in(module: Mapping[str, object]) -> tuple[Setting[Any], ...]:
-    """The rows that a module has defined so far, in their order: `rows_in(globals())`."""
+    """Return the rows that a module has defined so far, in their order: `rows_in(globals())`."""
     return tuple(each for each in module.values() if isinstance(each, Setting))

@@ -1,8 +1,8 @@
-"""The settings of a running thing: typed values that never change, each knowing its source.
+"""The settings of a running component: typed values that never change, each with its source.
 
-Made by `SettingTable.resolve` only, so `Settings` are checked values. A dynamic change gives new
-`Settings` (`overlaid`), and what differs between two is asked of them (`differences`): half of a
-change is never seen.
+Only `SettingTable.resolve` creates `Settings`, so their values are checked. A dynamic change
+creates new `Settings` (`overlaid`), and `differences` compares two of them: a half-applied change
+is never visible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULT = Source(SourceKind.DEFAULT)
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The value that one row got from what was given for it."""
+    """The value of one row, and the given values that it was chosen from."""
 
     value: Any
     given: tuple[Given, ...]  # lowest precedence first; the last one is the value's
@@ -31,7 +31,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One value that a setting would have, were those before it in the list not there."""
+    """One value that a setting would have without those before it in the list."""
 
     name: str
     text: str | None
@@ -40,7 +40,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A setting as DescribeConfigs answers it. `text` is None for null and for every secret."""
+    """A setting as DescribeConfigs returns it. `text` is None for null and for every secret."""
 
     setting: Row
     text: str | None
@@ -67,9 +67,9 @@ class Settings:
     ) -> None:
         self.table = table
         self._others = {name: tuple(given) for name, given in others.items()}
-        # Those under open prefixes as given; where several layers have one, that of the last.
+        # The settings under open prefixes; of several layers the last one counts.
         self.others = MappingProxyType({name: given[-1] for name, given in self._others.items()})
-        self.notices = notices  # what a user should hear though nothing is wrong
+        self.notices = notices  # notes for the user, although nothing is wrong
         self._layers = layers
         self._chosen = dict(chosen)
 
@@ -88,12 +88,12 @@ class Settings:
         return setting.default
 
     def source(self, setting: Setting[Any]) -> Source:
-        """Where the value of `setting` was written; the default's place is nowhere."""
+        """Return the place where the value of `setting` was given; a default has no place."""
         given = self._given(setting)
         return _DEFAULT if given is None else given.source
 
     def _given(self, setting: Setting[Any]) -> Given | None:
-        """What decided the value of `setting`: its own, or that of a setting it falls back to."""
+        """Return what determined the value of `setting`: its own value, or that of a fallback."""
         row: Setting[Any] | None = setting
         while row is not None:
             if row.name in self._chosen:
@@ -102,15 +102,16 @@ class Settings:
         return None
 
     def is_given(self, setting: Setting[Any]) -> bool:
-        """Whether the user gave this very setting, rather than one that it falls back to."""
+        """Whether the user gave this very setting, and not one that it falls back to."""
         return setting.name in self._chosen
 
     def given_for(self, name: str) -> tuple[Given, ...]:
-        """All that was given for a name in `others`, one a layer; the last one counts."""
+        """Return what was given for a name in `others`, one value a layer; the last one counts."""
         return self._others.get(name, ())
 
     def with_prefix(self, prefix: str) -> Settings:
-        """These settings as one listener or plugin sees them: what was given under `prefix` wins.
+        """Return these settings for one listener or plugin: values that were given under `prefix`
+        win.
 
         `listener.name.internal.ssl.keystore.location` becomes `ssl.keystore.location`. Names that
         are not in the table stay in `others`, without the prefix.
@@ -127,20 +128,21 @@ class Settings:
         return Settings(self.table, settings._layers, settings._chosen, others, settings.notices)
 
     def overlaid(self, *layers: Layer) -> Settings:
-        """New settings in which `layers` win over these; BadSettings if the result is not good.
+        """Return new settings in which `layers` override these. Raise BadSettings if the result is
+        invalid.
 
-        Dynamic settings are overlaid on what the process started with, all of them each time, so
+        Dynamic settings are overlaid on the settings at process start, all of them each time, so
         that a deleted one is gone.
         """
         return self.table.resolve(*self._layers, *layers)
 
     def differences(self, other: Settings) -> tuple[Row, ...]:
-        """The settings with another value in `other`."""
+        """Return the settings that have another value in `other`."""
         assert self.table is other.table
         return tuple(row for row in self.table if self[row] != other[row])
 
     def described(self) -> Iterator[Described]:
-        """Every setting of the table in order, as DescribeConfigs shows it."""
+        """Return the descriptions of all settings, in the table's order, for DescribeConfigs."""
         return map(self.describe, self.table)
 
     def describe(self, setting: Setting[Any]) -> Described:

@@ -1,8 +1,8 @@
-"""The settings that a program knows: unique names, what they are called besides, what is gone.
+"""The settings of a program: rows with unique names, their aliases, and removed names.
 
 A layer of moldau declares its rows in a module and makes one table of them. A name that is not in
-the table is refused, unless it begins with an open prefix: `listener.name.` holds a listener's own
-settings, `config.providers.` a plugin's, and no table can know these names.
+the table is rejected, unless it begins with an open prefix: `listener.name.` has a listener's own
+settings, `config.providers.` a plugin's, and no table can contain those names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = Setting[Any]
 
-# Looks at several settings together; answers what is wrong, or None.
+# Checks several settings together; returns what is wrong, or None.
 Rule: TypeAlias = "Callable[[Settings], str | None]"
 
 _NEAREST_RATIO = 0.7
@@ -27,7 +27,7 @@ _SIGN = re.compile(r"[^\w-]")  # what may stand behind a name
 
 
 class SettingTable:
-    """All rows by name. Iterating gives them in the order of their declaration."""
+    """All rows by name. Iteration yields them in the order of their declaration."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class SettingTable:
         removed: Mapping[str, str] | None = None,
         rules: tuple[Rule, ...] = (),
     ) -> None:
-        """`removed`: names that are gone, with what to do instead; a name that ends in `.` stands
-        for all names that begin so."""
+        """`removed`: removed names, with advice on what to do instead. A name that ends in `.`
+        stands for all names that begin with it."""
         self.open_prefixes = open_prefixes
         self.rules = rules
         self._removed = dict(removed or {})
@@ -77,8 +77,8 @@ class SettingTable:
         return isinstance(setting, Setting) and self._rows.get(setting.name) is setting
 
     def __add__(self, other: SettingTable) -> SettingTable:
-        """The rows of both: one process that is broker and controller reads one file. A row may
-        stand in both tables, if it is the same one."""
+        """Return a table with the rows of both: a process that is broker and controller reads one
+        file. A row may be in both tables, if it is the same object."""
         return SettingTable(
             dict.fromkeys((*self, *other)),
             open_prefixes=(*self.open_prefixes, *other.open_prefixes),
@@ -87,19 +87,19 @@ class SettingTable:
         )
 
     def find(self, name: str) -> Row | None:
-        """The row of that name, today's or an earlier one."""
+        """Return the row with that current or earlier name; None if there is none."""
         return self._rows.get(name) or self._aliases.get(name)
 
     def instead_of(self, name: str) -> str | None:
-        """What to do instead of using a setting that is gone."""
+        """Return the advice for a setting that was removed; None if it was not."""
         for removed, advice in self._removed.items():
             if name == removed or (removed.endswith(".") and name.startswith(removed)):
                 return advice
         return None
 
     def secret_before(self, name: str) -> str | None:
-        """The secret setting that `name` begins with, before some sign: the rest of it may be what
-        shall be hidden, as in `ssl.key.password:c2VjcmV0==1` or below it in a map."""
+        """Return the secret setting that `name` begins with, before some sign. The rest may then be
+        the secret itself, as in `ssl.key.password:c2VjcmV0==1`, or a key below it in a map."""
         for sign in _SIGN.finditer(name, 0, self._name_length_max + 1):
             row = self.find(name[: sign.start()])
             if row is not None and row.secret:
@@ -107,11 +107,11 @@ class SettingTable:
         return None
 
     def is_open(self, name: str) -> bool:
-        """Whether `name` is a setting of something that this table does not list."""
+        """Whether `name` begins with an open prefix, so that this table cannot list it."""
         return name.startswith(self.open_prefixes)
 
     def nearest(self, name: str) -> str | None:
-        """The known name that looks most like `name`, if any does."""
+        """Return the known name that is most similar to `name`, if any is similar."""
         from difflib import get_close_matches
 
         guess = name.strip().lower().replace("_", ".").replace("-", ".")
@@ -119,8 +119,8 @@ class SettingTable:
         return matches[0] if matches else None
 
     def resolve(self, *layers: Layer) -> Settings:
-        """The settings that `layers` give, the last layer winning; BadSettings tells all that is
-        wrong. The usual order: file, environment, command line, overrides."""
+        """Return the settings of `layers`, of which the last wins. Raise BadSettings with all
+        problems. The usual order is: file, environment, command line, overrides."""
         from moldau.config.resolution import resolve
 
         return resolve(self, layers)

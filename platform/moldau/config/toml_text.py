@@ -1,7 +1,7 @@
-"""Settings in TOML, by the standard library's parser.
+"""Settings in TOML, parsed by the standard library.
 
-TOML nests by itself: `log.retention.ms = 5` and `[log.retention]` both give dotted names. Where a
-name is both a setting and the beginning of others, quote it: `"config.providers" = "env"`.
+TOML nests by itself: `log.retention.ms = 5` and `[log.retention]` both give dotted names. If a name
+is both a setting and the beginning of others, quote it: `"config.providers" = "env"`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from moldau.config.given import Layer
 from moldau.config.nested import DEPTH_MAX, flatten
 from moldau.errors import ConfigError
 
-# tomllib keeps every prefix of a dotted key, so a long one would cost its length squared.
+# tomllib stores every prefix of a dotted key, so a long key would cost the square of its length.
 _KEY = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*"""
 _DEEP_KEY = re.compile(rf"(?:^|[{{,])[ \t\[]*(?:{_KEY}\.[ \t]*){{{DEPTH_MAX}}}", re.MULTILINE)
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
 def load_toml(text: str, file: str = "<text>") -> Layer:
-    """The settings of one TOML document; a date is no value for a setting."""
+    """Return the settings of one TOML document. A date is not a valid value."""
     text = text.removeprefix("\ufeff")
     deep = _DEEP_KEY.search(text)
     if deep is not None:
@@ -37,6 +37,6 @@ def load_toml(text: str, file: str = "<text>") -> Layer:
         raise ConfigError(f"not TOML: {reason}", file=file, line=line, column=column) from None
     except RecursionError:
         raise ConfigError("nested too deeply", file=file) from None
-    except ValueError as error:  # a number with more digits than Python reads
+    except ValueError as error:  # a number with more digits than Python accepts
         raise ConfigError(f"not TOML: {error}", file=file) from None
     return flatten(tree, file)

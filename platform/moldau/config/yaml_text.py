@@ -1,14 +1,13 @@
 """Settings in YAML, without YAML's surprises.
 
-Only the tree of nodes is taken from PyYAML, never constructed objects: a plain `on`, `0o17`,
-`1_000` or `2024-01-01` stays the text that was written, and the setting's own type reads it. Null
-(`null`, `~` or nothing) is null. Refused: a repeated key, a key without a colon, tags other than
-YAML's own scalars, merge keys, several documents, and aliases that multiply (see
-`moldau.config.nested`).
+Only PyYAML's tree of nodes is used, never constructed objects: a plain `on`, `0o17`, `1_000` or
+`2024-01-01` stays text, and the setting's own type parses it. Null (`null`, `~` or nothing) is
+null. Rejected are: a repeated key, a key without a colon, tags other than YAML's own scalars, merge
+keys, several documents, and aliases that multiply (see `moldau.config.nested`).
 
-Invariant: no error quotes the file beyond the names of settings. A password that YAML reads as
-something else (`*alias`, `{map}`) must not end up in a log, so PyYAML's words are told only where
-they are its own.
+Invariant: no error quotes the file, except for names of settings. A password that YAML parses as
+something else (`*alias`, `{map}`) must not appear in a log, so PyYAML's messages are used only
+without their quotes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SCALARS: Final = frozenset(
 )
 _MAP: Final = _TAG + "map"
 _LIST: Final = _TAG + "seq"
-# PyYAML quotes the file as Python writes texts, and names of tokens just the same.
+# PyYAML quotes text of the file like Python does, and names of tokens in the same way.
 _QUOTED: Final = re.compile(r"""[ ]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 _TOKEN: Final = re.compile(r" ?'(?:<[a-z ]+>|[]\[{},?:-])'")
 _OWN_WORDS: Final = (
@@ -44,7 +43,7 @@ _OWN_WORDS: Final = (
 
 
 def load_yaml(text: str, file: str = "<text>") -> Layer:
-    """The settings of one YAML document; an empty one has none."""
+    """Return the settings of one YAML document; an empty one has none."""
     import yaml
 
     try:
@@ -68,7 +67,7 @@ def load_yaml(text: str, file: str = "<text>") -> Layer:
 
 
 def _own_words(problem: str | None) -> str:
-    """What PyYAML says, without what it quotes from the file."""
+    """Return PyYAML's message without the text that it quotes from the file."""
     if problem is None or not problem.startswith(_OWN_WORDS):
         return "malformed"
     words = _QUOTED.sub(lambda match: match[0] if _TOKEN.fullmatch(match[0]) else "", problem)
@@ -98,7 +97,7 @@ class _Walk:
         for key_node, value_node in node.value:
             key = self.key(key_node)
             if self.is_missing(value_node, key_node):
-                # Its name is not told: `password: {secret}` is a map with such a key.
+                # Its name is not shown: `password: {secret}` is a map with such a key.
                 raise self.refuse("a key without a colon", key_node)
             if key in keys:
                 raise self.refuse(f"the key {key!r} stands twice in one map", key_node)
@@ -106,9 +105,9 @@ class _Walk:
             self.value(value_node, (*path, key), key_node.start_mark.line + 1)
 
     def is_missing(self, value: yaml.Node, key: yaml.Node) -> bool:
-        """Whether not even a colon stands behind `key`: PyYAML makes up an empty value then."""
+        """Whether there is not even a colon after `key`: then PyYAML invents an empty value."""
         start, end = key.end_mark.index, value.end_mark.index
-        # What an alias means stands elsewhere, mostly before the key.
+        # The value of an alias is in another place, mostly before the key.
         return value.value == "" and start <= end and ":" not in self.text[start:end]
 
     def key(self, node: yaml.Node) -> str:

@@ -1,11 +1,11 @@
 """The three families of errors, and nothing else.
 
-`KafkaError`      the protocol has a number for it; expected, answered to a client or raised in one.
+`KafkaError`      the protocol has a number for it; expected, sent to a client or raised in one.
 `BadData`         bytes from outside are wrong (`MalformedMessage`, `CorruptRecord`, `CorruptLog`):
                   always raised, never asserted, because it is not our fault.
 `AssertionError`  our own bug.
 
-Facts travel as key=value context, so that a log line can be searched and a message can be shown:
+Facts are key=value context, so that a log line can be searched and a message can be shown:
 `MalformedMessage("count exceeds what is left", message="FetchRequest", at=17, count=9, left=3)`.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class MoldauError(Exception):
-    """An error that names its facts: `reason` for people, `context` for people and programs."""
+    """An error with its facts: `reason` for people, `context` for people and programs."""
 
     def __init__(self, reason: str, /, **context: object) -> None:
         super().__init__(reason)
@@ -27,13 +27,13 @@ class MoldauError(Exception):
         return f"{self.reason} ({facts})" if facts else self.reason
 
     def __repr__(self) -> str:
-        """All that `str` tells: what holds errors, such as an answer about many topics, is printed
-        by their `repr`."""
+        """Return all that `str` has: containers of errors, such as a result with many topics, are
+        printed with the `repr` of each error."""
         return f"{type(self).__name__}({str(self)!r})"
 
 
 class BadData(MoldauError):
-    """Bytes from outside that cannot be what they claim to be."""
+    """Bytes from outside that are not what they claim to be."""
 
 
 class MalformedMessage(BadData):
@@ -45,8 +45,8 @@ class CorruptRecord(BadData):
 
 
 class CorruptLog(BadData):
-    """A file of a log that does not hold what its name and position promise."""
+    """A file of a log without the content that its name and position promise."""
 
 
 class ConfigError(MoldauError):
-    """A setting that cannot be used: names the setting, the value and what is allowed."""
+    """A setting that cannot be used: names the setting, the value and the allowed values."""

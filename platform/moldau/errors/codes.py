@@ -1,8 +1,8 @@
-"""The one table of the protocol's error codes, as of Kafka 4.3.1, and the error that has one.
+"""The one table of the protocol's error codes, as of Kafka 4.3.1, and the error that has a code.
 
-A row: number, what it says to people, and what a client may do about it: `FATAL` (repeating the
-same request fails again), `RETRY` (it may work later), `REFRESH` (it may work after fresh metadata,
-which implies retry). A test compares numbers, names and these answers with Kafka's own.
+A row has the number, a message for people, and what a client may do: `FATAL` (repeating the same
+request fails again), `RETRY` (it may work later), `REFRESH` (it may work with fresh metadata, which
+implies retry). A test compares numbers, names and these remedies with Kafka's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REFRESH: Final = 2
 
 
 class ErrorCode(IntEnum):
-    """What a response's `error_code` means. An unknown number reads as UNKNOWN_SERVER_ERROR."""
+    """The meaning of a response's `error_code`. Unknown numbers are UNKNOWN_SERVER_ERROR."""
 
     message: str
     retriable: bool
@@ -34,7 +34,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ErrorCode | None:
-        """A newer peer may send a number that we do not know."""
+        """Map an unknown number, as a newer peer may send it, to UNKNOWN_SERVER_ERROR."""
         return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
     UNKNOWN_SERVER_ERROR = -1, "The server failed in a way it has no code for."
@@ -184,12 +184,12 @@ class KafkaError(MoldauError):
         super().__init__(reason or known.message, **context)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """An exception is pickled by its arguments; these are not only the reason."""
+        """Pickle all arguments: by default an exception is pickled with its reason only."""
         return type(self), (int(self.code), self.reason), self.__dict__
 
     @property
     def retriable(self) -> bool:
-        """May the same request work later?"""
+        """Whether the same request may work later."""
         return self.code.retriable
 
     def __str__(self) -> str:
@@ -197,6 +197,6 @@ class KafkaError(MoldauError):
 
 
 def raise_for(code: int, reason: str = "", /, **context: object) -> None:
-    """Raises the KafkaError of a response's `error_code`, unless it says that all is well."""
+    """Raise the KafkaError of a response's `error_code`; do nothing if it is 0."""
     if code:
         raise KafkaError(code, reason, **context)

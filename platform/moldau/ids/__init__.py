@@ -1,7 +1,7 @@
-"""Kafka's 128-bit ids: 16 bytes in memory, 22 characters of URL-safe base64 for people.
+"""Kafka's 128-bit ids: 16 bytes in memory, 22 characters of URL-safe base64 as text.
 
-Plain `bytes` and not a class, because a fetch response carries one a topic and the codec must not
-make an object more than it has to.
+They are plain `bytes` and not a class, because a fetch response has one for each topic and the
+codec must not create more objects than necessary.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _RESERVED = frozenset((ZERO_UUID, METADATA_TOPIC_ID))
 
 
 class RandomBytes(Protocol):
-    """Where new ids come from: `random.Random` and `moldau.runtime`'s randomness both fit."""
+    """A source of random bytes for new ids: `random.Random` and the runtime's randomness fit."""
 
     def randbytes(self, n: int, /) -> bytes: ...
 
 
 def format_uuid(uuid: Uuid) -> str:
-    """The 22 characters that Kafka's tools print."""
+    """Return the id as the 22 characters that Kafka's tools print."""
     assert len(uuid) == 16
     return base64.urlsafe_b64encode(uuid)[:22].decode("ascii")
 
 
 def parse_uuid(text: str) -> Uuid:
-    """The id that `format_uuid` wrote; ValueError names text that is not one.
+    """Return the id that `format_uuid` wrote. Raise ValueError for text that is not an id.
 
-    The last character has four bits more than an id. As in Kafka they do not count: ids that
-    people typed (`MkU3OEVBNTcwNTJENDM2Qk`, known from many compose files) have them set.
+    The last character has four bits more than an id. As in Kafka they are ignored: ids that people
+    typed (`MkU3OEVBNTcwNTJENDM2Qk`, known from many compose files) have them set.
     """
     try:
         uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
@@ -46,7 +46,7 @@ def parse_uuid(text: str) -> Uuid:
 
 
 def new_uuid(random: RandomBytes) -> Uuid:
-    """A fresh id: never a reserved one; its text never starts with `-`, which looks like a flag."""
+    """Return a new id: not a reserved one, and its text never starts with `-`, like an option."""
     while True:
         uuid = random.randbytes(16)
         if uuid not in _RESERVED and uuid[0] >> 2 != 62:

@@ -1,21 +1,21 @@
-"""What clients and brokers share: connections to brokers, their versions, backoff and metadata.
+"""The parts that clients and brokers share: connections to brokers, versions, backoff and metadata.
 
-`Peers` gives a broker its connections to the others, one each, made again after a loss:
+`Peers` has a broker's connections to the others, one to each, and reconnects after a loss:
 
     peers = Peers(runtime, ConnectionOptions(client_id="broker-1", request_timeout_s=2.0))
     peers.update({2: Address("b2", 9092), 3: Address("b3", 9092)})   # whenever the brokers change
     answer = await peers.request(2, FetchRequest(...), FetchResponse, timeout_s=1.0)
     connection = await peers.connection(3)                           # to pipeline: connection.ask()
-    await peers.aclose()                                             # requests under way fail
+    await peers.aclose()                                             # requests in flight fail
 
-A request takes the highest version that both sides have, unless `version` names one; all failures
+A request has the highest version that both sides support, unless `version` names one; all failures
 are KafkaError. Nothing is retried: `Peers` only waits for the reconnect backoff before it connects
-again, and `Backoff` gives the waits of a loop of one's own. Use a `lane` of its own for a request
-that waits at the broker for long (a fetch), as answers come in the order of the requests.
+again, and `Backoff` has the waits for a caller's own loop. Use a separate `lane` for a request that
+waits at the broker for long (a fetch), as responses come in the order of the requests.
 `Connection.open` makes a single connection; `Cluster` finds brokers by their bootstrap addresses,
 keeps metadata fresh and retries.
 
-Importing this package loads nothing else: a name is loaded when it is first used.
+Importing this package loads nothing else: a name is loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a broker listens: `host:port`, as people write it."""
+"""The address of a broker: `host:port`, as users write it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from moldau.errors import ConfigError
 
 _PORT_MAX: Final = 65_535
 _PART_MAX: Final = 63
-"""Of a name between two dots, as DNS has it."""
+"""The limit of a name between two dots, from DNS."""
 
 
 class Address(NamedTuple):
@@ -22,7 +22,7 @@ class Address(NamedTuple):
 
     @property
     def fault(self) -> str | None:
-        """Why there can be no broker, whatever the network says; None where there may be one."""
+        """Why no broker can have this address, whatever the network is; None if one can."""
         if not 0 < self.port <= _PORT_MAX:
             return f"a port is a number from 1 to {_PORT_MAX}"
         parts = self.host.removesuffix(".").split(".")
@@ -36,9 +36,10 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """`kafka.example:9092`, `[::1]:9092`, or with a protocol before it, which Kafka allows too.
+    """Return the address in `kafka.example:9092`, `[::1]:9092`, or with a protocol, as Kafka
+    allows.
 
-    ConfigError says what is wrong with it.
+    Raise ConfigError, which says what is wrong, if it is not an address.
     """
     address = split_address(text)
     if address.fault is not None:
@@ -47,7 +48,7 @@ def parse_address(text: str) -> Address:
 
 
 def split_address(text: str) -> Address:
-    """As `parse_address`, whether or not there can be such a host."""
+    """Return the address as `parse_address` does, even if no such host can exist."""
     rest = text.strip()
     if "://" in rest:
         protocol, _, rest = rest.partition("://")
@@ -65,7 +66,7 @@ def split_address(text: str) -> Address:
 
 
 def _can_be_looked_up(host: str) -> bool:
-    """As the system's resolver gets it from Python."""
+    """Whether Python can pass the name to the system's resolver."""
     try:
         host.encode("idna")
     except UnicodeError:

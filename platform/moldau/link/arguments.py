@@ -1,7 +1,7 @@
-"""Arguments that any part of a client takes: text and durations. No IO.
+"""Checks arguments that any part of a client accepts: text and durations. No IO.
 
-Invariant: what is of the wrong kind is refused before anything is sent or changed, by a TypeError
-or ValueError that names the argument, what it has to be and what came instead.
+Invariant: an argument of the wrong kind is rejected before anything is sent or changed, with a
+TypeError or ValueError that names the argument, what it must be, and the given value.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final, SupportsFloat
 from moldau.config import sendable
 
 TEXT: Final = sendable()
-"""The text that a message has place for."""
+"""Text that fits into a message."""
 
 
 def text_of(given: object, what: str) -> str:
-    """Text that a message has place for."""
+    """Return text that fits into a message. Raise TypeError or ValueError for anything else."""
     text = str_of(given, what)
     if not fits(text):
         raise ValueError(f"{what} is {TEXT.allowed}, not {told(given)}")
@@ -23,20 +23,20 @@ def text_of(given: object, what: str) -> str:
 
 
 def str_of(given: object, what: str) -> str:
-    """Any str, also one that no message has place for."""
+    """Return any str, even one that fits into no message. Raise TypeError for anything else."""
     if not isinstance(given, str):
         raise TypeError(f"{what} is a str, not {told(given)}")
     return given
 
 
 def fits(text: str) -> bool:
-    """Whether a message has place for it: not for what is too long, nor for lone surrogates."""
+    """Whether the text fits into a message: it is not too long, and has no lone surrogates."""
     return TEXT.holds(text)
 
 
 def seconds(given: object, what: str) -> float:
-    """How long, in seconds."""
-    if given.__class__ is int and given >= 0:  # most are, and need no search for `__float__`
+    """Return a duration in seconds. Raise TypeError or ValueError for anything else."""
+    if given.__class__ is int and given >= 0:  # most are; saves the search for `__float__`
         return float(given)
     if isinstance(given, bool | type) or not isinstance(given, SupportsFloat):
         raise TypeError(f"{what} is a number of seconds, not {told(given)}")
@@ -46,12 +46,12 @@ def seconds(given: object, what: str) -> float:
 
 
 def seconds_at_most(given: object, what: str) -> float | None:
-    """The same where a wait is bounded; None leaves it to a setting, or has no end."""
+    """Return the limit of a wait in seconds; None means a setting's limit, or no limit."""
     return None if given is None else seconds(given, what)
 
 
 def told(given: object) -> str:
-    """A value with its type, short enough for a line of an error."""
+    """Return a value with its type, short enough for a line of an error."""
     if given is None:
         return "None"
     text = repr(given)

@@ -1,6 +1,5 @@
-"""Whether to try again, and how long to wait before that: twice as long each time, up to a bound,
-give or take a fifth (KIP-580), so that clients which lost one broker do not all come back at once.
-"""
+"""Whether and when to retry: each wait is twice as long, up to a limit, plus or minus a fifth
+(KIP-580), so that clients that lost the same broker do not all return at once."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ _DOUBLINGS_MAX: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """A wait before the first retry, and the longest one."""
+    """The wait before the first retry, and the longest wait."""
 
     first_ms: int
     longest_ms: int
 
     def wait_s(self, failures: int, random: Random) -> float:
-        """Seconds to wait after so many failures in a row, of which there was at least one."""
+        """Return the seconds to wait after `failures` failures in a row, at least one."""
         assert failures > 0
         longest = max(self.longest_ms, self.first_ms)
         wait = min(self.first_ms << min(failures - 1, _DOUBLINGS_MAX), longest)
@@ -32,5 +31,5 @@ class Backoff:
 
 
 def may_work_later(error: KafkaError) -> bool:
-    """What the table of codes gives a chance, and a broker that is not there at present."""
+    """Whether a retry may succeed: the code is retriable, or the broker is just not available."""
     return error.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE

@@ -1,14 +1,14 @@
-"""The client's way to its cluster: connections by broker, metadata kept fresh, calls retried.
+"""A client's access to its cluster: connections by broker, fresh metadata, calls with retries.
 
-Everything above (producer, consumer, admin) asks here for `connection(node)`, `leader(partition)`
-or `call(...)`, and tells here what it learned (`note`), so that reconnecting, refreshing and
-waiting between tries exist once.
+Producer, consumer and admin call `connection(node)`, `leader(partition)` or `call(...)` here, and
+report errors here (`note`), so that reconnecting, refreshing and waiting between attempts are
+implemented once.
 
-Invariants: at most one connection a broker and lane (most talk goes on one lane; what may be parked
-at the broker for long has its own), and one attempt to make it; between two attempts that
-fail lies the reconnect backoff; at most one Metadata request is under way, and a caller that wants
-a refresh gets the answer to a request that was sent after asking; where no known broker can be
-reached the bootstrap servers are asked again (KIP-899). `aclose` ends all of it.
+Invariants: at most one connection for each broker and lane (most requests share one lane; requests
+that may wait at the broker for long have their own), and one attempt to make it; between two failed
+attempts there is the reconnect backoff; at most one Metadata request is in flight, and a caller of
+`refresh` gets the response to a request that was sent after its call; if no known broker can be
+reached, the bootstrap servers are tried again (KIP-899). `aclose` ends all of it.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ _TOPICS_BY_ID: Final = 12
 
 
 class Attempt(Protocol[T_co]):
-    """One try of a call that may be repeated."""
+    """One attempt of a call that may be repeated."""
 
     def __call__(self) -> Awaitable[T_co]: ...
 
 
 @dataclass(slots=True)
 class _Refresh:
-    """Callers that wait for metadata: those `asked` for the request under way, those `waiting` for
-    the one after it."""
+    """Callers that wait for metadata: `asked` for the request in flight, `waiting` for the next
+    one."""
 
     task: asyncio.Task[None] | None = None
     again: bool = False
@@ -71,7 +71,7 @@ class _Refresh:
 
 
 class Cluster:
-    """A Kafka cluster as one client sees it."""
+    """A Kafka cluster from the view of one client."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class Cluster:
         creates_topics: bool = False,
         answer_bytes_max: int = 0,
     ) -> None:
-        """`creates_topics`: whether asking for an unknown topic may make it. `answer_bytes_max`:
-        the most that an answer may bring, if it is more than usual."""
+        """`creates_topics`: whether a metadata request may create an unknown topic.
+        `answer_bytes_max`: the most that a response may contain, if it is more than usual."""
         self.runtime = runtime
         self.settings = settings
         self.metadata = Metadata()
@@ -99,29 +99,29 @@ class Cluster:
         self._bootstrap = rows.addresses(settings)
         self._creates_topics = creates_topics
         self.awaits_topics = False
-        """Whether topics that are watched and missing are looked for until they exist."""
+        """Whether metadata of watched but missing topics are requested until they exist."""
         self.follows_pattern = False
-        """Whether what is watched are topics that match a pattern: one that was deleted is not made
-        again by asking for it."""
+        """Whether the watched topics are those that match a pattern: then a metadata request does
+        not create a deleted one again."""
         self._only_looks = False
         self._topics: dict[str, None] = {}
         self._sought: dict[str, float] = {}
-        """Those of them that were only asked about, and when last."""
+        """The watched topics that only `look_at` asks for, with the time of the last call."""
         self._ids: frozenset[Uuid] = frozenset()
         self.watches_all = False
         self._refresh = _Refresh()
         self._refresh_timer: asyncio.TimerHandle | None = None
         self.blind_for: KafkaError | None = None
-        """Why the last refresh brought nothing; None when it did."""
+        """The error of the last refresh; None if it succeeded."""
         self._hints = 0
-        """How many connections have ended on which something was sent that gets no answer. A broker
-        ends one to refuse something: it may not lead the partition any more."""
+        """The number of ended connections on which a request without a response was sent. A broker
+        closes a connection to reject such a request: it may not lead the partition any more."""
         self._hints_taken = 0
-        """How many of them metadata have been asked for since, and have come."""
+        """The number of those connections that a later successful refresh has covered."""
 
     @property
     def may_be_misled(self) -> bool:
-        """Whether a broker may have said, by ending a connection, that metadata are out of date."""
+        """Whether a broker may have closed a connection because our metadata are out of date."""
         return self._hints > self._hints_taken
 
     @property
@@ -132,9 +132,10 @@ class Cluster:
     # Connections
 
     async def connection(self, node_id: int = ANY_BROKER) -> Connection:
-        """A connection to that broker, to the controller as brokers name it, or to any broker.
+        """Return a connection to that broker, to the controller that brokers name, or to any
+        broker.
 
-        KafkaError when it cannot be had at present; nothing is retried here.
+        Raise KafkaError if there is none at present; nothing is retried here.
         """
         self._check_open()
         if node_id == ANY_BROKER:
@@ -154,26 +155,26 @@ class Cluster:
         return await self._connections.open(broker.address)
 
     async def connection_to(self, address: Address, lane: str) -> Connection:
-        """As `connection`, to an address that a broker named, apart from other talk with it."""
+        """Return a connection to an address that a broker named, on a lane of its own."""
         self._check_open()
         return await self._connections.open(address, lane)
 
     def hang_up(self, address: Address, lane: str) -> None:
-        """Ends that connection, if it stands."""
+        """Close the connection of that address and lane, if it is open."""
         self._connections.hang_up(address, lane)
 
     def ready_connection(self, node_id: int) -> Connection | None:
-        """The connection to that broker if it stands already."""
+        """Return the connection to that broker if it is already open."""
         broker = self.metadata.brokers.get(node_id)
         return None if broker is None else self._connections.ready(broker.address)
 
     @property
     def connections(self) -> int:
-        """How many stand."""
+        """The number of open connections."""
         return len(self._connections)
 
     async def _any(self) -> Connection:
-        """The least busy of those that stand, else the first that can be made."""
+        """Return the least busy of the open connections, or the first that can be made."""
         standing = self._connections.standing()
         if standing:
             return min(standing, key=lambda each: each.in_flight)
@@ -204,17 +205,17 @@ class Cluster:
     # Metadata
 
     def watch(self, topics: Iterable[str]) -> None:
-        """Keep the metadata of these topics fresh from now on. A name that is too long for a
-        message is refused here, as a broker refuses what is no name."""
+        """Keep the metadata of these topics fresh from now on. Reject a name that is too long for a
+        message, as a broker rejects an invalid name."""
         names = [str_of(each, "a topic's name") for each in topics]
         self._topics |= dict.fromkeys(names)
         for each in names:
             self._sought.pop(each, None)
 
     def look_at(self, topics: Iterable[str]) -> None:
-        """As `watch`, for as long as callers ask. Topics that no caller asked about for a while are
-        left out again. What costs the broker an answer every few minutes must be of use, and to ask
-        for one that there is not may make it."""
+        """Keep the metadata of these topics fresh as long as callers use them. A topic that was not
+        used for five minutes is dropped again: a refresh costs the broker a response every few
+        minutes, and may create a topic that does not exist."""
         now = self.runtime.clock.monotonic()
         for each in topics:
             if str_of(each, "a topic's name") not in self._topics or each in self._sought:
@@ -226,11 +227,11 @@ class Cluster:
         self.unwatch([name for name, sought_at in self._sought.items() if sought_at <= idle_since])
 
     def look_for(self, ids: frozenset[Uuid]) -> None:
-        """The next refresh asks for the topics of these ids too."""
+        """Also request the topics with these ids in the next refresh."""
         self._ids = ids
 
     def unwatch(self, topics: Iterable[str]) -> None:
-        """Their metadata is not asked for any more."""
+        """Stop requesting the metadata of these topics, and forget it."""
         for topic in topics:
             self._topics.pop(topic, None)
             self._sought.pop(topic, None)
@@ -238,7 +239,7 @@ class Cluster:
             self.metadata.refused.pop(topic, None)
 
     def request_refresh(self) -> None:
-        """Something is stale: asks for metadata soon, and goes on asking until it gets some."""
+        """Request metadata soon, because some are out of date, and again until it succeeds."""
         if self.is_closed:
             return
         self._refresh.again = True
@@ -252,7 +253,7 @@ class Cluster:
         self._refresh.task.add_done_callback(self._refreshing_ended)
 
     async def refresh(self) -> None:
-        """Waits for metadata that was asked for after this call; KafkaError if it cannot be had."""
+        """Wait for metadata that are requested after this call. Raise KafkaError if it fails."""
         self._check_open()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._refresh.waiting.append(future)
@@ -261,7 +262,7 @@ class Cluster:
 
     @property
     def is_refreshing(self) -> bool:
-        """Whether metadata is being asked for."""
+        """Whether metadata are being requested."""
         return self._refresh.task is not None
 
     async def _refresh_until_fresh(self) -> None:
@@ -281,8 +282,8 @@ class Cluster:
             await self._pause(state.failures)
 
     def _refreshing_ended(self, task: asyncio.Task[None]) -> None:
-        """Whatever has ended it, no caller waits in vain, and metadata is asked for again: a bug
-        that one answer brings out must not leave the client with what it knew then."""
+        """End the wait of all callers, whatever ended the refresh, and request metadata again
+        later: a bug that one response triggers must not leave the client with old metadata."""
         state = self._refresh
         state.task = None
         broken = None if task.cancelled() else task.exception()
@@ -322,7 +323,7 @@ class Cluster:
 
     def _metadata_request(self, connection: Connection) -> MetadataRequest:
         self._forget_the_sought()
-        # In an order that no hash decides, so that a simulation repeats in every process.
+        # Sorted, so that a simulation does not depend on hashes and repeats in every process.
         names = sorted(filter(fits, self._topics))
         topics = [MetadataRequestTopic(name=name) for name in names]
         if self._ids and connection.version_of(MetadataRequest) >= _TOPICS_BY_ID:
@@ -336,7 +337,7 @@ class Cluster:
         )
 
     def _drop_connections_to_the_gone(self) -> None:
-        """Idle connections to brokers that left, and to addresses that only were for bootstrap."""
+        """Close idle connections to brokers that left, and to mere bootstrap addresses."""
         self._connections.keep_only({each.address for each in self.metadata.brokers.values()})
 
     def _plan_next_refresh(self) -> None:
@@ -356,7 +357,7 @@ class Cluster:
         self._refresh_timer = asyncio.get_running_loop().call_later(delay_s, again)
 
     def _look_again(self) -> None:
-        """Whether a missing topic exists now. It is not made by asking: a topic that was deleted
+        """Check whether a missing topic exists now, without creating it: a topic that was deleted
         would come back at once."""
         self._only_looks = True
         self.request_refresh()
@@ -364,8 +365,8 @@ class Cluster:
     async def topic(
         self, name: str, *, partition: int | None = None, timeout_s: float | None = None
     ) -> Topic:
-        """The topic, as soon as the cluster knows it, with that partition if it has come into being
-        lately. KafkaError with the reason after the time."""
+        """Return the topic as soon as the cluster knows it, with that partition if it was added
+        lately. Raise KafkaError with the reason after the time."""
         begun = self.runtime.clock.monotonic()
         found = await self._known_topic(name, timeout_s)
         if partition is None or partition < len(found.partitions):
@@ -399,7 +400,7 @@ class Cluster:
         return await self.retry(look, timeout_s=timeout_s)
 
     async def leader(self, where: TopicPartition) -> int:
-        """The broker that leads the partition now; KafkaError, mostly retriable, if unknown."""
+        """Return the broker that leads the partition. Raise KafkaError if it is unknown."""
         self.look_at([where.topic])
         self.metadata.check(where)
         leader = self.metadata.leader_of(where)
@@ -413,7 +414,7 @@ class Cluster:
         return leader
 
     def note(self, error: KafkaError) -> None:
-        """An answer said so: whatever hints at stale metadata makes it be refreshed."""
+        """Refresh the metadata if an error in a response means that they may be out of date."""
         if error.code.refreshes_metadata or error.code is ErrorCode.NOT_CONTROLLER:
             self.request_refresh()
 
@@ -427,7 +428,7 @@ class Cluster:
         node_id: int = ANY_BROKER,
         timeout_s: float | None = None,
     ) -> R:
-        """One try: the request to that broker, its answer; KafkaError as `connection` has it."""
+        """Send a request to that broker once and return the response; errors as `connection`."""
         connection = await self.connection(node_id)
         try:
             return await connection.request(request, response, timeout_s=timeout_s)
@@ -436,11 +437,11 @@ class Cluster:
             raise
 
     async def retry(self, attempt: Attempt[T], *, timeout_s: float | None = None) -> T:
-        """`attempt()` until it succeeds, fails for good, or the time is over.
+        """Repeat `attempt()` until it succeeds, fails for good, or the time is over.
 
-        Then the last error is raised, as what it is, with how often and how long it was tried, and
-        what had said how long: the caller, or a setting. When the client is closed meanwhile, that
-        is the error, at once.
+        Then raise the last error with its own type, the number of attempts, the time, and the
+        limit: the caller's, or the name of a setting. If the client is closed meanwhile, raise that
+        error at once.
         """
         self._check_open()
         limit: dict[str, object] = {"setting": rows.default_api_timeout_ms.name}
@@ -480,16 +481,16 @@ class Cluster:
             raise KafkaError(last.code, last.reason, **facts) from None
 
     async def _pause(self, failures: int) -> None:
-        """Between two tries; over at once when the client is closed."""
+        """Wait between two attempts; end at once if the client is closed."""
         with suppress(TimeoutError):
             async with timeout(self.backoff.wait_s(failures, self.runtime.random)):
                 await self._closing.wait()
 
     def check_loop(self) -> None:
-        """WrongLoop in another event loop than the client's own, while it is open."""
+        """Raise WrongLoop if an open client is used in another event loop than its own."""
         try:
             is_own = asyncio.get_running_loop() is self._loop
-        except RuntimeError:  # outside a loop, as when a program asks what was read
+        except RuntimeError:  # outside a loop, as when a program reads results
             return
         if not (is_own or self.is_closed):
             raise wrong_loop(self._loop)
@@ -500,8 +501,8 @@ class Cluster:
             raise closed("client")
 
     async def aclose(self) -> None:
-        """Closes all connections; calls under way fail. May be called again, and ends then what a
-        call that was cancelled has left."""
+        """Close all connections; calls in flight fail. It may be called again, and then completes a
+        call that was cancelled."""
         self._closing.set()
         self._connections.refuse_more()
         if self._refresh_timer is not None:

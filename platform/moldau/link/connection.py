@@ -1,20 +1,21 @@
-"""One connection to a broker: requests out, answers to their callers, in the order of asking.
+"""One connection to a broker: sends requests, and passes responses to their callers in order.
 
-`Connection.open` connects, to the first of the addresses behind a name that lets it, and asks which
-versions the broker speaks; `ask` sends a request in the highest version that both sides have and
-calls back with the answer, `request` is the same to be awaited.
+`Connection.open` connects, to the first address behind a name that accepts, and asks the broker for
+its versions; `ask` sends a request in the highest version that both sides support and calls back
+with the response, and `request` is the same to be awaited.
 
-Invariants: each request that expects an answer gets exactly one call: the response, or a KafkaError
-(NETWORK_EXCEPTION when the connection ended, REQUEST_TIMED_OUT when the broker left it unanswered
-for too long, which also ends the connection: answers come in order, so nothing behind it could come
-either). One that expects none counts as under way until the network has taken it, and where that
-takes nothing more for as long, the connection ends too. After `is_closed` nothing is sent. No task
-is needed: answers are decoded inside `buffer_updated`, and one timer watches over all requests.
+Invariants: each request that expects a response gets exactly one call: with the response, or with a
+KafkaError (NETWORK_EXCEPTION if the connection ended, REQUEST_TIMED_OUT if the broker did not
+respond in time; that also ends the connection, because responses come in order and no later one
+could arrive). A request that expects none counts as in flight until the network has accepted it; if
+the network accepts nothing for that time, the connection ends, too. After `is_closed` nothing is
+sent. No task is needed: responses are decoded inside `buffer_updated`, and one timer covers all
+requests.
 
-The callback for the answer, `on_answer`, is called from within the event loop's read and must
-neither block nor raise; so is `on_written` of a request without an answer, from within its write.
-One that raises has a bug: the loop's exception handler gets it, and the connection ends, so that
-all others hear of it.
+The callback for the response, `on_answer`, is called from within the event loop's read and must
+neither block nor raise; the same applies to `on_written` of a request without a response, which is
+called from within a write. A callback that raises has a bug: the loop's exception handler gets it,
+and the connection ends, so that all other callers are notified.
 """
 
 from __future__ import annotations
@@ -51,16 +52,16 @@ OnWritten = Callable[["KafkaError | None"], None]
 SOFTWARE: Final = "moldau"
 SOFTWARE_VERSION: Final = "0.1"
 
-# Answers whose records stay views of the frame: Fetch, FetchSnapshot, ShareFetch.
+# Responses whose records stay views of the frame: Fetch, FetchSnapshot, ShareFetch.
 _HOLD_VIEWS: Final = frozenset((1, 59, 78))
 _API_VERSIONS_NEWEST: Final = 4
 _LOOK_S: Final = 0.05
-"""How often to look at what is not written yet: not every transport tells of its end."""
+"""How often unwritten requests are checked: not every transport reports that all is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """What all connections of a client have in common."""
+    """The options that all connections of a client share."""
 
     client_id: str | None = None
     request_timeout_s: float = 30.0
@@ -70,14 +71,14 @@ class ConnectionOptions:
 
 @dataclass(slots=True)
 class _Waiting:
-    """Travels with a request through the protocol's in-flight queue."""
+    """The deadline and callback of a request, kept in the protocol's in-flight queue."""
 
     deadline: float
     on_answer: OnAnswer
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The client's end of a connection; made by `open`."""
+    """The client's end of a connection; created by `open`."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         options: ConnectionOptions,
         buffer: memoryview | None = None,
     ) -> None:
-        """`buffer` is what connections of one event loop may share for receiving."""
+        """`buffer` is a receive buffer that connections of one event loop may share."""
         self.address = address
         self.options = options
         self.versions = PeerVersions(())
@@ -96,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_used = runtime.clock.monotonic()
         self.on_close: Callable[[Connection], None] | None = None
         self.has_told = False
-        """Whether something was sent on it that gets no answer."""
+        """Whether a request without a response was sent on it."""
         self._clock = runtime.clock
         self._buffer = shared_buffer() if buffer is None else buffer
         self._frames = FrameReader(self._buffer, options.frame_bytes_max, growth=GROWTH_OF_TRUSTED)
@@ -104,16 +105,16 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = math.inf
-        """When the timer ends; never, while there is none."""
+        """The time of the timer; infinite while there is none."""
         self._why: KafkaError | None = None
         self._told: deque[tuple[list[Any], OnWritten]] = deque()
-        """What gets no answer and is not written yet."""
+        """The requests without a response that are not written yet."""
         self._handed = 0
-        """How many of them the transport has: at most the last of these is not written whole."""
+        """How many of them the transport has; of these only the last may be partly written."""
         self._is_last_whole = True
         self._unwritten_bytes = 0
         self._shrunk_at = 0.0
-        """When there was last less to write than before, or more to tell."""
+        """The time when the unwritten bytes last decreased, or a request was added."""
 
     def __repr__(self) -> str:
         return f"<Connection {self.address} in_flight={self.in_flight}>"
@@ -126,13 +127,13 @@ class Connection(asyncio.BufferedProtocol):
         options: ConnectionOptions,
         buffer: memoryview | None = None,
     ) -> Connection:
-        """A connection that knows the broker's versions. The addresses behind a name are tried one
-        after the other: each has a share of the time that a setup may take to itself, and then goes
-        on beside the next, as one that swallows all that is sent to it must not keep the others
-        from being tried, nor the other brokers.
+        """Open a connection and learn the broker's versions. The addresses behind a name are tried
+        one after another: each gets a share of the setup time for itself, and then continues beside
+        the next one, so that an address that swallows everything does not delay the others, or
+        other brokers.
 
-        KafkaError (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the address when
-        it cannot be had.
+        Raise KafkaError (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the
+        address if no connection can be made.
         """
         if address.fault is not None:
             raise _cannot_connect(address, address.fault)
@@ -155,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
             async with timeout(timeout_s):
                 await runtime.network.connect(lambda: self, host, address.port)
                 await self._learn_versions()
-            if self.is_closed:  # by what came behind the answer, before this went on
+            if self.is_closed:  # by bytes behind the response, before this task continued
                 raise self._ended()
             is_ready = True
         except TimeoutError:
@@ -168,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.close()
 
     async def _learn_versions(self) -> None:
-        """KIP-511: ask in our newest version; a broker that has it not says which it has."""
+        """Ask in our newest version (KIP-511); a broker without it names its own versions."""
         answer = await self._ask_versions(_API_VERSIONS_NEWEST)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = PeerVersions(answer.api_keys).version(ApiVersionsRequest)
@@ -189,20 +190,20 @@ class Connection(asyncio.BufferedProtocol):
         )
         return cast(ApiVersionsResponse, await self._future(request, version, None))
 
-    # Asking
+    # Requests
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answers, or to be written if they get none."""
+        """The number of requests that wait for a response or, without one, to be written."""
         return len(self._protocol.in_flight) + len(self._told)
 
     @property
     def unsent_bytes(self) -> int:
-        """What was given to the transport and waits for the network to take it."""
+        """The bytes that the transport has and the network has not accepted yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def version_of(self, request: type[Request], *, at_most: int | None = None) -> int:
-        """The version to speak; KafkaError(UNSUPPORTED_VERSION) names the broker."""
+        """Return the version to use. Raise KafkaError(UNSUPPORTED_VERSION) with the broker."""
         try:
             return self.versions.version(request, at_most=at_most)
         except KafkaError as error:
@@ -216,12 +217,12 @@ class Connection(asyncio.BufferedProtocol):
         version: int | None = None,
         timeout_s: float | None = None,
     ) -> None:
-        """Sends a request; `on_answer` is called once, never before this returns.
+        """Send a request; `on_answer` is called once, never before this returns.
 
-        `timeout_s` counts whatever is ahead of it. Without one a request has the usual time, and is
-        not late before those ahead of it are: answers come in order.
+        `timeout_s` includes the time for earlier requests. Without it a request has the usual time,
+        but is not late before the earlier ones are: responses come in order.
 
-        KafkaError when the connection is closed or the broker lacks the API.
+        Raise KafkaError if the connection is closed or the broker lacks the API.
         """
         deadline = self._deadline(timeout_s)
         parts = self._encode(request, version, _Waiting(deadline, on_answer))
@@ -230,18 +231,19 @@ class Connection(asyncio.BufferedProtocol):
             self._watch()
 
     def tell(self, request: Request, on_written: OnWritten, *, version: int | None = None) -> None:
-        """Sends a request that gets no answer: a produce with acks=0. `on_written` is called once,
-        never before this returns: when the network has taken all of it, or with why it has not.
+        """Send a request without a response, such as a produce with acks=0. `on_written` is called
+        once, never before this returns: when the network has accepted all of it, or with the error
+        if it has not.
 
-        KafkaError when the connection is closed or the broker lacks the API.
+        Raise KafkaError if the connection is closed or the broker lacks the API.
         """
         self._told.append((self._encode(request, version, None), on_written))
         self.has_told = True
         self._hand_over()
 
     def _hand_over(self) -> None:
-        """What gets no answer goes to the transport one after the other, as soon as that has
-        nothing left to write: so it is known of each whether it is written whole, whenever the
+        """Pass requests without a response to the transport one by one, each when the transport has
+        written everything. So for each it is known whether it was written whole, whenever the
         connection ends."""
         while self._handed < len(self._told) and self._has_written_all():
             self._write(self._told[self._handed][0])
@@ -261,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
         version: int | None = None,
         timeout_s: float | None = None,
     ) -> R:
-        """The answer to a request, which is of the class `response`."""
+        """Send a request and return its response, of the class `response`."""
         answer = await self._future(request, version, timeout_s)
         assert isinstance(answer, response)
         return answer
@@ -310,12 +312,13 @@ class Connection(asyncio.BufferedProtocol):
         ahead = cast(_Waiting, in_flight[-1].tag).deadline
         return ahead if ahead > deadline else deadline
 
-    # Waiting
+    # Timeouts
 
     def _watch(self) -> None:
-        """Sets the timer to the earliest deadline. Requests in flight are few, so a look at all.
-        An answer leaves the timer as it is: no later request is late earlier, and one that ends in
-        vain is set anew. (To end and set one with each request costs a tenth of it.)"""
+        """Set the timer to the earliest deadline, of all requests in flight: those are few. A
+        response leaves the timer as it is: no later request has an earlier deadline, and a timer
+        that ends in vain is set again. (Resetting it with each request costs a tenth of the
+        request.)"""
         if self._timer is not None:
             self._stop_watching()
         if not self.in_flight or self.is_closed:
@@ -355,7 +358,7 @@ class Connection(asyncio.BufferedProtocol):
         return transport is not None and not (self.unsent_bytes or transport.is_closing())
 
     def _look_at_the_told(self) -> None:
-        """Whether what gets no answer is written."""
+        """Report the requests without a response that are written now."""
         if not self._told or self._transport is None or self._transport.is_closing():
             return
         unwritten_bytes = self.unsent_bytes
@@ -370,7 +373,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hand_over()
 
     def _written(self) -> list[OnWritten]:
-        """Takes out what is written whole."""
+        """Remove the requests that are completely written, and return their callbacks."""
         count = self._handed - (not self._is_last_whole)
         self._handed -= count
         return [self._told.popleft()[1] for _ in range(count)]
@@ -378,19 +381,19 @@ class Connection(asyncio.BufferedProtocol):
     # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+        """Keep the transport: the connection is open."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(0)  # `resume_writing` means that nothing is left
         if self.is_closed:
             self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """Return the buffer for the next bytes."""
         return self._frames.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes were put there. Whatever a bug in decoding raises goes to the transport,
-        which reports it and loses the connection."""
+        """Process the next `nbytes` in the buffer. An error from a bug in decoding goes to the
+        transport, which reports it and closes the connection."""
         if self.is_closed:
             return
         try:
@@ -417,17 +420,17 @@ class Connection(asyncio.BufferedProtocol):
         self._call(cast(_Waiting, answer.request.tag).on_answer, answer.response)
 
     def resume_writing(self) -> None:
-        """The network has taken all there was."""
+        """Check the unwritten requests: the network has accepted everything."""
         self._look_at_the_told()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """Fail the requests in flight: the connection has ended."""
         self._transport = None
         why = "the connection ended" if exc is None else str(exc)
         self._end(KafkaError(ErrorCode.NETWORK_EXCEPTION, broker=str(self.address), why=why))
 
     def close(self) -> None:
-        """Ends it; requests in flight fail."""
+        """Close the connection; requests in flight fail."""
         self._end(
             KafkaError(
                 ErrorCode.NETWORK_EXCEPTION,
@@ -441,14 +444,14 @@ class Connection(asyncio.BufferedProtocol):
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, self._why.reason, **self._why.context)
 
     def _call(self, step: Callable[[T], None], argument: T) -> None:
-        """Call what must not raise; if it does, the caller still goes on to the next one."""
+        """Call a callback that must not raise; if it does, end the connection, and return."""
         try:
             step(argument)
         except Exception as bug:
             self._break_off(bug)
 
     def _break_off(self, bug: Exception) -> None:
-        """Whatever state the bug has left, no caller waits in vain for an answer here."""
+        """End the connection after a bug, so that no caller waits in vain, and report the bug."""
         self._end(
             KafkaError(
                 ErrorCode.NETWORK_EXCEPTION,
@@ -484,7 +487,7 @@ class Connection(asyncio.BufferedProtocol):
 async def _hosts_behind(
     runtime: Runtime, address: Address, options: ConnectionOptions
 ) -> list[str]:
-    """The addresses that the resolver has for a name, in its order."""
+    """Return the addresses that the resolver has for a name, in its order."""
     try:
         async with timeout(options.setup_timeout_s):
             found = await runtime.network.resolve(address.host, address.port)
@@ -503,8 +506,9 @@ async def _first_of(
     reach: Callable[[str], Coroutine[Any, Any, Connection]],
     until: float,
 ) -> Connection:
-    """The first that is there. The next is begun when one fails, or has had its share. Nothing is
-    awaited once there is one: after a cancel it would stay open."""
+    """Return the first connection that succeeds. The next attempt starts when one fails, or has
+    used its share of the time. Nothing is awaited after a success: a cancel would leave the
+    connection open."""
     begun: dict[asyncio.Task[Connection], str] = {}
     failures: dict[str, KafkaError] = {}
     left = deque(hosts)
@@ -534,13 +538,13 @@ async def _first_of(
 
 
 def _close_late(task: asyncio.Task[Connection]) -> None:
-    """It is not needed any more: another one was there first, or the caller has gone."""
+    """Close a connection that is not needed: another one was first, or the caller was cancelled."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 
 
 def _out_of_reach(address: Address, failures: dict[str, KafkaError]) -> KafkaError:
-    """Of a single address its own error, of several one that tells what became of each."""
+    """Return the only failure, or for several addresses an error with the failure of each."""
     if len(failures) == 1:
         return next(iter(failures.values()))
     why = "; ".join(

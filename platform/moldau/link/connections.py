@@ -1,8 +1,9 @@
-"""Connections by address: one each, made when it is asked for, and made again after it was lost.
+"""Connections by address: one to each, made on demand, and made again after a loss.
 
-Invariants: at most one connection an address and lane (most requests share one lane; what may wait
-at the broker for long has its own), and one attempt to make it; between two attempts that fail lies
-the reconnect backoff, which also follows the loss of a connection. `aclose` ends all of it.
+Invariants: at most one connection for each address and lane (most requests share one lane; requests
+that may wait at the broker for long have their own), and one attempt to make it; between two failed
+attempts there is the reconnect backoff, which also follows the loss of a connection. `aclose` ends
+all of it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SHARED_LANE: Final = ""
 
 @dataclass(slots=True)
 class _Link:
-    """What is known about reaching one address."""
+    """The connection to an address and lane, its failures, and the time of the next attempt."""
 
     address: Address
     connection: Connection | None = None
@@ -51,7 +52,7 @@ class Connections:
     ) -> None:
         """`owner` is named by the error for a call after `aclose`."""
         self.on_lost: Callable[[Connection], None] | None = None
-        """Called when a connection that stood has ended."""
+        """Called when an open connection has ended."""
         self._runtime = runtime
         self._options = options
         self._reconnect = reconnect
@@ -61,13 +62,13 @@ class Connections:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """How many stand."""
+        """Return the number of open connections."""
         return sum(link.connection is not None for link in self._links.values())
 
     async def open(self, address: Address, lane: str = SHARED_LANE) -> Connection:
-        """The connection to the address: the one that stands, or a new one after the backoff.
+        """Return the connection to the address: the open one, or a new one after the backoff.
 
-        KafkaError if it cannot be made. ClientClosed after `aclose`.
+        Raise KafkaError if it cannot be made, and ClientClosed after `aclose`.
         """
         self._check_open()
         link = self._links.get((address, lane))
@@ -79,17 +80,17 @@ class Connections:
             link.opening = self._runtime.spawn(
                 self._make(link), name=f"connect to {address}", reported=False
             )
-            # Every caller may have given up: then nothing else looks at its failure.
+            # If every caller has given up, nothing else retrieves its exception.
             link.opening.add_done_callback(_look_at)
         return await result_of(link.opening, self._owner)
 
     def ready(self, address: Address, lane: str = SHARED_LANE) -> Connection | None:
-        """The connection to the address if it stands already."""
+        """Return the connection to the address if it is already open."""
         link = self._links.get((address, lane))
         return None if link is None else link.connection
 
     def standing(self, lane: str = SHARED_LANE) -> list[Connection]:
-        """The connections of a lane that stand."""
+        """Return the open connections of a lane."""
         return [
             link.connection
             for (_, each), link in self._links.items()
@@ -97,13 +98,13 @@ class Connections:
         ]
 
     def hang_up(self, address: Address, lane: str = SHARED_LANE) -> None:
-        """Ends the connection to the address if it stands. Its requests fail."""
+        """Close the connection to the address if it is open. Its requests fail."""
         link = self._links.get((address, lane))
         if link is not None and link.connection is not None:
             link.connection.close()
 
     def keep_only(self, addresses: Collection[Address], *, end_busy: bool = False) -> None:
-        """Ends connections to other addresses, those with requests under way only if `end_busy`."""
+        """Close connections to other addresses; those with requests only if `end_busy`."""
         for key, link in list(self._links.items()):
             if link.address in addresses or link.opening is not None:
                 continue
@@ -139,7 +140,7 @@ class Connections:
         link.not_before = self._runtime.clock.monotonic() + wait_s
 
     def _lost(self, link: _Link, connection: Connection) -> None:
-        """The connection ended: the next `open` makes a new one, after the backoff."""
+        """Forget an ended connection: the next `open` makes a new one, after the backoff."""
         link.connection = None
         self._failed(link)
         if self.on_lost is not None:
@@ -150,12 +151,12 @@ class Connections:
             raise closed(self._owner)
 
     def refuse_more(self) -> None:
-        """From now on `open` raises; what stands is left until `aclose`."""
+        """Let `open` raise from now on; open connections stay until `aclose`."""
         self._is_closed = True
 
     async def aclose(self) -> None:
-        """Closes all connections; requests under way fail. May be called again, and ends then what
-        a call that was cancelled has left."""
+        """Close all connections; requests in flight fail. It may be called again, and then
+        completes a call that was cancelled."""
         self.refuse_more()
         opening: list[asyncio.Task[Any]] = [
             link.opening for link in self._links.values() if link.opening is not None
@@ -171,9 +172,9 @@ class Connections:
 
 
 async def result_of(task: asyncio.Task[T], owner: str = "client") -> T:
-    """The result of a task that several callers wait for: a caller that is cancelled does not end
-    it for the others. ClientClosed if the task was cancelled, which means that its owner closed:
-    CancelledError would end a caller that was not cancelled."""
+    """Return the result of a task that several callers wait for: a cancelled caller does not end it
+    for the others. Raise ClientClosed if the task was cancelled, which means that its owner was
+    closed: CancelledError would end a caller that was not cancelled."""
     try:
         return await asyncio.shield(task)
     except CancelledError as error:

@@ -21,8 +21,8 @@ class WrongLoop(MoldauError):
 
 
 def wrong_loop(home: asyncio.AbstractEventLoop) -> WrongLoop:
-    """The error for a call from another event loop. What a client waits for happens in its own
-    loop: a call from elsewhere would wait for ever, or change state in the middle of a step."""
+    """Return the error for a call from another event loop. A client's work is done in its own loop:
+    a call from elsewhere would wait for ever, or change state in the middle of a step."""
     home_is = "has ended" if home.is_closed() else "is not the one that runs here"
     return WrongLoop(
         f"the client belongs to the event loop that it was started in, which {home_is}: start and "
@@ -32,5 +32,5 @@ def wrong_loop(home: asyncio.AbstractEventLoop) -> WrongLoop:
 
 
 def closed(kind: str) -> ClientClosed:
-    """The error for a call of a client that is closed."""
+    """Return the error for a call of a client that is closed."""
     return ClientClosed(ErrorCode.NETWORK_EXCEPTION, f"the {kind} is closed")

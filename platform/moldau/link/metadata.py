@@ -1,9 +1,9 @@
-"""What a client knows of its cluster: brokers, topics, and the leaders of partitions. No IO.
+"""A client's knowledge of its cluster: brokers, topics, and the leaders of partitions. No IO.
 
-Invariants: a partition's leader epoch never goes back while the topic keeps its id, because brokers
-learn of an election at different times and a stale answer must not undo a fresh one; a topic that
-came back with another id is a new topic; a topic that the answer refuses is forgotten, and why is
-kept, so that waiting for it can end with that reason.
+Invariants: a partition's leader epoch never decreases while the topic keeps its id, because brokers
+learn of an election at different times and an old response must not undo a new one; a topic with
+another id is a new topic; a topic with an error in the response is forgotten, but its error is
+kept, so that waiting for it can end with that error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that is alive, and where it listens."""
+    """A living broker and its address."""
 
     node_id: int
     address: Address
@@ -48,7 +48,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Leader and replicas of a partition; `leader` is -1 and `error` says why while it has none."""
+    """Leader and replicas of a partition. Without a leader, `leader` is -1 and `error` says why."""
 
     index: int
     leader: int
@@ -68,17 +68,17 @@ class Topic:
     partitions: tuple[Partition, ...]
     is_internal: bool = False
     authorized_operations: frozenset[AclOperation] | None = None
-    """What this client may do to the topic; None unless that was asked for."""
+    """The operations that this client may do on the topic; None unless they were requested."""
 
     @property
     def has_id(self) -> bool:
-        """Whether the cluster gives topics ids; those before Kafka 2.8 do not."""
+        """Whether the topic has an id; topics of clusters before Kafka 2.8 have none."""
         return self.topic_id != ZERO_UUID
 
 
 @dataclass(slots=True)
 class Metadata:
-    """The newest knowledge; `updates` counts how often it was renewed."""
+    """The newest metadata; `updates` counts how often they were updated."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -89,7 +89,7 @@ class Metadata:
     _names: dict[Uuid, str] = field(default_factory=dict)
 
     def update(self, response: MetadataResponse) -> None:
-        """Takes over what a broker answered. Topics that were not asked for stay as they are."""
+        """Take over a broker's response. Topics that were not requested stay as they are."""
         self.updates += 1
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
@@ -127,7 +127,7 @@ class Metadata:
             self._names[answered.topic_id] = name
 
     def keep_only(self, response: MetadataResponse, wanted: Iterable[str]) -> None:
-        """The answer names all topics that there are: what it does not name is gone."""
+        """Forget all topics that this response does not name, since it names every topic."""
         there = {each.name for each in response.topics}
         for name in [*self.topics, *wanted]:
             if name not in there:
@@ -135,35 +135,35 @@ class Metadata:
                 self.refused[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def forget(self, name: str) -> None:
-        """The topic is gone, or is another one of the same name."""
+        """Forget a topic that was deleted, or replaced by another one with the same name."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             self._names.pop(topic.topic_id, None)
 
     def forget_brokers(self) -> None:
-        """The cluster is not where it was (KIP-1102): only the bootstrap servers are left."""
+        """Forget all brokers, as the cluster moved (KIP-1102); only bootstrap servers are left."""
         self.brokers = {}
 
     def name_of(self, topic_id: Uuid) -> str | None:
-        """The topic that has this id."""
+        """Return the name of the topic with this id; None if it is unknown."""
         return self._names.get(topic_id)
 
     def partition(self, where: TopicPartition) -> Partition | None:
-        """What is known of the partition."""
+        """Return what is known of the partition; None if nothing is."""
         topic = self.topics.get(where.topic)
         if topic is None or not 0 <= where.partition < len(topic.partitions):
             return None
         return topic.partitions[where.partition]
 
     def leader_of(self, where: TopicPartition) -> int:
-        """The broker that leads the partition, or -1."""
+        """Return the broker that leads the partition, or -1."""
         partition = self.partition(where)
         return NO_LEADER if partition is None else partition.leader
 
     def moved(
         self, where: TopicPartition, leader: int, epoch: int, address: Address | None
     ) -> bool:
-        """A broker's answer named another leader (KIP-951); whether that is news."""
+        """Take over a leader that a broker's response named (KIP-951). Return whether it is new."""
         known = self.partition(where)
         if known is None or leader < 0 or epoch <= known.leader_epoch:
             return False
@@ -180,7 +180,7 @@ class Metadata:
         return True
 
     def racks_of(self, name: str) -> list[frozenset[str]] | None:
-        """For each partition of the topic the racks that have a replica; None if it is unknown."""
+        """Return the racks of the replicas of each partition; None if the topic is unknown."""
         topic = self.topics.get(name)
         if topic is None:
             return None
@@ -191,7 +191,7 @@ class Metadata:
         ]
 
     def by_leader(self, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """The partitions by the broker that leads them and is alive; those without one under -1."""
+        """Return the partitions by their leader, if it is alive; those without one are under -1."""
         found: dict[int, list[TopicPartition]] = {}
         for where in wanted:
             leader = self.leader_of(where)
@@ -199,7 +199,7 @@ class Metadata:
         return found
 
     def why_not_led(self, where: TopicPartition) -> KafkaError:
-        """What keeps a partition that `by_leader` has under -1 from being led."""
+        """Return the error for a partition that `by_leader` has under -1."""
         facts = {"topic": where.topic, "partition": where.partition}
         try:
             self.check(where)
@@ -213,7 +213,7 @@ class Metadata:
         return KafkaError(code, "no broker is known that leads the partition", **facts)
 
     def check(self, where: TopicPartition) -> None:
-        """KafkaError when it is certain that there is no such partition."""
+        """Raise KafkaError if it is certain that the partition does not exist."""
         refused = self.refused.get(where.topic)
         if refused is not None and not self.topics.get(where.topic):
             raise KafkaError(refused, topic=where.topic)
@@ -247,7 +247,7 @@ def by_topic(
     partitions: Iterable[TopicPartition],
     make: Callable[[TopicPartition], Any] = attrgetter("partition"),
 ) -> dict[str, list[Any]]:
-    """By topic what is made of its partitions; their numbers, if nothing else is."""
+    """Return, by topic, the results of `make` for its partitions; by default their numbers."""
     found: dict[str, list[Any]] = {}
     for where in partitions:
         found.setdefault(where.topic, []).append(make(where))

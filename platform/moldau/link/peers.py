@@ -1,7 +1,7 @@
-"""Connections to brokers whose ids and addresses are known: what a broker needs of other brokers.
+"""Connections to brokers with known ids and addresses: those of a broker to other brokers.
 
-A client asks the cluster where its brokers are (`cluster`); a broker reads it from its own metadata
-log and gives it to `Peers.update`.
+A client asks the cluster for its brokers (`cluster`); a broker reads them from its own metadata log
+and passes them to `Peers.update`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECONNECT: Final = Backoff(first_ms=50, longest_ms=1_000)
 
 
 class Peers:
-    """Other brokers by id, with one connection each (and lane), which is made again when lost."""
+    """Other brokers by id, with one connection to each (and lane), made again after a loss."""
 
     def __init__(
         self,
@@ -33,20 +33,21 @@ class Peers:
         *,
         reconnect: Backoff = RECONNECT,
     ) -> None:
-        """`options.client_id` is what the others see in their logs and quotas."""
+        """`options.client_id` is shown in the other brokers' logs and quotas."""
         self.addresses: dict[int, Address] = dict(addresses or {})
         self._connections = Connections(runtime, options, reconnect, owner="link to other brokers")
 
     def update(self, addresses: Mapping[int, Address]) -> None:
-        """These are the brokers now. Ends the connections to all other addresses."""
+        """Set the present brokers. Close the connections to all other addresses."""
         self.addresses = dict(addresses)
         self._connections.keep_only(frozenset(addresses.values()), end_busy=True)
 
     async def connection(self, node_id: int, lane: str = SHARED_LANE) -> Connection:
-        """The connection to that broker. If the last attempt failed, waits for the backoff first.
+        """Return the connection to that broker. After a failed attempt, wait for the backoff first.
 
-        KafkaError if it cannot be made: BROKER_NOT_AVAILABLE for an unknown id, NETWORK_EXCEPTION
-        or REQUEST_TIMED_OUT with the address, UNSUPPORTED_VERSION. ClientClosed after `aclose`.
+        Raise KafkaError if it cannot be made: BROKER_NOT_AVAILABLE for an unknown id,
+        NETWORK_EXCEPTION or REQUEST_TIMED_OUT with the address, UNSUPPORTED_VERSION. Raise
+        ClientClosed after `aclose`.
         """
         address = self.addresses.get(node_id)
         if address is None:
@@ -56,7 +57,7 @@ class Peers:
         return await self._connections.open(address, lane)
 
     def ready(self, node_id: int, lane: str = SHARED_LANE) -> Connection | None:
-        """The connection to that broker if it stands already; `ask` on it needs no await."""
+        """Return the connection to that broker if it is open already; its `ask` needs no await."""
         address = self.addresses.get(node_id)
         return None if address is None else self._connections.ready(address, lane)
 
@@ -70,17 +71,17 @@ class Peers:
         version: int | None = None,
         timeout_s: float | None = None,
     ) -> R:
-        """One try of a request. `timeout_s` counts from when the connection stands; without one the
-        options' request timeout applies. KafkaError as `connection` has it."""
+        """Send a request once. `timeout_s` begins when the connection is open; without it the
+        options' request timeout applies. Raise KafkaError as `connection` does."""
         connection = await self.connection(node_id, lane)
         return await connection.request(request, response, version=version, timeout_s=timeout_s)
 
     def hang_up(self, node_id: int, lane: str = SHARED_LANE) -> None:
-        """Ends the connection to that broker if it stands. Its requests fail."""
+        """Close the connection to that broker if it is open. Its requests fail."""
         address = self.addresses.get(node_id)
         if address is not None:
             self._connections.hang_up(address, lane)
 
     async def aclose(self) -> None:
-        """Closes all connections; requests under way fail."""
+        """Close all connections; requests in flight fail."""
         await self._connections.aclose()

@@ -128,7 +128,7 @@ OPEN_PREFIXES: Final = ("config.providers.",)
 
 
 def hosts_have_names(settings: Settings) -> str | None:
-    """A rule of a table: why there can be no host of one of the names."""
+    """Check that hosts can have these names: a rule of a table. Return the error or None."""
     for text in settings[bootstrap_servers]:
         fault = split_address(text).fault
         if fault is not None:
@@ -137,7 +137,7 @@ def hosts_have_names(settings: Settings) -> str | None:
 
 
 def nothing_unbuilt(settings: Settings) -> str | None:
-    """What must not be ignored in silence is not asked for."""
+    """Check that no setting asks for a missing feature, which must not be ignored silently."""
     if settings[security_protocol].upper() != "PLAINTEXT":
         return (
             f"security.protocol={settings[security_protocol]} is not built yet: only PLAINTEXT "
@@ -149,5 +149,5 @@ def nothing_unbuilt(settings: Settings) -> str | None:
 
 
 def addresses(settings: Settings) -> tuple[Address, ...]:
-    """The bootstrap servers."""
+    """Return the addresses of the bootstrap servers."""
     return tuple(map(parse_address, settings[bootstrap_servers]))

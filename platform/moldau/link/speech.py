@@ -1,4 +1,4 @@
-"""What requests are made and answers read with: a broker's versions, and the cluster's metadata."""
+"""The interfaces for making requests and reading responses: a broker's versions, and metadata."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from moldau.protocol.declare import Request
 
 
 class Speaker(Protocol):
-    """Knows which versions of requests a broker takes."""
+    """An object that knows which versions of requests a broker supports."""
 
     def version_of(self, request: type[Request], *, at_most: int | None = None) -> int: ...
 
 
 class Listener(Protocol):
-    """Hears of stale metadata."""
+    """An object with the cluster's metadata, to which errors about stale metadata are reported."""
 
     metadata: Metadata
 

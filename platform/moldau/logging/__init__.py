@@ -1,7 +1,7 @@
 """Structured logs: an event in words, facts as fields, one line each, as text or JSON.
 
-Invariants: time comes from the clock that was handed in; a secret is never printed; no value can
-break a line in two; a user's mistake is told without a traceback.
+Invariants: time comes from the given clock; a secret is never printed; no value can break a line in
+two; a user's mistake is logged without a traceback.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a log line spells its facts: `key=value` for people, JSON for machines.
+"""The formats of a log line's fields: `key=value` for people, JSON for machines.
 
-A line is one line: whatever a value holds, it cannot start a new one or forge a field (control
-characters are escaped, a value with blanks or quotes is quoted). A field whose name says that it
-is secret is hidden even when its value is a plain string; `moldau.config.Secret` hides itself.
+A line is one line: whatever a value contains, it cannot start a new line or forge a field (control
+characters are escaped, a value with blanks or quotes is quoted). A field with the name of a secret
+is hidden even if its value is a plain string; `moldau.config.Secret` hides itself.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ HIDDEN = "***"
 
 Fields: TypeAlias = Mapping[str, object]
 
-# Writes one line, without its end: the time, the level, the logger, the event, what is bound to
-# the logger (already written by the same format's `bind`), and the line's own fields.
+# Formats one line, without its end: the time, the level, the logger, the event, the fields that are
+# bound to the logger (already formatted), and the line's own fields.
 Format: TypeAlias = "Callable[[str, Level, str, str, str, Fields], str]"
 
 _PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
@@ -32,12 +32,12 @@ _SECRET_NAME = re.compile(
 )
 _RESERVED = frozenset(("time", "level", "logger", "event"))
 _LEVEL_WIDTH = 5
-_INT_MAX = 10**4000  # Python gives no text of integers that are much longer
+_INT_MAX = 10**4000  # Python converts no integers to text that are much longer
 
 
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
-    """Whether a field of this name must not be shown."""
+    """Whether a field with this name must not be shown."""
     if _SECRET_NAME.search(name) is not None:
         return True
     _, sasl, rest = name.lower().partition("sasl")
@@ -45,7 +45,7 @@ def is_secret(name: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """`text` with whatever could end a line or drive a terminal escaped."""
+    """Return `text` with every character escaped that could end a line or control a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -55,7 +55,7 @@ def one_line(text: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """`str(value)`, or the error it raised: logging must not fail for the value logged."""
+    """Return `str(value)`, or the error that it raised: logging must not fail for a value."""
     try:
         return str(value)
     except Exception as error:
@@ -63,7 +63,7 @@ def text_of(value: object) -> str:
 
 
 def write_value(value: object) -> str:
-    """A value as `key=value` lines show it."""
+    """Return a value as it stands in `key=value` lines."""
     kind = type(value)
     if kind is int and -_INT_MAX < cast(int, value) < _INT_MAX:
         return str(value)
@@ -79,7 +79,7 @@ def write_value(value: object) -> str:
 
 
 def text_pairs(fields: Fields) -> str:
-    """` key=value key=value`, with a blank before each."""
+    """Return ` key=value key=value`, with a blank before each."""
     return "".join(
         [
             f" {name}={HIDDEN if is_secret(name) else write_value(value)}"
@@ -89,13 +89,13 @@ def text_pairs(fields: Fields) -> str:
 
 
 def text_line(time: str, level: Level, logger: str, event: str, bound: str, fields: Fields) -> str:
-    """`2026-11-20T09:06:18.123Z INFO  moldau.broker.log rolled segment node=1 base_offset=5`"""
+    """Return `2026-11-20T09:06:18.123Z INFO  moldau.broker.log rolled segment base_offset=5`."""
     own = text_pairs(fields) if fields else ""
     return f"{time} {level.name:{_LEVEL_WIDTH}} {logger} {one_line(event)}{bound}{own}"
 
 
 def json_pairs(fields: Fields) -> str:
-    """`,"key":value,"key":value`, with a comma before each."""
+    """Return `,"key":value,"key":value`, with a comma before each."""
     return "".join([f",{_json_name(name)}:{_json_field(name, fields[name])}" for name in fields])
 
 
@@ -105,7 +105,7 @@ def _json_name(name: str) -> str:
 
 
 def _json_field(name: str, value: object) -> str:
-    """Numbers, truth values and null as such; everything else as its text."""
+    """Return numbers, booleans and null as JSON has them; everything else as its text."""
     if is_secret(name):
         return f'"{HIDDEN}"'
     kind = type(value)
@@ -123,7 +123,7 @@ def _json_field(name: str, value: object) -> str:
 
 
 def json_line(time: str, level: Level, logger: str, event: str, bound: str, fields: Fields) -> str:
-    """One JSON object; ASCII only, so no terminal or collector can misread it."""
+    """Return one JSON object; it is ASCII only, so that no terminal or collector can misread it."""
     own = json_pairs(fields) if fields else ""
     head = f'{{"time":"{time}","level":"{level.name}","logger":{_quoted(logger)}'
     return f'{head},"event":{_quoted(event)}{bound}{own}}}'

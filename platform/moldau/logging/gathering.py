@@ -1,8 +1,8 @@
-"""Lines that others can cause as often as they like: the first are written, the rest is counted.
+"""Limits log lines that others can cause as often as they like: further lines are only counted.
 
-Invariants: of one event at most `lines` lines are written in a period, and one more that tells how
-many were not; the number of events that are remembered is bounded. So a client that sends a million
-malformed requests fills a counter, and no disk.
+Invariants: of one event at most `lines` lines are written in a period, and one more with the number
+of those that were not; the number of remembered events is limited. So a client that sends a million
+malformed requests does not fill a disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Seen:
 
 
 class Gathering:
-    """Warnings of one logger. An event is a text of the program; what varies is in the facts."""
+    """The warnings of one logger. An event is a fixed text of the program; its facts may vary."""
 
     def __init__(self, log: Logger, lines: int = LINES, period_s: float = PERIOD_S) -> None:
         self._log = log
@@ -36,7 +36,7 @@ class Gathering:
         self._seen: dict[str, _Seen] = {}
 
     def warn(self, event: str, now_s: float, **facts: object) -> None:
-        """It happened; written if it has not been too often lately."""
+        """Log a warning, or only count it if its event was logged too often in this period."""
         self.tick(now_s)
         seen = self._seen.get(event)
         if seen is None:
@@ -50,14 +50,14 @@ class Gathering:
             seen.unwritten += 1
 
     def tick(self, now_s: float) -> None:
-        """Time has passed: tell of what was counted in periods that are over."""
+        """Log the counts of periods that are over."""
         for event in list(self._seen):  # the oldest first
             if now_s - self._seen[event].began_s < self._period_s:
                 return
             self._end(event, now_s)
 
     def close(self, now_s: float) -> None:
-        """Tell of all that was counted."""
+        """Log the counts of all periods."""
         for event in list(self._seen):
             self._end(event, now_s)
 

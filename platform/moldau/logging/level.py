@@ -1,4 +1,4 @@
-"""How much a log line matters, by Kafka's names, so that `kafka-configs` can set levels."""
+"""The levels of log lines, with Kafka's names, so that `kafka-configs` can set them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moldau.errors import ConfigError
 
 
 class Level(IntEnum):
-    """A logger writes what is at its level or above; the numbers are those of `logging`."""
+    """A logger writes lines of its level or above; the numbers are those of `logging`."""
 
     TRACE = 5
     DEBUG = 10
@@ -26,7 +26,7 @@ _BY_NAME: Mapping[str, Level] = {**Level.__members__, "WARNING": Level.WARN}
 
 
 def parse_level(text: str) -> Level:
-    """The level of that name, in any case; ConfigError names those that there are."""
+    """Return the level with that name, in any case. Raise ConfigError, which lists the names."""
     level = _BY_NAME.get(text.strip().upper())
     if level is None:
         raise ConfigError("no such log level", level=text, allowed=", ".join(Level.__members__))
@@ -34,7 +34,7 @@ def parse_level(text: str) -> Level:
 
 
 def parse_levels(text: str) -> dict[str, Level]:
-    """`INFO,moldau.broker.log=DEBUG`: the level of the root, and of loggers and all below them."""
+    """Parse `INFO,moldau.broker.log=DEBUG`: the level of the root, and of loggers by prefix."""
     levels: dict[str, Level] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, level = item.rpartition("=")

@@ -4,11 +4,11 @@
     log = loggers.get("moldau.broker.log").bind(partition="orders-0")
     log.info("rolled segment", base_offset=5)
 
-Invariants: a line that its level forbids costs one comparison; the time comes from the clock that
-was handed in, so a simulated node's log is the same in every run of its seed; what `bind` added is
-written once and not at every line. Own code and not the standard library's tree of handlers: that
-one is global to the process, while a simulation has many nodes in one, and a line of it costs over
-twice as much (`bench/observing.py`). `moldau.logging.stdlib` brings other libraries' lines in.
+Invariants: a line below its logger's level costs one comparison; the time comes from the given
+clock, so a simulated node's log is the same in every run of its seed; the fields of `bind` are
+formatted once and not for every line. The standard library's tree of handlers is not used: it is
+global to the process, while a simulation has many nodes in one, and a line of it costs over twice
+as much (`bench/observing.py`). `moldau.logging.stdlib` adds other libraries' lines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Write: TypeAlias = Callable[[str], object]
 
 
 class WallClock(Protocol):
-    """Where timestamps come from; the runtime's clock fits."""
+    """The source of timestamps; the runtime's clock fits."""
 
     def wall_ms(self) -> int: ...
 
@@ -48,12 +48,12 @@ class _Threshold:
 
 
 class Loggers:
-    """All loggers that write to one place in one format."""
+    """All loggers that write to one output in one format."""
 
     def __init__(
         self, clock: WallClock, write: Write, *, json: bool = False, level: Level = Level.INFO
     ) -> None:
-        """`write` gets whole lines with their line ends, one call a line."""
+        """`write` gets whole lines with their line ends, one call for each line."""
         self._clock = clock
         self._write = write
         self._line: Format = json_line if json else text_line
@@ -65,21 +65,21 @@ class Loggers:
         self._second_text = ""
 
     def get(self, name: str) -> Logger:
-        """The logger of a module or of a part of the system, by its dotted name."""
+        """Return the logger of a module or of a part of the system, by its dotted name."""
         threshold = self._thresholds.get(name)
         if threshold is None:
             threshold = self._thresholds[name] = _Threshold(self.level(name))
         return Logger(self, name, threshold, {})
 
     def level(self, name: str) -> Level:
-        """The level that counts for `name`: its own, or that of the nearest name above it."""
+        """Return the effective level of `name`: its own, or that of the nearest name above it."""
         while name not in self._levels:
             above = name.rpartition(".")[0]
             name = above or ROOT
         return self._levels[name]
 
     def set_levels(self, levels: Mapping[str, Level | None]) -> None:
-        """Changes levels while running; None takes a logger's own level away."""
+        """Change levels while running; None removes a logger's own level."""
         for name, level in levels.items():
             if level is not None:
                 self._levels[name] = level
@@ -89,16 +89,16 @@ class Loggers:
             threshold.value = self.level(name)
 
     def levels(self) -> dict[str, Level]:
-        """What counts for the root, for every logger in use and every name that was given one."""
+        """Return the effective levels of the root, of used loggers and of names with a level."""
         names = {*self._levels, *self._thresholds}
         return {name: self.level(name) for name in sorted(names)}
 
     def emit(self, level: Level, logger: Logger, event: str, fields: Fields) -> None:
-        """Writes one line, whatever the level."""
+        """Write one line, whatever the level is."""
         self._emit(level, logger, event, fields, "")
 
     def emit_failure(self, logger: Logger, event: str, error: BaseException, more: Fields) -> None:
-        """Writes what went wrong: MoldauErrors by their facts, anything else with its trace."""
+        """Write an error: a MoldauError with its facts, any other exception with its traceback."""
         fields = {**more, "error": type(error).__name__}
         trace = ""
         if isinstance(error, MoldauError):
@@ -137,7 +137,7 @@ def _trace(error: BaseException) -> str:
 
 
 class Logger:
-    """Writes lines under one name, each with what is bound to it: node, partition, client, ..."""
+    """Writes lines under one name, each with the bound fields: node, partition, client, ..."""
 
     __slots__ = ("_bound", "_bound_text", "_loggers", "_threshold", "name")
 
@@ -149,11 +149,11 @@ class Logger:
         self._bound_text: str | None = None
 
     def bind(self, **fields: object) -> Logger:
-        """A logger that adds `fields` to every line; later ones win over earlier ones."""
+        """Return a logger that adds `fields` to every line; later fields override earlier ones."""
         return Logger(self._loggers, self.name, self._threshold, {**self._bound, **fields})
 
     def bound_text(self, fields: Fields) -> str:
-        """What is bound, as the format writes it, but for what `fields` say anew."""
+        """Return the bound fields in the output format, without those that `fields` override."""
         if fields and not self._bound.keys().isdisjoint(fields):
             kept = {name: fact for name, fact in self._bound.items() if name not in fields}
             return self._loggers.pairs(kept)
@@ -163,7 +163,7 @@ class Logger:
         return text
 
     def is_enabled(self, level: Level) -> bool:
-        """To be asked before facts are gathered that cost something."""
+        """Whether lines of this level are written; check it before facts are computed at a cost."""
         return self._threshold.value <= level
 
     def trace(self, event: str, /, **fields: object) -> None:
@@ -191,7 +191,7 @@ class Logger:
             self._loggers.emit(Level.FATAL, self, event, fields)
 
     def failure(self, event: str, failure: BaseException, /, **fields: object) -> None:
-        """What went wrong, at ERROR. A MoldauError is told by its facts, for it is no bug of ours;
-        any other exception comes with its traceback."""
+        """Log an exception at ERROR. A MoldauError is logged with its facts, as it is not a bug of
+        ours; any other exception is logged with its traceback."""
         if self._threshold.value <= 40:
             self._loggers.emit_failure(self, event, failure, fields)

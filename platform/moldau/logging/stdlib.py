@@ -1,4 +1,4 @@
-"""Lines that other libraries write through the standard `logging`, brought into our own log."""
+"""Passes lines that other libraries log with the standard `logging` to our own log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BELOW = ((50, Level.FATAL), (40, Level.ERROR), (30, Level.WARN), (20, Level.INF
 
 
 class StandardLines(logging.Handler):
-    """Install it on the standard root logger: `logging.getLogger().addHandler(...)`.
+    """A handler for the standard root logger: `logging.getLogger().addHandler(...)`.
 
-    Levels are ours: set the standard root logger to NOTSET, and ours decide by the logger's name.
+    Our levels apply: set the standard root logger to NOTSET, and ours decide by the logger's name.
     """
 
     def __init__(self, loggers: Loggers) -> None:
@@ -22,7 +22,7 @@ class StandardLines(logging.Handler):
         self._loggers = loggers
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Called by the standard library for each of its lines."""
+        """Write a record of the standard library, which calls this for each of its lines."""
         level = _level(record.levelno)
         logger = self._loggers.get(record.name)
         if not logger.is_enabled(level):

@@ -1,6 +1,6 @@
-"""Metrics: counters, gauges and histograms, for Prometheus and OTLP alike.
+"""Metrics: counters, gauges and histograms, for both Prometheus and OTLP.
 
-Declare in a `Registry`, bind labels once, count on the event loop without locks, and take a
+Declare them in a `Registry`, bind labels once, count on the event loop without locks, and take a
 `snapshot()` for the exporter.
 """
 

@@ -1,8 +1,8 @@
-"""The three things that count: a counter, a gauge, a histogram.
+"""The three instruments: counter, gauge and histogram.
 
-They have no locks: one event loop owns them, and a scrape runs on the same loop. Their state is
-public slots on purpose: the hottest paths write `counter.value += 1` themselves, which is the
-cheapest that Python has, and everything else calls the method.
+They have no locks: one event loop owns them, and a scrape runs on the same loop. Their state is in
+public slots on purpose: the most frequent code writes `counter.value += 1` itself, which is the
+cheapest way in Python, and everything else calls the method.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 
 class Counter:
-    """Only goes up; starts at nought with the process."""
+    """A value that only increases; it starts at 0 with the process."""
 
     __slots__ = ("value",)
 
@@ -20,13 +20,13 @@ class Counter:
         self.value: int | float = 0
 
     def add(self, amount: int | float = 1) -> None:
-        """`amount` is never negative: a rate computed from a counter that falls means a restart."""
+        """Add `amount`, never a negative one: for a rate, a decreasing counter means a restart."""
         assert amount >= 0
         self.value += amount
 
 
 class Gauge:
-    """Goes up and down."""
+    """A value that increases and decreases."""
 
     __slots__ = ("value",)
 
@@ -41,7 +41,7 @@ class Gauge:
 
 
 class ReadGauge:
-    """A gauge that is computed when it is exported, for what is known elsewhere anyway."""
+    """A gauge that is computed when it is exported, from a value that exists elsewhere."""
 
     __slots__ = ("read",)
 
@@ -54,8 +54,8 @@ class ReadGauge:
 
 
 class Histogram:
-    """Counts values by size. Bucket i holds what is above bounds[i - 1] and up to bounds[i]; the
-    last one, which has no bound, holds the rest."""
+    """Counts values by size. Bucket i has the values above bounds[i - 1] and up to bounds[i]; the
+    last bucket has no bound and counts the rest."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -73,7 +73,7 @@ class Histogram:
         return sum(self.counts)
 
 
-# Seconds, from 100 us to 10 s: what lies between a request from memory and a timeout.
+# Seconds, from 100 us to 10 s: the range from a request answered from memory to a timeout.
 SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025),
     *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),

@@ -1,8 +1,8 @@
-"""One name, two worlds: OpenTelemetry's dotted names and Prometheus' underscored ones.
+"""Metric names for two systems: OpenTelemetry's dotted names and Prometheus' underscored ones.
 
-A metric is declared once, as OpenTelemetry names it (`moldau.network.request.duration`, unit `s`).
-The Prometheus name follows by OpenTelemetry's compatibility rules: dots become underscores, the
-unit becomes a word at the end, a counter ends in `_total`. The same for labels.
+A metric is declared once, with its OpenTelemetry name (`moldau.network.request.duration`, unit
+`s`). The Prometheus name follows from OpenTelemetry's compatibility rules: dots become underscores,
+the unit becomes a word at the end, a counter ends in `_total`. The same applies to labels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class MetricKind(Enum):
-    """As in a Prometheus TYPE line; for OTLP a counter is a cumulative monotonic sum."""
+    """The kinds of a Prometheus TYPE line; for OTLP a counter is a cumulative monotonic sum."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -39,12 +39,12 @@ _PER_WORDS = {"s": "second", "min": "minute", "h": "hour", "d": "day"}
 
 
 def assert_name(name: str) -> None:
-    """Metric and label names are lower-case words, joined by dots and underscores."""
+    """Check that a name has only lower-case words, joined by dots and underscores."""
     assert _NAME.fullmatch(name), f"{name!r} is not a name of dotted lower-case words"
 
 
 def prometheus_label(name: str) -> str:
-    """`error.type` is `error_type`."""
+    """Return the Prometheus name of a label: `error.type` is `error_type`."""
     assert_name(name)
     label = name.replace(".", "_")
     assert label not in _RESERVED_LABELS, f"{label} means something to Prometheus itself"
@@ -53,7 +53,7 @@ def prometheus_label(name: str) -> str:
 
 
 def prometheus_name(name: str, unit: str, kind: MetricKind) -> str:
-    """The family's name in Prometheus' text; for a histogram without `_bucket` and so on."""
+    """Return the family's name in Prometheus' text; for a histogram without `_bucket` and so on."""
     assert_name(name)
     base = name.replace(".", "_").removesuffix("_total")
     words = unit_words(unit)
@@ -65,7 +65,7 @@ def prometheus_name(name: str, unit: str, kind: MetricKind) -> str:
 
 
 def unit_words(unit: str) -> str:
-    """`By` is `bytes`, `By/s` is `bytes_per_second`, `{request}` is nothing."""
+    """Return the words of a unit: `By` is `bytes`, `By/s` `bytes_per_second`, `{request}` empty."""
     if not unit or (unit.startswith("{") and unit.endswith("}")):
         return ""
     whole, slash, per = unit.partition("/")

@@ -1,4 +1,4 @@
-"""Prometheus' text format 0.0.4: what a scrape of `/metrics` answers."""
+"""Prometheus' text format 0.0.4: the response to a scrape of `/metrics`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABEL_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
 def render_prometheus(metrics: Iterable[Metric]) -> str:
-    """All lines of each metric together, HELP and TYPE first, ended by a line feed."""
+    """Return the lines of all metrics, each with HELP and TYPE first, ended by a line feed."""
     return "".join(f"{line}\n" for metric in metrics for line in _lines(metric))
 
 
@@ -49,7 +49,7 @@ def _labels(attributes: Attributes, bound: str | None = None) -> str:
 
 
 def _number(value: int | float) -> str:
-    """As Go's ParseFloat reads it; whole numbers without a point."""
+    """Return a number as Go's ParseFloat reads it; whole numbers without a point."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):

@@ -1,14 +1,14 @@
-"""All metrics of one node: declared once, bound to their labels once, then only counted.
+"""All metrics of one node: each is declared once, bound to its labels once, and then only counted.
 
     registry = Registry()
     requests = registry.counters("moldau.network.requests", "Requests answered.", labels=("api",))
     fetches = requests.bind("Fetch")        # once, where the API is set up
     fetches.add()                           # a million times
 
-Invariants: one name is one metric, also after dots became underscores; a time series exists once;
-the number of time series a metric may have is bounded, because labels often come from clients
-(what is beyond goes into one series with `otel_metric_overflow="true"`). A registry belongs to a
-node and is no global, since a simulation has many nodes in one process.
+Invariants: one name is one metric, even after dots became underscores; a time series exists once;
+the number of time series of a metric is limited, because labels often come from clients (the others
+share one series with `otel_metric_overflow="true"`). A registry belongs to a node and is not
+global, since a simulation has many nodes in one process.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Family(Generic[I_]):
         self._overflow: I_ | None = None
 
     def bind(self, *values: str) -> I_:
-        """The instrument for these label values, in the order of `labels`. Keep it: a call costs
-        more than counting."""
+        """Return the instrument for these label values, in the order of `labels`. Keep it: this
+        call costs more than counting."""
         instrument = self._series.get(values)
         if instrument is None:
             assert len(values) == len(self.labels), f"{self.labels} take {len(self.labels)} values"
@@ -53,14 +53,14 @@ class Family(Generic[I_]):
         return instrument
 
     def remove(self, *values: str) -> None:
-        """Forgets a time series: its topic was deleted, its client is gone."""
+        """Remove a time series, when its topic was deleted or its client has left."""
         self._series.pop(values, None)
 
     def __len__(self) -> int:
         return len(self._series)
 
     def points(self) -> Iterator[tuple[Attributes, I_]]:
-        """Every time series, ordered by label values."""
+        """Yield every time series, ordered by label values."""
         for values in sorted(self._series):
             yield tuple(zip(self.labels, values, strict=True)), self._series[values]
         if self._overflow is not None:
@@ -81,7 +81,7 @@ _Series: TypeAlias = _Single | Family[Counter] | Family[Gauge] | Family[Histogra
 
 
 class _Declared:
-    """A metric's name, documentation and kind beside its time series."""
+    """A metric's name, documentation and kind, with its time series."""
 
     def __init__(self, name: str, doc: str, unit: str, kind: MetricKind, series: _Series) -> None:
         self.name = name
@@ -92,7 +92,7 @@ class _Declared:
         self.series = series
 
     def taken_names(self) -> set[str]:
-        """All names that its lines begin with."""
+        """Return all names that its lines begin with."""
         if self.kind is not MetricKind.HISTOGRAM:
             return {self.prometheus_name}
         return {self.prometheus_name, *(self.prometheus_name + part for part in _HISTOGRAM_PARTS)}
@@ -110,10 +110,10 @@ def _value(instrument: Instrument) -> int | float | HistogramValue:
 
 
 class Registry:
-    """Where metrics are declared, and where exporters find them."""
+    """The metrics of a node: declared here, and read by exporters."""
 
     def __init__(self, *, series_max: int = SERIES_MAX) -> None:
-        """`series_max` bounds the time series of each metric."""
+        """`series_max` limits the time series of each metric."""
         self._series_max = series_max
         self._metrics: dict[str, _Declared] = {}
         self._taken: dict[str, str] = {}
@@ -143,7 +143,7 @@ class Registry:
     def read_gauge(
         self, name: str, doc: str, unit: str = "", *, read: Callable[[], int | float]
     ) -> None:
-        """A gauge that calls `read` at each scrape."""
+        """Declare a gauge that calls `read` at each scrape."""
         self._declare(_Declared(name, doc, unit, MetricKind.GAUGE, _Single(ReadGauge(read))))
 
     def gauges(
@@ -189,7 +189,7 @@ class Registry:
         self._metrics[metric.prometheus_name] = metric
 
     def snapshot(self) -> tuple[Metric, ...]:
-        """Everything as it stands, ordered by name."""
+        """Return the present values of all metrics, ordered by name."""
         return tuple(self._metrics[name].snapshot() for name in sorted(self._metrics))
 
 

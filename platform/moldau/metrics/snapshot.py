@@ -1,7 +1,7 @@
-"""What all metrics were at one moment, as plain data: what exporters send and tests look at.
+"""The values of all metrics at one moment, as plain data for exporters and tests.
 
-The fields are those that OTLP wants (name, description, unit, kind, attributes, explicit bounds
-with one count a bucket), so an OTLP exporter only has to rename them.
+The fields are those of OTLP (name, description, unit, kind, attributes, explicit bounds with one
+count for each bucket), so an OTLP exporter only has to rename them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Attributes: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class HistogramValue:
-    """`counts` has one more entry than `bounds`; they do not add up over buckets."""
+    """The value of a histogram. `counts` has one entry more than `bounds`; it is not cumulative."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -29,7 +29,7 @@ class HistogramValue:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One time series: its labels and what it stands at."""
+    """One time series: its labels and its value."""
 
     attributes: Attributes
     value: int | float | HistogramValue

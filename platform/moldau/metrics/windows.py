@@ -1,7 +1,6 @@
-"""Numbers of the last windows of time: rates, averages and maxima, as Kafka's clients have them.
+"""Rates, averages and maxima over the last windows of time, as in Kafka's clients.
 
-A rate, an average or a maximum looks back over some windows of equal length; totals count from the
-start.
+A rate, an average or a maximum covers some windows of equal length; totals count from the start.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _NAN: Final = float("nan")
 
 
 class _Sample:
-    """A window of time."""
+    """The sums, maxima and number of rows of one window of time."""
 
     __slots__ = ("began", "count", "largest", "sums")
 
@@ -27,7 +26,7 @@ class _Sample:
 
 
 class Sampled:
-    """Rows of numbers and when they came: what the last windows had, and the totals."""
+    """Rows of numbers with their times: statistics of the last windows, and totals."""
 
     __slots__ = ("_clock", "_sample", "_samples", "_samples_max", "_window_s", "rows", "totals")
 
@@ -41,7 +40,7 @@ class Sampled:
         self.rows = 0
 
     def add(self, now: float, *values: float) -> None:
-        """One more row."""
+        """Add a row of numbers."""
         sample = self._sample
         if now - sample.began >= self._window_s:
             sample = self._sample = _Sample(now, len(self.totals))
@@ -60,15 +59,16 @@ class Sampled:
         return [each for each in self._samples if each.began > oldest]
 
     def rate(self, index: int = 0) -> float:
-        """The sum of a column, a second."""
+        """Return the sum of a column per second, over the last windows."""
         return self._a_second(sum(each.sums[index] for each in self._recent()))
 
     def row_rate(self) -> float:
-        """How many rows a second."""
+        """Return the number of rows per second, over the last windows."""
         return self._a_second(sum(each.count for each in self._recent()))
 
     def _a_second(self, amount: float) -> float:
-        """Windows that are not there yet count as empty ones, so that a first value is no burst."""
+        """Return an amount per second. Windows before the start count as empty, so that a first
+        value does not look like a burst."""
         recent = self._recent()
         if not recent:
             return 0.0
@@ -77,23 +77,23 @@ class Sampled:
         return amount / (elapsed + missing * self._window_s or self._window_s)
 
     def sum_and_count(self, index: int) -> tuple[float, int]:
-        """Of a column, lately."""
+        """Return the sum of a column and the number of its rows, over the last windows."""
         recent = self._recent()
         return sum(each.sums[index] for each in recent), sum(each.count for each in recent)
 
     def largest(self, index: int) -> float:
-        """Of a column, lately; NaN while there is none, as in Kafka."""
+        """Return the largest value of a column lately; NaN without values, as in Kafka."""
         return max((each.largest[index] for each in self._recent()), default=_NAN)
 
 
 def average(among: Iterable[Sampled], index: int) -> float:
-    """Of a column, lately, over all of these; NaN while there is none, as in Kafka."""
+    """Return the average of a column lately, over all samples; NaN without values, as in Kafka."""
     found = [each.sum_and_count(index) for each in among]
     count = sum(each[1] for each in found)
     return sum(each[0] for each in found) / count if count else _NAN
 
 
 def largest(among: Iterable[Sampled], index: int) -> float:
-    """Of a column, lately, over all of these."""
+    """Return the largest value of a column lately, over all samples; NaN without values."""
     found = (each.largest(index) for each in among)
     return max((each for each in found if each == each), default=_NAN)

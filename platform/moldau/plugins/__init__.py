@@ -1,15 +1,15 @@
-"""What is installed: plugins by entry-point group, the contracts of the groups, and the layers.
+"""The installed plugins by entry-point group, the contracts of the groups, and the layers.
 
     plugins = installed_plugins()
     command = plugins.load("moldau.commands", "topics")
 
-Invariants: nothing is imported until that very plugin is asked for; a name that two
-distributions claim belongs to neither; whatever a plugin raises while it is imported becomes a
-`PluginError` that names the distribution and the entry point, for one broken package must not take
-the rest down. A plugin is found by its name among what is installed, and never by a dotted path
-from a setting or a request: those choose among plugins, they do not choose code (CVE-2023-25194).
-moldau's own layers come in by the same door as all others, and each layer says what the plugins of
-its groups must be (`contracts`).
+Invariants: a plugin is imported only when it is requested; a name that two distributions claim
+belongs to neither; whatever a plugin raises during its import becomes a `PluginError` that names
+the distribution and the entry point, so that one broken package does not break the rest. A plugin
+is found by its name among the installed ones, and never by a dotted path from a setting or a
+request: those choose among plugins, but never choose code (CVE-2023-25194). moldau's own layers are
+found in the same way as all others, and each layer defines the contracts of its groups
+(`contracts`).
 """
 
 from __future__ import annotations

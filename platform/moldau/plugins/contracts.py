@@ -1,14 +1,13 @@
-"""What the plugins of a group must be, as the layer says that uses them.
+"""The contracts of plugin groups, which the layers that use the plugins define.
 
     CONTRACTS = (Contract("moldau.assignors", "partition assignors", check_assignor),)
 
 A layer is a distribution with an entry point in the group `moldau.layers`, which names its table of
-contracts. So any distribution can add a layer with groups of its own, and its plugins are
-listed and checked as all others. A table must be cheap to import: what a check needs is imported by
-the check.
+contracts. So any distribution can add a layer with groups of its own, and its plugins are listed
+and checked like all others. A table must be cheap to import: each check imports what it needs.
 
 Invariants: a group has one contract; a check raises `ContractBroken` for a plugin that its layer
-could not use, and whatever else it raises is the plugin's fault too.
+could not use, and any other exception of a check is the plugin's fault, too.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ LAYERS: Final = "moldau.layers"
 
 
 class ContractBroken(MoldauError):
-    """A plugin that can be loaded, and is not what its group demands."""
+    """A plugin can be loaded, but does not fulfil the contract of its group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Of one group: what its plugins are, and a check of what an entry point gives."""
+    """The contract of one group: a description of its plugins, and a check of a loaded plugin."""
 
     group: str
     contents: str
@@ -37,14 +36,14 @@ class Contract:
 
 
 NONE: Final[tuple[Contract, ...]] = ()
-"""For a layer that takes no plugins."""
+"""The contracts of a layer without plugins."""
 
 
 class Contracts:
-    """All that the installed layers have."""
+    """The contracts of all installed layers."""
 
     def __init__(self, plugins: Plugins) -> None:
-        """Loads the tables; `faults` has what is wrong with them."""
+        """Load the tables of the layers; `faults` has their errors."""
         found: dict[str, Contract] = {}
         faults = []
         for name, layer in plugins.named(LAYERS).items():
@@ -60,11 +59,11 @@ class Contracts:
         self.by_group: dict[str, Contract] = found
 
     def groups(self, plugins: Plugins) -> tuple[str, ...]:
-        """Those with a contract in the layers' order, then those that only plugins name."""
+        """Return the groups with a contract, in the layers' order, then groups without one."""
         return (*self.by_group, *sorted(set(plugins.groups()) - self.by_group.keys()))
 
     def fault(self, plugin: Plugin) -> str | None:
-        """What is wrong with a plugin, in one line; None if its layer can use it."""
+        """Return what is wrong with a plugin, in one line; None if its layer can use it."""
         contract = self.by_group.get(plugin.group)
         if contract is None:
             return f"no installed layer has plugins of the group {plugin.group}"
@@ -80,7 +79,7 @@ class Contracts:
 
 
 def check_layer(loaded: object) -> tuple[Contract, ...]:
-    """The table of a layer; ContractBroken if it is none."""
+    """Return the table of a layer. Raise ContractBroken if it is not a table of contracts."""
     table = tuple(loaded) if isinstance(loaded, Iterable) else None
     if table is None or not all(isinstance(each, Contract) for each in table):
         raise ContractBroken("a layer's entry point names a tuple of Contract")
@@ -88,7 +87,7 @@ def check_layer(loaded: object) -> tuple[Contract, ...]:
 
 
 def check_arguments(made: object, *arguments: object) -> None:
-    """ContractBroken for what cannot be called with these arguments."""
+    """Raise ContractBroken unless `made` can be called with these arguments."""
     from inspect import signature
 
     if not callable(made):
@@ -98,11 +97,11 @@ def check_arguments(made: object, *arguments: object) -> None:
     except TypeError as error:
         raise ContractBroken(f"it is called otherwise: {error}") from None
     except ValueError:
-        return  # built in, and tells nothing of itself
+        return  # it is built in, and has no signature
 
 
 def check_class(loaded: object, base: type | None = None) -> type:
-    """The class; ContractBroken for what is none, or is not derived from `base`, or is abstract."""
+    """Return the class. Raise ContractBroken if it is none, abstract, or not a `base`."""
     if not isinstance(loaded, type):
         raise ContractBroken("a class was expected", type=type(loaded).__name__)
     if base is not None and not issubclass(loaded, base):
@@ -114,7 +113,7 @@ def check_class(loaded: object, base: type | None = None) -> type:
 
 
 def check_methods(made: object, *names: str) -> None:
-    """ContractBroken names the methods that are missing."""
+    """Raise ContractBroken, which names the missing methods, unless all methods exist."""
     missing = [name for name in names if not callable(getattr(made, name, None))]
     if missing:
         raise ContractBroken("it lacks methods", type=type(made).__name__, missing=missing)

@@ -1,4 +1,4 @@
-"""The layers that are here: moldau's five distributions, and what other distributions add.
+"""The installed layers: moldau's five distributions, and the layers of other distributions.
 
 A distribution is a layer if it has an entry point in the group `moldau.layers`; see `contracts`.
 """
@@ -21,7 +21,7 @@ _LAYERS = {
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One distribution; `version` is None where it is not installed."""
+    """One layer; `version` is None if its distribution is not installed."""
 
     name: str
     distribution: str
@@ -41,7 +41,7 @@ def _installed_version(distribution: str) -> str | None:
 def installed_layers(
     version_of: Callable[[str], str | None] = _installed_version, added: Iterable[Plugin] = ()
 ) -> tuple[Layer, ...]:
-    """moldau's own five from the ground up, then those of the entry points `added`."""
+    """Return moldau's own five layers, lowest first, then those of the entry points `added`."""
     ours = tuple(
         Layer(name, f"moldau-{name}", contents, version_of(f"moldau-{name}"))
         for name, contents in _LAYERS.items()
@@ -55,5 +55,5 @@ def installed_layers(
 
 
 def platform_version(version_of: Callable[[str], str | None] = _installed_version) -> str:
-    """The version that `moldau --version` prints."""
+    """Return the version that `moldau --version` prints."""
     return version_of("moldau-platform") or "unknown (not installed, run from its sources)"

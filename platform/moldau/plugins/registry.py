@@ -25,13 +25,13 @@ class Distribution(Protocol):
 
 
 class Located(Protocol):
-    """What tells where a package is, if nothing else of it can be read."""
+    """A package whose folder is known, if nothing else of it can be read."""
 
     def locate_file(self, path: str, /) -> object: ...
 
 
 class EntryPoint(Protocol):
-    """What `importlib.metadata` gives; tests make their own."""
+    """An entry point as `importlib.metadata` returns it; tests make their own."""
 
     @property
     def name(self) -> str: ...
@@ -57,7 +57,7 @@ class Plugin:
     version: str
 
     def load(self) -> object:
-        """The object that the entry point names; PluginError if that fails for any reason."""
+        """Return the object that the entry point names. Raise PluginError if that fails."""
         module_name, _, attributes = self.target.partition(":")
         try:
             loaded: object = import_module(module_name.strip())
@@ -72,7 +72,7 @@ class Plugin:
         return loaded
 
     def facts(self) -> dict[str, str]:
-        """What an error says of the plugin, so that its reader knows the package to look at."""
+        """Return the facts for an error about the plugin, including its package."""
         return {
             "plugin": self.name,
             "group": self.group,
@@ -83,7 +83,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A name that several distributions claim; it can be used from none of them."""
+    """A name that several distributions claim; none of them can be loaded by it."""
 
     group: str
     name: str
@@ -98,25 +98,25 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A plugin that could not be loaded, and why."""
+    """A plugin that could not be loaded, and the reason."""
 
     plugin: Plugin
     error: PluginError
 
 
 class Plugins:
-    """All plugins that are installed, by group and name."""
+    """All installed plugins, by group and name."""
 
     def __init__(
         self, entry_points: Iterable[EntryPoint], unreadable: Iterable[PluginError] = ()
     ) -> None:
-        """Entry points of other people's groups are passed over. `unreadable` tells of packages
-        with entry points that cannot be read."""
+        """Ignore entry points of groups that are not moldau's. `unreadable` has an error for each
+        package whose entry points cannot be read."""
         self.unreadable = tuple(unreadable)
         claims: dict[tuple[str, str], list[Plugin]] = {}
         for plugin in map(_plugin, filter(_is_ours, entry_points)):
             known = claims.setdefault((plugin.group, plugin.name), [])
-            if plugin not in known:  # the same package can stand twice on the path
+            if plugin not in known:  # the same package can be on the path twice
                 known.append(plugin)
         self._groups: dict[str, dict[str, Plugin]] = {}
         conflicts = []
@@ -128,15 +128,15 @@ class Plugins:
         self.conflicts: tuple[Conflict, ...] = tuple(conflicts)
 
     def groups(self) -> tuple[str, ...]:
-        """Those that have a plugin, sorted."""
+        """Return the groups that have a plugin, sorted."""
         return tuple(sorted(self._groups))
 
     def named(self, group: str) -> dict[str, Plugin]:
-        """The plugins of a group, ordered by name, without those in conflict."""
+        """Return the plugins of a group, ordered by name, without those in conflict."""
         return dict(self._groups.get(group, {}))
 
     def load(self, group: str, name: str) -> object:
-        """The plugin of that name; PluginError if there is none, or two, or it is broken."""
+        """Return the loaded plugin. Raise PluginError if there is none, or two, or on failure."""
         plugin = self._groups.get(group, {}).get(name)
         if plugin is not None:
             return plugin.load()
@@ -147,7 +147,7 @@ class Plugins:
         raise PluginError("no such plugin is installed", plugin=name, group=group, installed=known)
 
     def load_all(self, group: str) -> tuple[dict[str, object], tuple[Failure, ...]]:
-        """Every plugin of a group that can be loaded, and what is wrong with the others."""
+        """Return every plugin of a group that can be loaded, and the failures of the others."""
         loaded: dict[str, object] = {}
         failures = []
         for name, plugin in self.named(group).items():
@@ -159,7 +159,7 @@ class Plugins:
 
 
 def installed_plugins() -> Plugins:
-    """What this Python has installed. Looks at the metadata of every package: call it once."""
+    """Return the plugins of this Python. It reads the metadata of every package: call it once."""
     from importlib.metadata import distributions
 
     found: dict[str, Sequence[EntryPoint]] = {}
@@ -167,7 +167,7 @@ def installed_plugins() -> Plugins:
     for distribution in distributions():
         try:
             ours = [each for each in distribution.entry_points if _is_ours(each)]
-            # Where a package stands twice on the path, the first is what an import would find.
+            # If a package is on the path twice, the first is the one that an import finds.
             if ours:
                 found.setdefault(_name_of(distribution), ours)
         except Exception as error:
@@ -186,7 +186,7 @@ def _name_of(distribution: Distribution) -> str:
 
 
 def _unreadable(distribution: Located, error: Exception) -> PluginError:
-    """Named by its folder: the name may be what cannot be read."""
+    """Return an error that names the package by its folder: its name may be unreadable."""
     return PluginError(
         "the metadata of a package cannot be read",
         package=str(getattr(distribution, "_path", distribution.locate_file(""))),

@@ -1,5 +1,5 @@
-"""What a client may do with a topic, a group or the cluster (KIP-430): a bit for each operation, at
-the place of its number. No IO."""
+"""The operations that a client may do with a topic, a group or the cluster (KIP-430), as bits: each
+operation has the bit at its number. No IO."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import IntEnum
 from typing import Final
 
 NOT_ASKED: Final = -(2**31)
-"""The answer to a request that did not ask for them."""
+"""The value in the response to a request that did not ask for the operations."""
 
 
 class AclOperation(IntEnum):
-    """An operation, by Kafka's number; `UNKNOWN` stands for one that is newer than this."""
+    """An operation, by Kafka's number; `UNKNOWN` stands for one that is newer than this code."""
 
     UNKNOWN = 0
     ANY = 1
@@ -37,12 +37,12 @@ class AclOperation(IntEnum):
 
 
 def bits_of(operations: Iterable[AclOperation]) -> int:
-    """As an answer has them."""
+    """Return the bits of these operations, as in a response."""
     return sum(1 << each for each in operations)
 
 
 def operations_in(bits: int) -> frozenset[AclOperation] | None:
-    """Those that an answer has a bit for; None where the broker does not tell."""
+    """Return the operations of a response; None if the broker did not report them."""
     if bits == NOT_ASKED:
         return None
     return frozenset(AclOperation(place) for place in range(32) if bits >> place & 1)

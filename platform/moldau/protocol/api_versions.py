@@ -1,15 +1,15 @@
-"""Answers ApiVersions: what a listener serves and which features the cluster has. No IO.
+"""Answers ApiVersions: the APIs of a listener, and the features of the cluster. No IO.
 
     welcome = Welcome(advertised_versions("broker"), supported={"kraft.version": Versions(0, 1)})
     welcome.answer(request, version, Finalized(epoch=17, levels={"kraft.version": 1}))
 
-`Welcome` is what the code can do and stays; `Finalized` is what the cluster has agreed on and comes
-with each request. Three rules are Kafka's:
+`Welcome` has what the code supports and does not change; `Finalized` has the levels that the
+cluster agreed on, and is passed with each request. Three rules are Kafka's:
 
-* A feature that may be at level 0 is told from version 4 on only: older clients cannot read a
+* A feature that may be at level 0 is reported only from version 4 on: older clients cannot read a
   range that begins there (KAFKA-17492). A feature that is at level 0 is not finalized.
-* From version 3 on a client says what software it is (KIP-511). The words go into metrics and
-  logs, so a request whose words have other characters is INVALID_REQUEST, and learns nothing else.
+* From version 3 on a client sends its software's name and version (KIP-511). They are used in
+  metrics and logs, so other characters make the request an INVALID_REQUEST, with no other answer.
 * A version that is not served is not decoded at all, and not answered here:
   `ServerConnection.answer_unsupported_api_versions` does that.
 """
@@ -39,7 +39,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Finalized:
-    """The level that each feature has in the cluster, as of an epoch of the metadata."""
+    """The level of each feature in the cluster, as of an epoch of the metadata."""
 
     epoch: int = UNKNOWN_EPOCH
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -49,8 +49,8 @@ NOTHING_FINALIZED = Finalized()
 
 
 class Welcome:
-    """A listener's answer to ApiVersions: `advertised` by API key, `supported` levels by
-    feature. Which APIs are in it is the caller's decision: telemetry may be switched off."""
+    """Answers ApiVersions for a listener, with versions by API key and supported levels by feature.
+    The caller decides which APIs are included: telemetry may be switched off."""
 
     def __init__(
         self, advertised: Mapping[int, Versions], supported: Mapping[str, Versions] | None = None
@@ -72,7 +72,7 @@ class Welcome:
         *,
         throttle_time_ms: int = 0,
     ) -> ApiVersionsResponse:
-        """The answer to a request that came in `version`, to be encoded in the same one."""
+        """Return the response to a request in `version`; encode it in the same version."""
         if not is_valid(request, version):
             return ApiVersionsResponse(
                 error_code=ErrorCode.INVALID_REQUEST, api_keys=[], throttle_time_ms=throttle_time_ms
@@ -96,7 +96,7 @@ class Welcome:
 
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client names its software as KIP-511 allows; it does so from version 3 on."""
+    """Whether the client's software name and version, from version 3 on, follow KIP-511."""
     if version < _SOFTWARE_SINCE:
         return True
     words = (request.client_software_name, request.client_software_version)

@@ -1,4 +1,4 @@
-"""The functions of one message: a reader and two writers a version, written on first use."""
+"""The generated functions of one message: a reader and two writers for each version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Reader: TypeAlias = Callable[[Any, int, int], tuple[Any, int]]
 
 
 class Codec:
-    """Encodes and decodes one message in all its versions."""
+    """Encodes and decodes one message in all its versions. Functions are generated on first use."""
 
     __slots__ = ("_has_views", "_places", "_readers", "_writers", "_writers_apart", "spec")
 
@@ -35,11 +35,12 @@ class Codec:
         self._readers: dict[int, Reader] = {}
         self._writers: dict[int, Callable[[Any], bytes]] = {}
         self._writers_apart: dict[int, Callable[[Any], list[Any]]] = {}
-        # What the lines of a function work on; kept once it has failed, for it may fail often.
+        # The fields that each line of a function works on; kept after a failure, which may come
+        # often.
         self._places: dict[tuple[str, int], list[Place]] = {}
 
     def decode(self, data: Any, version: int, budget: int) -> Any:
-        """The message that fills all of `data`."""
+        """Return the message that fills all of `data`."""
         read = self._readers.get(version) or self._reader(version)
         if type(data) is not bytes or self._has_views:
             data = flat_view(data)
@@ -52,7 +53,7 @@ class Codec:
         return message
 
     def decode_from(self, data: Any, position: int, version: int, budget: int) -> tuple[Any, int]:
-        """The message at `position`, and where it ends."""
+        """Return the message at `position`, and its end."""
         assert position >= 0
         read = self._readers.get(version) or self._reader(version)
         if type(data) is not bytes or self._has_views:
@@ -63,7 +64,8 @@ class Codec:
             raise self._malformed(error, version) from None
 
     def decode_start(self, data: Any, version: int, budget: int) -> Any:
-        """The message at the start of `data`, whatever is behind it; a memoryview of it is flat."""
+        """Return the message at the start of `data`; ignore later bytes. A memoryview must be
+        flat."""
         read = self._readers.get(version) or self._reader(version)
         try:
             return read(data if type(data) is memoryview else flat_view(data), 0, budget)[0]
@@ -71,7 +73,7 @@ class Codec:
             raise self._malformed(error, version) from None
 
     def encode(self, message: Any, version: int) -> bytes:
-        """All bytes, joined."""
+        """Return all bytes of the message, joined."""
         write = self._writers.get(version) or self._writer(version)
         try:
             return write(message)
@@ -79,7 +81,7 @@ class Codec:
             raise self._unencodable(error, version, apart=False) from None
 
     def encode_parts(self, message: Any, version: int) -> list[Any]:
-        """The bytes in pieces; views are pieces of their own."""
+        """Return the bytes of the message in pieces; views are pieces of their own."""
         if not self._has_views:
             write_all = self._writers.get(version) or self._writer(version)
             try:
@@ -93,12 +95,12 @@ class Codec:
             raise self._unencodable(error, version, apart=True) from None
 
     def reader_source(self, version: int) -> Source:
-        """The text of that version's reader, to look at."""
+        """Return the generated text of that version's reader."""
         self._check(version)
         return reader_source(self.spec, version)
 
     def writer_source(self, version: int, *, apart: bool) -> Source:
-        """The text of that version's writer, to look at."""
+        """Return the generated text of that version's writer."""
         self._check(version)
         return writer_source(self.spec, version, apart=apart)
 

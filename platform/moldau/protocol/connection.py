@@ -1,14 +1,14 @@
 """Both ends of a connection above its frames: headers, correlation, and order. No IO.
 
-Server: `receive(frame)` tells what a request is, `answer(arrival, ...)` gives the bytes that may be
-written now. Answers leave in the order of their requests even when they are made in another one.
-An API or version that is not served is told in the arrival, not raised: what to do is the caller's
-business. One rule is settled here: ApiVersions in an unknown version is answered in version 0.
+Server: `receive(frame)` returns the request, `answer(arrival, ...)` returns the bytes that may be
+written now. Responses are sent in the order of their requests, even if they are made in another
+order. An API or version that is not served is a problem of the arrival and not raised: the caller
+decides what to do. One rule is here: ApiVersions in an unknown version is answered in version 0.
 
-Client: `send(request, version)` gives the bytes of a request, `receive(frame)` the answer to the
-oldest request that waits for one.
+Client: `send(request, version)` returns the bytes of a request, `receive(frame)` the response to
+the oldest request in flight.
 
-A frame that cannot be understood is MalformedMessage; the connection has to be closed then.
+A frame that cannot be decoded raises MalformedMessage; the connection must then be closed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ from moldau.protocol.versions import Versions
 if TYPE_CHECKING:
     from moldau.protocol.codec import Codec
 
-# A client has chosen its broker, so an answer may cost more than a request of a stranger: as much
-# as metadata of two million partitions with three replicas, about what the largest frame holds.
+# A client has chosen its broker, so a response may cost more than the request of a stranger: as
+# much as the metadata of two million partitions with three replicas, about what the largest frame
+# holds.
 ANSWER_BUDGET: Final = 2 << 30
 
 _START = Struct(">hhi")
@@ -55,14 +56,14 @@ _LAST_CORRELATION_ID = 2**31 - 1
 
 
 class Problem(Enum):
-    """Why a request cannot be decoded, although its frame is in order."""
+    """Why a request cannot be decoded, although its frame is valid."""
 
     UNKNOWN_API = "unknown API"
     UNSUPPORTED_VERSION = "unsupported version"
 
 
 class Arrival:
-    """A request that came: its header, and its body still as bytes."""
+    """A received request: its header, and its body still as bytes."""
 
     __slots__ = ("body", "client_id", "correlation_id", "frame", "key", "problem", "version")
 
@@ -73,13 +74,13 @@ class Arrival:
     body: Any
     problem: Problem | None
     frame: list[Any] | None
-    """The buffers of the answer, once there is one; no buffers when none is to be sent."""
+    """The buffers of the response, once it exists; an empty list if none is sent."""
 
     def decode(self, budget: int = DECODE_BUDGET) -> Request:
-        """The request itself; views in it share the frame's memory.
+        """Return the decoded request; views in it share the frame's memory.
 
-        Bytes behind it are let be, as Kafka does: librdkafka 2.16 asks for the metadata of all
-        topics with four bytes for its null array where one is due, so that three are left.
+        Bytes behind it are ignored, as Kafka does: librdkafka 2.16 requests the metadata of all
+        topics with four bytes for its null array where one is right, so that three are left over.
         """
         assert self.problem is None
         request: Request = _request_codec(self.key).decode_start(self.body, self.version, budget)
@@ -87,7 +88,7 @@ class Arrival:
 
     @property
     def response_version(self) -> int:
-        """The version to answer in."""
+        """The version of the response."""
         if self.problem is not None and self.key == API_VERSIONS:
             return 0
         return self.version
@@ -103,7 +104,7 @@ def _request_codec(key: int) -> Codec:
 
 
 class _Usual(NamedTuple):
-    """A header that came: a client's next one differs in nothing but the correlation id."""
+    """A received header; the next one of a client differs only in the correlation id."""
 
     unpack: Callable[[Any], tuple[Any, ...]]
     size: int
@@ -123,30 +124,30 @@ class _Usual(NamedTuple):
 
 
 class ServerConnection:
-    """The server's end: `served` is what this listener offers, by API key."""
+    """The server's end of a connection: `served` has the versions of the listener, by API key."""
 
     __slots__ = ("_arrival_class", "_other", "_usual", "served", "unanswered")
 
     def __init__(
         self, served: Mapping[int, Versions], arrival_class: type[Arrival] = Arrival
     ) -> None:
-        """`arrival_class`: a subclass with more fields; its constructor is not called."""
+        """`arrival_class` is a subclass with more fields; its constructor is not called."""
         self.served = served
         self._arrival_class = arrival_class
         self.unanswered: deque[Arrival] = deque()
-        """Oldest first, for reading; one that has its answer waits for one before it."""
+        """Unanswered requests, oldest first; some have a response that waits for an earlier one."""
         self._usual: _Usual | None = None
-        """That of the last request."""
+        """The header of the last request."""
         self._other: _Usual | None = None
-        """The one before it: members of groups send heartbeats and commits in turn."""
+        """The header of the request before it: group members alternate heartbeats and commits."""
 
     @property
     def waiting(self) -> int:
-        """How many requests have no answer yet, or one that must not overtake."""
+        """The number of requests whose response does not exist yet, or waits for an earlier one."""
         return len(self.unanswered)
 
     def receive(self, frame: Any) -> Arrival:
-        """The request in the frame. It has to be answered, if only with `answer_nothing`."""
+        """Return the request in the frame. It must be answered, if only with `answer_nothing`."""
         usual = self._usual
         if usual is None or len(frame) < usual.size:
             return self._receive_other(frame)
@@ -165,14 +166,14 @@ class ServerConnection:
         return arrival
 
     def _receive_other(self, frame: Any) -> Arrival:
-        """A request whose header is not like the last one."""
+        """Receive a request whose header is not like the last one."""
         self._usual, self._other = self._other, self._usual
         if self._usual is not None and self._usual.is_like(frame):
             return self.receive(frame)
         return self._receive_unusual(frame)
 
     def _receive_unusual(self, frame: Any) -> Arrival:
-        """A request whose header is like neither of the last ones, or cannot be understood."""
+        """Receive a request whose header is like neither of the last two, or cannot be decoded."""
         if len(frame) < _START.size:
             raise MalformedMessage("frame too short for a request header", size=len(frame))
         key, version, correlation_id = _START.unpack_from(frame)
@@ -195,18 +196,18 @@ class ServerConnection:
         return arrival
 
     def answer(self, arrival: Arrival, response: Response) -> list[Any]:
-        """The buffers to write now: this answer and later ones it held up, or nothing yet."""
+        """Return the buffers to write now: this response and those it held up, or nothing yet."""
         version = arrival.version if arrival.problem is None else arrival.response_version
         body = response.encode_parts(version)
         header_version = response_header_version(arrival.key, version)
         return self._release(arrival, response_frame(arrival.correlation_id, header_version, body))
 
     def answer_nothing(self, arrival: Arrival) -> list[Any]:
-        """As `answer`, for a request that gets none, such as a produce with acks=0."""
+        """Return the buffers to write now, after a request without response (acks=0)."""
         return self._release(arrival, [])
 
     def answer_unsupported_api_versions(self, arrival: Arrival) -> list[Any]:
-        """The answer that lets a newer client ask again: error 35 and ApiVersions' own range."""
+        """Answer a newer client with error 35 and ApiVersions' own range; it can then ask again."""
         assert arrival.key == API_VERSIONS
         assert arrival.problem is Problem.UNSUPPORTED_VERSION
         first, last = self.served[API_VERSIONS]
@@ -232,7 +233,7 @@ class ServerConnection:
 
 
 class InFlight(NamedTuple):
-    """A request that was sent and has no answer yet."""
+    """A request that was sent and has no response yet."""
 
     correlation_id: int
     key: int
@@ -241,14 +242,14 @@ class InFlight(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response and the request that it belongs to."""
+    """A response, with the request that it belongs to."""
 
     request: InFlight
     response: Response
 
 
 class ClientConnection:
-    """The client's end."""
+    """The client's end of a connection."""
 
     def __init__(self, client_id: str | None) -> None:
         self.client_id = client_id
@@ -259,7 +260,7 @@ class ClientConnection:
     def send(
         self, request: Request, version: int, *, tag: object = None, expects_answer: bool = True
     ) -> list[Any]:
-        """The buffers to write. `tag` comes back with the answer; acks=0 expects none."""
+        """Return the buffers to write. `tag` comes back with the response; acks=0 has none."""
         key = type(request).spec.key
         assert key is not None
         body = request.encode_parts(version)
@@ -274,8 +275,9 @@ class ClientConnection:
         return request_frame(header, list(body))
 
     def receive(self, frame: Any, budget: int = ANSWER_BUDGET) -> Answer:
-        """The answer to the oldest request in flight; views in it share the frame's memory. A
-        request whose answer cannot be decoded stays in flight: `lose` tells of it too."""
+        """Return the response to the oldest request in flight; views in it share the frame's
+        memory. A request whose response cannot be decoded stays in flight, and `lose` returns
+        it."""
         if len(frame) < _CORRELATION.size:
             raise MalformedMessage("frame too short for a response header", size=len(frame))
         (correlation_id,) = _CORRELATION.unpack_from(frame)
@@ -305,7 +307,7 @@ class ClientConnection:
         return cls.decode(body, version, budget=budget)
 
     def lose(self) -> list[InFlight]:
-        """The connection is gone: the requests that will never be answered, oldest first."""
+        """Return the requests that will not be answered, oldest first: the connection is closed."""
         lost = list(self.in_flight)
         self.in_flight.clear()
         return lost
@@ -313,7 +315,7 @@ class ClientConnection:
 
 @cache
 def _header_unpacker(size: int) -> Callable[[Any], tuple[Any, ...]]:
-    """Of headers of that size: API and version as one number, correlation id, the rest."""
+    """Return an unpacker of headers of that size: API and version in one, correlation id, rest."""
     return Struct(f">ii{size - _START.size}s").unpack_from
 
 
@@ -325,12 +327,12 @@ def _usual_of(frame: Any, size: int, arrival: Arrival) -> _Usual:
 
 @lru_cache(_SHARED_HEADERS)
 def _shared(usual: _Usual) -> _Usual:
-    """One object for all connections: ten thousand idle ones of a fleet have the same few."""
+    """Return one shared object for all connections: ten thousand idle ones have the same few."""
     return usual
 
 
 def _header_end(client_id: str | None, version: int) -> bytes:
-    """What is the same in all request headers of that version: the client's id, and no tags."""
+    """Return the part that all request headers of that version share: client id, and no tags."""
     header = RequestHeader(
         request_api_key=0, request_api_version=0, correlation_id=0, client_id=client_id
     )
@@ -338,7 +340,7 @@ def _header_end(client_id: str | None, version: int) -> bytes:
 
 
 def _is_unsupported(body: Any) -> bool:
-    """An ApiVersions answer with error 35 is written in version 0, whatever was asked (KIP-511)."""
+    """Whether ApiVersions failed with error 35; its response then has version 0 (KIP-511)."""
     return (
         len(body) >= _ERROR_CODE.size
         and _ERROR_CODE.unpack_from(body)[0] == ErrorCode.UNSUPPORTED_VERSION

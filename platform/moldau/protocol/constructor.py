@@ -1,4 +1,4 @@
-"""Constructors and descriptions of messages, made from their specs on first use."""
+"""Constructors and descriptions of messages, generated from their specs on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def constructor_of(spec: StructSpec) -> Callable[..., None]:
-    """An `__init__` with one keyword a field, as fast as one written by hand."""
+    """Return an `__init__` with one keyword for each field, as fast as a hand-written one."""
     names: dict[str, Any] = {"MISSING": MISSING}
     parameters: list[str] = []
     lines: list[str] = []
@@ -45,7 +45,8 @@ T = TypeVar("T")
 
 
 def maker_of(cls: type[T], *names: str) -> Callable[..., T]:
-    """A plain function that makes an instance from these fields, in this order, and defaults.
+    """Return a plain function that makes an instance from these fields, in this order, and
+    defaults.
 
     For the few places where a constructor's keywords cost more than the rest of the work.
     """
@@ -71,7 +72,7 @@ def maker_of(cls: type[T], *names: str) -> Callable[..., T]:
 
 
 def describe(message: object, spec: StructSpec) -> str:
-    """The fields that say something: required ones, and those that are not at their default."""
+    """Return a description with the required fields, and those that differ from their default."""
     shown = []
     for field in spec.fields:
         value = getattr(message, field.name, MISSING)
@@ -81,7 +82,7 @@ def describe(message: object, spec: StructSpec) -> str:
 
 
 def _shorten(value: object) -> str:
-    """Bytes are told by their size only: they are long, or secret, or both."""
+    """Return the text of a value. Bytes are shown by their size: they are long, or secret."""
     if isinstance(value, bytes | bytearray | memoryview) and len(value) != 16:
         return f"<{len(value)} bytes>"
     return repr(value)

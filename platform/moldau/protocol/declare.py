@@ -1,14 +1,14 @@
-"""How a message is declared: a class with annotated fields, once for all its versions.
+"""Declares messages: a class with annotated fields, once for all its versions.
 
     class HeartbeatRequest(Request, key=12, versions="0-4", flexible="4+"):
         group_id: String
         generation_id: Int32
         group_instance_id: String | None = field(since=3, default=None)
 
-Invariants: fields stand in wire order; a bare annotation is a required keyword; a field that some
-version lacks has a default. Making a class only notes the annotations; types are looked up in the
-module's globals when `spec` is first asked for, and constructor and codecs are written when first
-called, because a program uses a few of the 281 messages and should not pay for the others.
+Invariants: fields are in wire order; a bare annotation is a required keyword; a field that some
+version lacks has a default. Creating a class only stores the annotations. Types are looked up in
+the module's globals on the first use of `spec`, and constructor and codecs are generated on their
+first call, because a program uses a few of the 281 messages and should not pay for the others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class FieldOptions(TypedDict, total=False):
-    """What `field` knows besides the default; see `FieldSpec` for the meaning."""
+    """The options of `field` besides the default; see `FieldSpec` for the meaning."""
 
     since: int | None
     until: int | None
@@ -59,7 +59,7 @@ class FieldOptions(TypedDict, total=False):
 
 
 class Field:
-    """What stands right of `=` in a declaration, until the class is made."""
+    """The value on the right of `=` in a declaration, until the class is created."""
 
     __slots__ = ("default", "default_factory", "options")
 
@@ -83,12 +83,12 @@ def field(
     default_factory: Callable[[], Any] | Missing = MISSING,
     **options: Unpack[FieldOptions],
 ) -> Any:
-    """A field that is more than its type.
+    """Declare a field with more than a type.
 
     `since`, `until`: first and last version that have it. `tag`: its number in the tag section.
-    `nullable_since`: when `| None` does not hold from the first version on. `ignorable`: a version
-    that lacks it may drop a value silently. `flexible=False`: never written in compact form.
-    `name`: the schema's name where camel case of the Python name is not it.
+    `nullable_since`: the first version of `| None`, if not the message's first. `ignorable`: a
+    version that lacks the field drops a value silently. `flexible=False`: never written in compact
+    form. `name`: the schema's name, if it is not the Python name in camel case.
     """
     unknown = options.keys() - FieldOptions.__annotations__.keys()
     if unknown:
@@ -98,7 +98,7 @@ def field(
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 class Declaration(type):
-    """Makes the classes of structs and messages."""
+    """The metaclass of structs and messages."""
 
     _declared: dict[str, tuple[str, Field | None]]
     _schema_name: str
@@ -107,7 +107,7 @@ class Declaration(type):
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
     ) -> Declaration:
-        """Notes the fields and gives the class a slot for each; looks nothing up."""
+        """Store the fields and give the class a slot for each; look nothing up."""
         declared: dict[str, tuple[str, Field | None]] = {}
         slots = []
         for field_name, annotation in namespace.get("__annotations__", {}).items():
@@ -138,7 +138,7 @@ class Declaration(type):
 
     @property
     def spec(cls) -> StructSpec:
-        """What the declaration says, as data."""
+        """The declaration as data."""
         if cls._spec is None:
             cls._spec = cls._make_spec()
         return cls._spec
@@ -149,13 +149,14 @@ class Declaration(type):
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 class MessageDeclaration(Declaration):
-    """Makes the classes of messages: structs with versions, a key and codecs."""
+    """The metaclass of messages: structs with versions, a key and codecs."""
 
     _header: tuple[int | None, str, str, tuple[str, ...], bool]
     _codec: Codec | None
 
     def _take_options(cls, options: dict[str, Any]) -> None:
-        """key=, versions=, flexible=, listeners=, latest_unstable=; `type=` for records of logs."""
+        """Take key=, versions=, flexible=, listeners=, latest_unstable=; `type=` in logs'
+        records."""
         if "versions" not in options:
             super()._take_options(options)
             return
@@ -171,7 +172,7 @@ class MessageDeclaration(Declaration):
 
     @property
     def spec(cls) -> MessageSpec:
-        """What the declaration says, as data."""
+        """The declaration as data."""
         return cast("MessageSpec", super().spec)
 
     def _make_spec(cls) -> MessageSpec:
@@ -192,7 +193,7 @@ class MessageDeclaration(Declaration):
 
     @property
     def codec(cls) -> Codec:
-        """The functions that read and write the message, one a version, written on first use."""
+        """The functions that read and write the message in each version, generated on first use."""
         codec = cls._codec
         if codec is None:
             from moldau.protocol.codec import Codec
@@ -208,7 +209,7 @@ class Struct(metaclass=Declaration):
         __hash__ = None
 
         def __init__(self, **values):
-            """Stands in until the first call, when the constructor with these fields is written."""
+            """Replace this constructor, at its first call, by a generated one."""
             from moldau.protocol.constructor import constructor_of
 
             cls = type(self)
@@ -227,31 +228,32 @@ class Struct(metaclass=Declaration):
 
 
 class Message(Struct, metaclass=MessageDeclaration):
-    """What travels alone: it can be encoded and decoded in each of its versions."""
+    """A struct that is sent by itself: it can be encoded and decoded in each of its versions."""
 
     _kind: ClassVar[Kind] = Kind.DATA
     _codec: ClassVar[Codec | None] = None
 
     def encode(self, version: int) -> bytes:
-        """The bytes in that version.
+        """Return the bytes of the message in that version.
 
-        KafkaError(UNSUPPORTED_VERSION) when the version does not exist or cannot carry a value that
-        is set; UnencodableMessage when a value does not fit its type.
+        Raise KafkaError(UNSUPPORTED_VERSION) if the version does not exist, or has no field for a
+        value that is set; raise UnencodableMessage if a value does not fit its type.
         """
         codec = self._codec or type(self).codec
         return codec.encode(self, version)
 
     def encode_parts(self, version: int) -> Sequence[Any]:
-        """The bytes in pieces, `Records` and `BytesView` values passed through untouched."""
+        """Return the bytes in pieces; `Records` and `BytesView` values are not copied."""
         codec = self._codec or type(self).codec
         return codec.encode_parts(self, version)
 
     @classmethod
     def decode(cls, data: Any, version: int, *, budget: int = DECODE_BUDGET) -> Self:
-        """The message that fills the whole buffer; MalformedMessage says where and why not.
+        """Return the message that fills the whole buffer. Raise MalformedMessage, which says where
+        and why.
 
-        `budget` bounds the memory that the objects may take, by estimate. Views in the result
-        share the buffer's memory.
+        `budget` limits the estimated memory of the objects. Views in the result share the buffer's
+        memory.
         """
         codec = cls._codec or cls.codec
         message: Self = codec.decode(data, version, budget)
@@ -261,26 +263,26 @@ class Message(Struct, metaclass=MessageDeclaration):
     def decode_from(
         cls, data: Any, position: int, version: int, *, budget: int = DECODE_BUDGET
     ) -> tuple[Self, int]:
-        """The message that starts at `position`, and where it ends."""
+        """Return the message that starts at `position`, and its end."""
         codec = cls._codec or cls.codec
         found: tuple[Self, int] = codec.decode_from(data, position, version, budget)
         return found
 
 
 class Request(Message):
-    """What a client sends."""
+    """A message from a client to a server."""
 
     _kind: ClassVar[Kind] = Kind.REQUEST
 
 
 class Response(Message):
-    """What a server answers."""
+    """The answer of a server to a request."""
 
     _kind: ClassVar[Kind] = Kind.RESPONSE
 
 
 class Header(Message):
-    """What stands before a request or a response."""
+    """A message in front of a request or a response."""
 
     _kind: ClassVar[Kind] = Kind.HEADER
 
@@ -304,18 +306,18 @@ class LogValue(Message):
 
 
 class Data(Message):
-    """Bytes with a schema inside other messages, records or files."""
+    """A message inside other messages, records or files."""
 
     _kind: ClassVar[Kind] = Kind.DATA
 
 
 def _is_late(annotation: str, noted: Field) -> bool:
-    """Is the default a struct that few messages ever look at, so that it is made when asked for?"""
+    """Whether the default is a seldom used struct, so that it is created on first access."""
     return isinstance(noted.default_factory, Declaration) and not annotation.endswith("| None")
 
 
 def _late_struct(name: str, make: Any) -> property:
-    """A property for a nested struct, which is made when it is first read."""
+    """Return a property for a nested struct, which is created when it is first read."""
     slot = f"_{name}"
 
     def read(self: Any) -> Any:
@@ -369,7 +371,7 @@ def _field_of(cls: Declaration, name: str, annotation: str, noted: Field | None)
 
 
 def _type_of(cls: Declaration, name: str, *, is_array: bool) -> FieldType:
-    """What the name stands for in the module that declares the class."""
+    """Return the type that the name stands for in the module that declares the class."""
     found = vars(sys.modules[cls.__module__]).get(name)
     markers = getattr(found, "__metadata__", ())
     element: Scalar | StructSpec

@@ -1,9 +1,9 @@
-"""Where and why reading or writing a message failed.
+"""Finds where and why reading or writing a message failed.
 
-Generated code carries no error handling: it fails with whatever Python raises, or with `Refused`.
-Its line says which field was at work and its local variables say how far it had come, so the story
-is put together afterwards, from the traceback, at no cost to the messages that are fine. Then the
-traceback is dropped: its frames hold the input and all that was decoded so far.
+Generated code has no error handling: it fails with whatever Python raises, or with `Refused`. The
+line of the failure identifies the field, and the local variables show the position, so the error is
+built afterwards from the traceback, at no cost to valid messages. Then the traceback is dropped:
+its frames hold the input and everything that was decoded so far.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 
 
 class Refused(Exception):
-    """Generated code's own objection; always turned into an error that says where."""
+    """An error raised by generated code itself; it is always turned into an error with a place."""
 
     def __init__(self, reason: str, **facts: object) -> None:
         super().__init__(reason)
@@ -27,17 +27,17 @@ class Refused(Exception):
 
 
 class NotInVersion(Refused):
-    """A value is set that the version to be written has no field for."""
+    """A value is set, but the version to write has no field for it."""
 
 
 class UnencodableMessage(MoldauError):
-    """A value of ours that its field cannot carry: too long, null, out of range, another type."""
+    """A value of ours that its field cannot carry: too long, null, out of range, wrong type."""
 
 
 class Index(NamedTuple):
-    """The `[3]` of a path, told by local variables.
+    """The `[3]` of a path, computed from local variables.
 
-    A reader's list holds the elements that are done; a writer's list holds `item` somewhere.
+    A reader's list holds the complete elements; a writer's list contains `item`.
     """
 
     variable: str
@@ -48,7 +48,7 @@ Path: TypeAlias = tuple[str | Index, ...]
 
 
 class Packed(NamedTuple):
-    """A value that is packed together with others: `variable.field`, and in which format."""
+    """A value that is packed together with others: `variable.field`, and its format."""
 
     value: str
     format: str
@@ -56,10 +56,10 @@ class Packed(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What a generated line works on: one field, or a run of them.
+    """The field that a generated line works on, or a run of fields.
 
-    Of a run that is read, `run` says where each field ends, counted from `p`; of a run that is
-    written, `values` says what is packed.
+    If a run is read, `run` has the end of each field, counted from `p`; if it is written, `values`
+    has the packed values.
     """
 
     path: Path
@@ -80,7 +80,7 @@ WRITE_FAILURES = (
 
 
 def malformed(error: Exception, name: str, version: int, places: list[Place]) -> MalformedMessage:
-    """The error to raise for a reader that failed: with message, version, field and position."""
+    """Return the error of a reader that failed, with message, version, field and position."""
     frame, line = _generated_frame(error.__traceback__, f"<read {name} {version}>")
     place = places[line - 1]
     variables = frame.f_locals
@@ -97,7 +97,7 @@ def malformed(error: Exception, name: str, version: int, places: list[Place]) ->
 
 
 def unencodable(error: Exception, name: str, version: int, places: list[Place]) -> MoldauError:
-    """The error to raise for a writer that failed: with message, version and field."""
+    """Return the error of a writer that failed, with message, version and field."""
     frame, line = _generated_frame(error.__traceback__, f"<write {name} {version}>")
     place = places[line - 1]
     path = next((packed.path for packed in place.values if not _fits(packed, frame)), place.path)
@@ -122,7 +122,7 @@ def _fits(packed: Packed, frame: FrameType) -> bool:
 
 
 def _cut_field(place: Place, position: int, left: int) -> tuple[Path, int]:
-    """The first field of a run that is not there as a whole, and where it starts."""
+    """Return the first field of a run that is incomplete, and its position."""
     start = 0
     for end, _ in place.run[:-1]:
         if end > left:

@@ -1,21 +1,21 @@
-"""Cuts the bytes of a connection into frames: a 32-bit size, then that many bytes.
+"""Splits the bytes of a connection into frames: a 32-bit size, then that many bytes.
 
-Made for `asyncio.BufferedProtocol`, but it does no IO: ask `get_buffer()` where the next bytes
-shall go, put them there, then go through `received(count)`: it yields the frames that became whole.
+Made for `asyncio.BufferedProtocol`, but it does no IO: put the next bytes into the buffer that
+`get_buffer()` returns, then iterate over `received(count)`, which yields the complete frames.
 
-Bytes land in a buffer that all connections of a loop share, because an idle connection should cost
-nothing. A frame that is not whole yet stays there until another connection reads (its connection is
-the `Tenancy`'s holder), and then moves to a buffer of its own. That one grows with what has really
-come, to at most `GROWTH` times as much, so that a size prefix alone allocates nothing. (Each step
-clears the new buffer and copies what came. A client trusts its brokers and grows the buffer by
-`GROWTH_OF_TRUSTED`: a consumer of responses of 6 MB is 7 % faster.)
+Bytes are received into a buffer that all connections of a loop share, because an idle connection
+should cost nothing. An incomplete frame stays there until another connection reads (its connection
+is the `Tenancy`'s holder), and then moves to a buffer of its own. That buffer grows with the bytes
+that were really received, to at most `GROWTH` times as many, so that a size prefix alone allocates
+nothing. (Each step clears the new buffer and copies the received bytes. A client trusts its brokers
+and grows the buffer by `GROWTH_OF_TRUSTED`: a consumer of responses of 6 MB is 7 % faster.)
 
 Invariants: a frame in the shared buffer is valid until the next `get_buffer()` of any connection; a
-caller that needs it longer copies it. A frame from a private buffer stays valid. Between frames is
-no private buffer. `received` must be exhausted unless the connection is given up.
+caller that needs it longer copies it. A frame from a private buffer stays valid. Between frames
+there is no private buffer. `received` must be exhausted unless the connection is given up.
 
-Why not a buffer a connection: one that sends frames of 100 KB would need as much for itself, and
-fresh memory for each frame costs more than copying what is there.
+There is not one buffer for each connection, because one that sends frames of 100 KB would need as
+much for itself, and fresh memory for each frame costs more than copying the received bytes.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _unpack_size = _SIZE.unpack_from
 
 
 def shared_buffer() -> memoryview:
-    """A receive buffer for all connections of one event loop."""
+    """Return a receive buffer for all connections of one event loop."""
     return memoryview(bytearray(SHARED_BUFFER_BYTES))
 
 
 class Tenancy:
-    """Which connection has an unfinished frame in a shared buffer. One for each shared buffer."""
+    """The connection with an incomplete frame in a shared buffer; one for each such buffer."""
 
     __slots__ = ("holder",)
 
@@ -74,28 +74,28 @@ class FrameReader:
         tenancy: Tenancy | None = None,
         growth: int = GROWTH,
     ) -> None:
-        """Without a `tenancy` unfinished frames move to a private buffer at once."""
+        """Without a `tenancy` incomplete frames move to a private buffer at once."""
         assert len(shared) > _SIZE.size
         self.max_bytes = max_bytes
         self._shared = shared
         self._tenancy = tenancy
         self._growth = growth
-        # An incomplete frame with its size prefix; the bytes before `_filled` are there.
+        # An incomplete frame with its size prefix; the bytes before `_filled` were received.
         self._private: memoryview | None = None
-        # In the shared buffer it begins at `_begin`; meant only while we hold the tenancy.
+        # In the shared buffer it begins at `_begin`; valid only while we hold the tenancy.
         self._begin = 0
         self._filled = 0
-        # Bytes of a size prefix that were carried over into the shared buffer.
+        # Bytes of a size prefix that must be copied to the start of the shared buffer.
         self._start = b""
 
     @property
     def is_between_frames(self) -> bool:
-        """Would nothing be lost if the connection ended here?"""
+        """Whether the received bytes end with a complete frame, so that a close loses nothing."""
         is_tenant = self._tenancy is not None and self._tenancy.holder is self
         return self._private is None and not self._start and not is_tenant
 
     def get_buffer(self) -> memoryview:
-        """Where the next bytes shall be put; never empty."""
+        """Return the buffer for the next bytes; it is never empty."""
         private = self._private
         if private is not None:
             return private[self._filled :]
@@ -110,10 +110,11 @@ class FrameReader:
         return shared
 
     def received(self, count: int) -> Iterator[memoryview]:
-        """The frames that are whole now that `count` bytes were put into the buffer.
+        """Yield the frames that are complete with the next `count` bytes, which are in the buffer
+        now.
 
-        MalformedMessage for a size that is negative or too large: the frames before it were good,
-        behind it nothing can be understood any more.
+        Raise MalformedMessage for a size that is negative or too large: the frames before it were
+        valid, but nothing behind it can be read.
         """
         if self._private is not None:
             return self._received_private(count)
@@ -132,7 +133,7 @@ class FrameReader:
         return self._frames(0, count)
 
     def _frames(self, position: int, end: int) -> Iterator[memoryview]:
-        """What lies in that part of the shared buffer."""
+        """Yield the frames in a part of the shared buffer, and keep an incomplete one."""
         shared = self._shared
         while end - position >= 4:
             (size,) = _unpack_size(shared, position)
@@ -151,7 +152,7 @@ class FrameReader:
         self._start = bytes(shared[position:end])
 
     def _room_behind(self) -> memoryview:
-        """Room for the rest of the frame that is in the shared buffer, and for what follows it."""
+        """Return the space for the rest of the incomplete frame, and for following data."""
         shared, begin = self._shared, self._begin
         if begin + 4 + _unpack_size(shared, begin)[0] > len(shared):
             size = self._filled - begin
@@ -160,14 +161,14 @@ class FrameReader:
         return shared[self._filled :]
 
     def _move_out(self) -> None:
-        """Another connection needs the shared buffer: move to a private one."""
+        """Move the incomplete frame to a private buffer: another connection needs the space."""
         assert self._tenancy is not None
         self._tenancy.holder = None
         shared, begin = self._shared, self._begin
         self._keep(shared[begin : self._filled], 4 + _unpack_size(shared, begin)[0])
 
     def _received_private(self, count: int) -> Iterator[memoryview]:
-        """More of a frame that has its own buffer, and never a byte beyond it."""
+        """Continue a frame in a private buffer, which never receives a byte beyond that frame."""
         private = self._private
         assert private is not None
         self._filled += count
@@ -180,7 +181,7 @@ class FrameReader:
             self._keep(private, total)
 
     def _keep(self, part: memoryview, total: int) -> None:
-        """Moves the first part of a frame of `total` bytes into a larger buffer of its own."""
+        """Move the first part of a frame of `total` bytes into a larger buffer of its own."""
         capacity = min(total, max(PRIVATE_BUFFER_BYTES, len(part) * self._growth))
         private = memoryview(bytearray(capacity))
         private[: len(part)] = part

@@ -1,9 +1,9 @@
-"""Which header stands before which message, and the frames that carry both.
+"""The header version of each message, and the frames of header and body.
 
-Requests have header 2 when they are flexible and 1 otherwise; responses 1 and 0. The answer to
-ApiVersions always has header 0 (KIP-511): a client that asks for versions cannot know yet which
-ones the other side speaks. A request of a version that we do not know still has the header of its
-kind, so everything from the first flexible version on counts as flexible here.
+Flexible requests have header 2, other requests 1; responses 1 and 0. The response to ApiVersions
+always has header 0 (KIP-511): a client that asks for versions cannot know yet which ones the other
+side supports. A request of an unknown version still has the header of its kind, so every version
+from the first flexible one on counts as flexible here.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def _flexible_from(key: int) -> int:
 
 
 def request_header_version(key: int, version: int) -> int:
-    """The header that a request of this API and version has; KeyError for an unknown API."""
+    """Return the header version of a request. Raise KeyError for an unknown API."""
     return 2 if version >= _flexible_from(key) else 1
 
 
 @cache
 def response_header_version(key: int, version: int) -> int:
-    """The header that the answer has to a request of this API and version, which is one of ours."""
+    """Return the header version of the response to a request whose version we support."""
     return 1 if key != API_VERSIONS and version >= _flexible_from(key) else 0
 
 
 def response_frame(correlation_id: int, header_version: int, body: Sequence[Any]) -> list[Any]:
-    """The buffers to write for an answer, in order; what can be joined cheaply is."""
+    """Return the buffers of a response, in order; pieces are joined where that is cheap."""
     if len(body) == 1:
         (whole,) = body
         if header_version:
@@ -52,7 +52,7 @@ def response_frame(correlation_id: int, header_version: int, body: Sequence[Any]
 
 
 def request_frame(header: bytes, body: Sequence[Any]) -> list[Any]:
-    """The buffers to write for a request whose header is encoded already."""
+    """Return the buffers of a request whose header is already encoded."""
     size = len(header) + sum(map(len, body))
     return _framed(size.to_bytes(4, "big") + header, body)
 

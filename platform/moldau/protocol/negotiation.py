@@ -1,6 +1,6 @@
-"""Which version to speak with a peer: the highest that both sides have.
+"""Chooses the version to use with a peer: the highest that both sides support.
 
-What is served and what is advertised differ in one place, see `advertised_versions`.
+The served and the advertised versions differ in one place, see `advertised_versions`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PRODUCE = 0
 
 
 class VersionRange(Protocol):
-    """A row of an ApiVersions answer."""
+    """A row of an ApiVersions response."""
 
     api_key: int
     min_version: int
@@ -25,7 +25,7 @@ class VersionRange(Protocol):
 
 
 def supported_versions(listener: str, *, unstable: bool = False) -> dict[int, Versions]:
-    """What this code can serve on a listener, "broker" or "controller", by API key."""
+    """Return the versions that this code supports on a listener, "broker" or "controller"."""
     supported = {}
     for key in API:
         spec = request_class(key).spec
@@ -36,11 +36,11 @@ def supported_versions(listener: str, *, unstable: bool = False) -> dict[int, Ve
 
 
 def advertised_versions(listener: str, *, unstable: bool = False) -> dict[int, Versions]:
-    """What an ApiVersions answer says that a listener serves.
+    """Return the versions that an ApiVersions response reports for a listener.
 
-    On a broker's listener Produce is said to begin at version 0: librdkafka before 2025 takes a
-    broker without it for one that knows no compression but zstd, and sends everything else plain
-    without a word (KAFKA-18659). A Produce below what is served is still an unsupported version.
+    A broker's listener reports Produce from version 0 on: librdkafka before 2025 assumes that a
+    broker without it supports no compression but zstd, and silently sends everything else
+    uncompressed (KAFKA-18659). A Produce below the served versions is still an unsupported version.
     """
     advertised = supported_versions(listener, unstable=unstable)
     if listener == "broker":
@@ -49,7 +49,7 @@ def advertised_versions(listener: str, *, unstable: bool = False) -> dict[int, V
 
 
 def highest_common(ours: Versions, theirs: Versions, **context: object) -> int:
-    """The version to speak; KafkaError(UNSUPPORTED_VERSION) names both ranges if there is none."""
+    """Return the version to use. Raise KafkaError(UNSUPPORTED_VERSION) if there is none."""
     common = ours.common(theirs)
     if not common:
         raise KafkaError(
@@ -59,7 +59,7 @@ def highest_common(ours: Versions, theirs: Versions, **context: object) -> int:
 
 
 class PeerVersions:
-    """What a peer said that it serves, and so which version each of our requests takes."""
+    """The versions that a peer serves, and so the version to use for each of our requests."""
 
     def __init__(self, rows: Iterable[VersionRange]) -> None:
         self.by_key: Mapping[int, Versions] = {
@@ -69,7 +69,7 @@ class PeerVersions:
     def version(
         self, request: type[Request], *, at_most: int | None = None, unstable: bool = False
     ) -> int:
-        """The highest common version, not above `at_most`, unstable ones only on demand."""
+        """Return the highest common version, up to `at_most`; unstable ones only on request."""
         spec = request.spec
         assert spec.key is not None
         ours = spec.versions if unstable else spec.stable_versions

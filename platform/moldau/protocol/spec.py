@@ -1,7 +1,7 @@
-"""What a declaration says, as plain data: the codec, the oracle tests and the fuzzer read this.
+"""The declaration of a message as plain data, for the codec, the oracle tests and the fuzzer.
 
-A spec is made from the class on first use and never changes. Fields stand in wire order. A struct
-is shared by all versions; `FieldSpec` answers what holds in one of them.
+A spec is made from the class on first use and never changes. Fields are in wire order. A struct is
+shared by all versions; the methods of `FieldSpec` say what applies to one of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.protocol.versions import Versions
 
 
 class Missing(Enum):
-    """The default of a field that has none: the constructor insists on it."""
+    """The default of a required field, which must be passed to the constructor."""
 
     MISSING = "missing"
 
@@ -27,7 +27,7 @@ MISSING: Final = Missing.MISSING
 
 
 class Kind(Enum):
-    """What a message is for; the values are the schema files' words."""
+    """The kind of a message; the values are those of the schema files."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -55,7 +55,7 @@ class StructSpec:
         return f"<{type(self).__name__} {self.name}>"
 
     def field(self, name: str) -> FieldSpec:
-        """The field of that Python name; KeyError when there is none."""
+        """Return the field with that Python name. Raise KeyError if there is none."""
         for field in self.fields:
             if field.name == name:
                 return field
@@ -64,7 +64,7 @@ class StructSpec:
 
 @final
 class MessageSpec(StructSpec):
-    """A message: a struct that travels alone, with its key and versions."""
+    """A message: a struct that is sent by itself, with its key and versions."""
 
     __slots__ = ("flexible", "key", "kind", "latest_unstable", "listeners", "versions")
 
@@ -77,21 +77,21 @@ class MessageSpec(StructSpec):
 
     @property
     def flexible_since(self) -> int | None:
-        """The first flexible version; None when no version is."""
+        """The first flexible version; None if there is none."""
         return self.flexible.first if self.flexible else None
 
     @property
     def stable_versions(self) -> Versions:
-        """The versions to offer to others: all but an unstable latest one."""
+        """The versions to offer to peers: all but an unstable latest one."""
         first, last = self.versions
         return Versions(first, last - 1) if self.latest_unstable else self.versions
 
     def is_flexible(self, version: int) -> bool:
-        """Does this version write compact lengths and tagged fields?"""
+        """Whether this version has compact lengths and tagged fields."""
         return version in self.flexible
 
     def is_unstable(self, version: int) -> bool:
-        """May this version still change upstream?"""
+        """Whether this version may still change in Apache Kafka."""
         return self.latest_unstable and version == self.versions.last
 
 
@@ -105,9 +105,9 @@ FieldType: TypeAlias = Scalar | StructSpec | ArrayOf
 
 
 class FieldSpec(NamedTuple):
-    """One field: since `since`, until `until` (inclusive); None stands for "as the message".
+    """One field: from version `since` to `until` (inclusive); None means the message's own limit.
 
-    `slot` is where instances keep the value.
+    `slot` is the attribute in which instances keep the value.
     """
 
     name: str
@@ -128,32 +128,32 @@ class FieldSpec(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Does the slot hold None until the default struct is asked for?"""
+        """Whether the slot holds None until the default struct is first read."""
         return self.slot != self.name
 
     def is_present(self, version: int) -> bool:
-        """Does this version have the field at all?"""
+        """Whether this version has the field."""
         if self.since is not None and version < self.since:
             return False
         return self.until is None or version <= self.until
 
     def is_nullable(self, version: int) -> bool:
-        """May the field be null in this version?"""
+        """Whether the field may be null in this version."""
         return self.nullable and (self.nullable_since is None or version >= self.nullable_since)
 
     def is_tagged(self, version: int) -> bool:
-        """Is the field in the tag section in this version (and not in line)?"""
+        """Whether the field is in the tag section in this version."""
         if self.tag is None or not self.is_present(version):
             return False
         return self.tagged_since is None or version >= self.tagged_since
 
     @property
     def is_required(self) -> bool:
-        """Must the constructor be given the field?"""
+        """Whether the constructor needs a value for the field."""
         return self.default is MISSING and self.default_factory is MISSING
 
     def make_default(self) -> Any:
-        """A fresh default; for a required field the zero value of its type."""
+        """Return a new default; for a required field the zero value of its type."""
         if self.default is not MISSING:
             return self.default
         if not isinstance(self.default_factory, Missing):
@@ -164,5 +164,5 @@ class FieldSpec(NamedTuple):
 
 
 def blank(spec: StructSpec) -> Any:
-    """An instance with every field at its default, required ones at their type's zero value."""
+    """Return an instance with all fields at their defaults; required ones are zero or empty."""
     return spec.cls(**{field.name: field.make_default() for field in spec.fields})

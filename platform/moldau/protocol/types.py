@@ -1,10 +1,10 @@
 """The scalar types of the protocol, as annotations: `partition: Int32`.
 
 Each alias is `Annotated[python type, Scalar]`: a type checker sees the Python type, the codec sees
-how the value lies on the wire. Multi-byte numbers are big-endian. `Records` and `BytesView` are the
-two types that are never copied: they decode to a memoryview of the input (so they live as long as
-that buffer keeps its content) and encode from any buffer, or from any sized object that the caller
-sends by itself, such as a slice of a file.
+the encoding. Multi-byte numbers are big-endian. Only `Records` and `BytesView` are never copied:
+they decode to a memoryview of the input (valid as long as that buffer keeps its content), and
+encode from any buffer, or from any sized object that the caller sends by itself, such as a slice of
+a file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.ids import ZERO_UUID
 
 
 class Scalar(NamedTuple):
-    """How one value lies on the wire; `format` is its `struct` code, empty when length-prefixed."""
+    """The encoding of one value; `format` is its `struct` code, empty if it is length-prefixed."""
 
     name: str
     format: str
@@ -49,6 +49,6 @@ Uuid: TypeAlias = Annotated[bytes, UUID]
 String: TypeAlias = Annotated[str, STRING]
 Bytes: TypeAlias = Annotated[bytes, BYTES]
 
-# Any, because no type says: memoryview when read, the caller's buffer or sized thing when written.
+# Any, because it is a memoryview when read, and the caller's buffer or sized object when written.
 BytesView: TypeAlias = Annotated[Any, BYTES_VIEW]
 Records: TypeAlias = Annotated[Any, RECORDS]

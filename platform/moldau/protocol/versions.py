@@ -27,11 +27,11 @@ class Versions(NamedTuple):
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
     def all(self) -> range:
-        """Every version, oldest first."""
+        """Return every version, oldest first."""
         return range(self.first, self.last + 1)
 
     def common(self, other: Versions) -> Versions:
-        """What both sides speak; empty when nothing."""
+        """Return the versions of both ranges; empty if there are none."""
         return Versions(max(self.first, other.first), min(self.last, other.last))
 
 
@@ -39,7 +39,7 @@ NO_VERSIONS = Versions(0, -1)
 
 
 def parse_versions(text: str) -> Versions:
-    """The range that `text` names; ValueError names text that is not one."""
+    """Return the range of versions in `text`. Raise ValueError if it is none."""
     if text == "none":
         return NO_VERSIONS
     first, dash, last = text.partition("-")

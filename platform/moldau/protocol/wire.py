@@ -1,8 +1,8 @@
 """The rare branches of generated code, and the tables of its common ones.
 
-Generated readers and writers hold the short case of each form in line (lengths below 128, one byte
-of varint) and call out to here for all others. Whatever is wrong is `Refused`, `struct.error` or
-`IndexError`; `failures` turns these into errors that say where.
+Generated readers and writers contain the short case of each form in line (lengths below 128, one
+byte of varint) and call functions of this module for all others. All errors are `Refused`,
+`struct.error` or `IndexError`; `failures` turns these into errors that say where.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ Input: TypeAlias = "bytes | memoryview"
 Unpack: TypeAlias = Callable[[Any, int], tuple[Any, ...]]
 Pack: TypeAlias = Callable[..., bytes]
 
-# TEXT[n] takes the n - 1 bytes of a short string: n is what its compact length says.
+# TEXT[n] unpacks the n - 1 bytes of a short string: n is its compact length.
 TEXT: list[Unpack] = [Struct("0s").unpack_from] + [
     Struct(f"{size}s").unpack_from for size in range(128)
 ]
-# Makes an instance whose slots are still empty.
+# Creates an instance whose slots are still empty.
 NEW = object.__new__
 
 SHORT: list[bytes] = [bytes((value,)) for value in range(128)]
 
 
 def flat_view(data: Any) -> memoryview:
-    """A view of single bytes over any buffer."""
+    """Return a view of single bytes over any buffer."""
     view = data if type(data) is memoryview else memoryview(data)
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")
 
 
 def varint(data: Input, p: int, first: int) -> tuple[int, int]:
-    """The number whose first byte, `first`, was read already; and where it ends."""
+    """Return the number whose first byte, `first`, was already read, and its end."""
     if first < 128:
         return first, p
     value = first & 127
@@ -51,7 +51,7 @@ def varint(data: Input, p: int, first: int) -> tuple[int, int]:
 
 
 def long_string(data: Input, p: int, n: int) -> tuple[str, int]:
-    """A compact string that is null or longer than one byte of length can say."""
+    """Read a compact string that is null, or has a length of more than one byte."""
     if n == 0:
         raise Refused("null where the field is never null")
     n, p = varint(data, p, n)
@@ -59,13 +59,13 @@ def long_string(data: Input, p: int, n: int) -> tuple[str, int]:
 
 
 def long_nullable_string(data: Input, p: int, n: int) -> tuple[str | None, int]:
-    """As `long_string`, where null may be; it can be spelt in more bytes than needed."""
+    """Read a string as `long_string` does, or null, which may have a longer encoding."""
     n, p = varint(data, p, n)
     return (None, p) if n == 0 else plain_string(data, p, n - 1)
 
 
 def plain_string(data: Input, p: int, n: int) -> tuple[str, int]:
-    """A string of `n` bytes, where `n` is still to be believed."""
+    """Read a string of `n` bytes, where `n` is not checked yet."""
     if n < 0:
         reason = "null where the field is never null" if n == -1 else "negative length"
         raise Refused(reason, length=n)
@@ -77,7 +77,7 @@ def plain_string(data: Input, p: int, n: int) -> tuple[str, int]:
 
 
 def bad_length(n: int, left: int) -> Refused:
-    """Why bytes of length `n` were not taken."""
+    """Return why bytes of length `n` were rejected."""
     if n == -1:
         return Refused("null where the field is never null")
     if n < -1:
@@ -86,7 +86,7 @@ def bad_length(n: int, left: int) -> Refused:
 
 
 def bad_count(n: int, left: int) -> Refused:
-    """Why an array of `n` elements was not begun."""
+    """Return why an array of `n` elements was rejected."""
     if n == -1:
         return Refused("null where the field is never null")
     if n < -1:
@@ -95,12 +95,12 @@ def bad_count(n: int, left: int) -> Refused:
 
 
 def over_budget() -> Refused:
-    """Why decoding stopped although the input may be right."""
+    """Return the error of a message with too many objects; it may be valid otherwise."""
     return Refused("the objects would take more memory than the budget")
 
 
 def tag_count(data: Input, p: int, first: int) -> tuple[int, int]:
-    """How many tagged fields follow."""
+    """Return the number of tagged fields that follow, and the position behind it."""
     count, p = varint(data, p, first)
     if count > MAX_TAGS:
         raise Refused("too many tagged fields", count=count, allowed=MAX_TAGS)
@@ -108,7 +108,7 @@ def tag_count(data: Input, p: int, first: int) -> tuple[int, int]:
 
 
 def next_tag(data: Input, p: int, last: int) -> tuple[int, int, int]:
-    """The next tag, where its value starts, and where it ends."""
+    """Return the next tag, and the start and end of its value."""
     tag, p = varint(data, p + 1, data[p])
     if tag <= last:
         reason = "duplicate tag" if tag == last else "tags out of order"
@@ -120,7 +120,7 @@ def next_tag(data: Input, p: int, last: int) -> tuple[int, int, int]:
 
 
 def skip_tags(data: Input, p: int, first: int) -> int:
-    """Where the tag section of a struct ends that has no tag we know."""
+    """Return the end of a struct's tag section that has no tag we know."""
     count, p = tag_count(data, p, first)
     tag = -1
     for _ in range(count):
@@ -161,12 +161,12 @@ class ArrayPackers(dict[int, Pack]):
 
 
 def read_uuids(data: Input, p: int, n: int) -> list[bytes]:
-    """`n` ids in a row."""
+    """Read `n` ids in a row."""
     return [bytes(data[at : at + 16]) for at in range(p, p + 16 * n, 16)]
 
 
 def varint_bytes(n: int) -> bytes:
-    """The unsigned varint of `n`."""
+    """Return the unsigned varint of `n`."""
     if n < 128:
         return SHORT[n]
     parts = bytearray()
@@ -178,24 +178,24 @@ def varint_bytes(n: int) -> bytes:
 
 
 def long_text_length(n: int) -> bytes:
-    """The compact length of a string that is not short."""
+    """Return the compact length of a string that is not short."""
     if n > MAX_STRING_BYTES + 1:
         raise Refused("string too long", length=n - 1, allowed=MAX_STRING_BYTES)
     return varint_bytes(n)
 
 
 def not_in_version(value: object) -> NotInVersion:
-    """Why a value was not dropped silently."""
+    """Return why a value was not dropped silently."""
     return NotInVersion("the version has no such field and the value must not be lost", value=value)
 
 
 def bad_uuid(value: object) -> Refused:
-    """Why an id was not written."""
+    """Return why an id was not written."""
     return Refused("an id has 16 bytes", value=value)
 
 
 def write_uuids(values: Sequence[bytes]) -> bytes:
-    """All ids of an array, without its count."""
+    """Return all ids of an array, without its count."""
     for value in values:
         if len(value) != 16:
             raise bad_uuid(value)
@@ -203,6 +203,6 @@ def write_uuids(values: Sequence[bytes]) -> bytes:
 
 
 def write_tag(tag: int, parts: list[Any]) -> bytes:
-    """A tagged field: its number, its size, its value."""
+    """Return a tagged field: its number, its size, its value."""
     body = b"".join(parts)
     return varint_bytes(tag) + varint_bytes(len(body)) + body

@@ -1,14 +1,14 @@
-"""Kafka's record batches: built, found, checked, opened, compressed.
+"""Kafka's record batches: encode, find, validate, decode, compress.
 
-- make       `encode_batch`, `BatchBuilder`, `encode_control_batch`
+- encode     `encode_batch`, `BatchBuilder`, `encode_control_batch`
 - find       `walk`, `find_last`, `whole_bytes`, `open_batch`, `read_header`
-- judge      `validate` (never makes a record), then `stamp` in place
-- open       `Batch.records`, `Batch.columns`, `decode_batch`, `iter_records`, `control_records`,
+- validate   `validate` (creates no record objects), then `stamp` in place
+- decode     `Batch.records`, `Batch.columns`, `decode_batch`, `iter_records`, `control_records`,
              `decode_usual`, `ColumnBuilder`
 - clean      `retain`
-- place      `partition_for_key`, `coordinator_partition`
+- partition  `partition_for_key`, `coordinator_partition`
 
-Only format version 2 exists; older ones are refused. Bad bytes are `CorruptRecord`, always.
+Only format version 2 exists; older ones are rejected. Bad bytes always raise `CorruptRecord`.
 `KERNEL` says whether the loops run compiled or in plain Python; nothing else differs.
 """
 

@@ -1,4 +1,4 @@
-"""Hashes that clients agree on, in plain Python: part of `_pure`, which see."""
+"""Hashes that all clients must share, in plain Python. A part of `_pure`; see there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _iter_units: Final = struct.Struct("<H").iter_unpack
 
 
 def murmur2(key: bytes) -> int:
-    """Java clients' hash of a key, as the signed 32-bit number that Java has."""
+    """Return the hash of a key as in Java clients, as a signed 32-bit number."""
     if not isinstance(key, bytes):
         raise TypeError(f"key must be bytes, not {type(key).__name__}")
     size = len(key)
@@ -31,7 +31,7 @@ def murmur2(key: bytes) -> int:
 
 
 def java_string_hash(text: str) -> int:
-    """`String.hashCode` of Java: over UTF-16 units, a signed 32-bit number."""
+    """Return Java's `String.hashCode`: over UTF-16 units, as a signed 32-bit number."""
     if not isinstance(text, str):
         raise TypeError(f"text must be str, not {type(text).__name__}")
     units = text.encode("utf-16-le", "surrogatepass")

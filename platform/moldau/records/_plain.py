@@ -1,10 +1,10 @@
-"""Plain records, read in plain Python: those that nearly all batches are made of.
+"""Decodes plain records in plain Python: the records that nearly all batches consist of.
 
-`plain_records` goes through a section and knows no mercy: whatever is in doubt it refuses, and
-`_pure` looks closer. Most sections have records that are laid out alike: no key, no headers, and
-each field as many bytes long as in the record before. Those are unpacked by one call of `struct`,
-two bytes of a varint as one number that a table tells the meaning of; any other record is read
-field by field. The first way takes four fifths of the time of the second.
+`plain_records` reads a section and rejects everything that is in doubt; then `_pure` looks closer.
+Most sections have records with the same layout: no key, no headers, and the same number of bytes
+for each field as in the record before. One call of `struct` unpacks such a record; a two-byte
+varint is unpacked as one number, and a table has its meaning. Any other record is read field by
+field. The first way takes four fifths of the time of the second.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from moldau.records.record import Headers
 
 _INT64_MAX: Final = (1 << 63) - 1
-_DELTAS: Final = 1 << 20  # what three bytes can tell
+_DELTAS: Final = 1 << 20  # the limit of three bytes
 _NO_KEY: Final = 1  # -1 as a varint
-_FEW: Final = 8  # are not worth looking for
-_MANY: Final = 64  # are read before the next look, if few were alike
+_FEW: Final = 8  # fewer are not worth the search for equal layouts
+_MANY: Final = 64  # are read before the next search, if few had the same layout
 # A varint's bytes as a little-endian sum with 7-bit steps: one byte 0..127, two bytes 128..16511.
 _UNZIGZAG: Final = [number >> 1 ^ -(number & 1) for number in (*range(0x80), *range(0x80 << 7))]
-_STAMPS: Final = 1 << 13  # no timestamp is further from the first than two bytes can tell
-# In tables: no varint of so many bytes, or none that may stand there. An offset that is so far from
-# the first one, a timestamp or a length is found out.
+_STAMPS: Final = 1 << 13  # timestamps are at most this far from the first one: two bytes
+# In tables: not a valid varint of this many bytes, or not allowed there. It is so large that any
+# offset, timestamp or length with it fails a check.
 _NOTHING: Final = 1 << 40
-_unpack_beginning: Final = struct.Struct("x5B").unpack_from  # the attributes mean nothing
+_unpack_beginning: Final = struct.Struct("x5B").unpack_from  # the attributes are not used
 
 
 class Record(NamedTuple):
-    """One record; a value, never changed. Its fields are the contract, being a tuple is not."""
+    """One record; an immutable value. Its fields are the contract; that it is a tuple is not."""
 
     offset: int
     timestamp: int
@@ -48,7 +48,7 @@ class Record(NamedTuple):
 
 
 class _Fields(NamedTuple):
-    """What a `ConsumerRecord` is made of, in the order in which it is given."""
+    """The fields of a `ConsumerRecord`, in the order of its constructor."""
 
     topic: str
     partition: int
@@ -62,8 +62,8 @@ class _Fields(NamedTuple):
 
 
 class ConsumerRecord(tuple[Any, ...]):
-    """One record, and where it is; a value, never changed. It lies as a `Record` does, with what
-    its batch shares at the end."""
+    """One record with its topic and partition; an immutable value. Its tuple begins like that of a
+    `Record`; the fields that its batch shares are at the end."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class ConsumerRecord(tuple[Any, ...]):
 
 
 def with_contents(records: list[Any], keys: list[Any], values: list[Any]) -> list[Any]:
-    """The same records with other keys and values."""
+    """Return the same records with other keys and values."""
     return [
         tuple.__new__(ConsumerRecord, (*each[:2], key, value, *each[4:]))
         for each, key, value in zip(records, keys, values, strict=True)
@@ -97,7 +97,7 @@ def with_contents(records: list[Any], keys: list[Any], values: list[Any]) -> lis
 
 
 class Into(NamedTuple):
-    """Where decoded records go: of which class they are, and what they share."""
+    """The target of decoded records: their class, the fields that they share, and the list."""
 
     kind: type[tuple[Any, ...]]
     shared: tuple[Any, ...]
@@ -105,12 +105,12 @@ class Into(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How many bytes each field has in records without key and headers. The tables tell what the
-    bytes of a field mean, taken as one little-endian number."""
+    """The number of bytes of each field in records without key and headers. A table maps the bytes
+    of a field, as one little-endian number, to its value."""
 
     unpack: Callable[[bytes, int], tuple[Any, ...]]  # length, timestamp, offset, key, value's size
     head: int  # bytes before the value
-    around: int  # bytes of what the length counts that are not the value's
+    around: int  # bytes that the length includes, without the value
     lengths: Sequence[int]
     stamps: Sequence[int]
     deltas: Sequence[int]
@@ -130,7 +130,7 @@ def _two_bytes(meanings: Sequence[int]) -> list[int]:
 
 
 def _layouts() -> dict[tuple[int, int, int, int], Layout]:
-    """By the bytes of the record's length, of timestamp, offset and the value's size."""
+    """Return the layouts by byte counts: of length, timestamp, offset and value size."""
     sizes = [_NOTHING if number & 1 else meant for number, meant in enumerate(_UNZIGZAG)]
     makers = {1: _one_byte, 2: _two_bytes}
     signed = {count: make(_UNZIGZAG) for count, make in makers.items()}
@@ -156,9 +156,9 @@ _LAYOUTS: Final = _layouts()
 
 
 def plain_records(data: bytes, header: BatchHeader, objects_max: int, into: Into) -> list[Any]:
-    """The records where all varints have one or two bytes, as nearly always; offsets, of which a
-    large batch has many, may have three. Refuses whatever is in doubt with IndexError, ValueError
-    or struct.error. Tuples that lie in between would cost collections of garbage."""
+    """Decode records whose varints all have one or two bytes, as nearly always. Offsets, which are
+    large in large batches, may have three. Raise IndexError, ValueError or struct.error for
+    anything in doubt. Intermediate tuples would cause garbage collections, so there are none."""
     room = check_count(len(data), header, objects_max)
     base = header.base_offset
     if not 0 <= header.base_timestamp < _INT64_MAX - _STAMPS or base > _INT64_MAX - _DELTAS:
@@ -169,7 +169,7 @@ def plain_records(data: bytes, header: BatchHeader, objects_max: int, into: Into
         position, room = _take_any(data, position, count, room, header, into)
     while (before := len(records)) < count:
         position = _take_alike(data, position, count - before, header, into)
-        # Where they are of many kinds, looking for those that are alike is soon given up.
+        # With records of many kinds, soon stop searching for equal layouts.
         at_once = 1 if len(records) - before >= _FEW else _MANY * at_once
         if some := min(at_once, count - len(records)):
             position, room = _take_any(data, position, some, room, header, into)
@@ -179,7 +179,7 @@ def plain_records(data: bytes, header: BatchHeader, objects_max: int, into: Into
 
 
 def _layout_at(data: bytes, position: int) -> Layout | None:
-    """That of the record there; None if it has a key."""
+    """Return the layout of the record at `position`; None if it has a key."""
     length = 2 if data[position] > 0x7F else 1
     stamp = 2 if data[position := position + length + 1] > 0x7F else 1
     delta = 2 if data[position := position + stamp] > 0x7F else 1
@@ -189,8 +189,8 @@ def _layout_at(data: bytes, position: int) -> Layout | None:
 
 
 def _take_alike(data: bytes, position: int, count: int, header: BatchHeader, into: Into) -> int:
-    """Add those, at most so many, whose fields have as many bytes as those of the first one, and
-    that have neither key nor headers; where the next record begins."""
+    """Add up to `count` records whose fields have as many bytes as those of the first one, and that
+    have neither key nor headers. Return the position of the next record."""
     layout = _layout_at(data, position)
     if layout is None:
         return position
@@ -214,7 +214,7 @@ def _take_alike(data: bytes, position: int, count: int, header: BatchHeader, int
             value = data[position + head : end]
             put(new(record, (offset, base_timestamp + stamp, None, value, ()) + shared))
             position, previous = end + 1, offset
-    except struct.error:  # the last record may be shorter than such a head
+    except struct.error:  # the last record may be shorter than this head
         return position
     return position
 
@@ -227,11 +227,11 @@ def _take_any(
     header: BatchHeader,
     into: Into,
 ) -> tuple[int, int]:
-    """Add so many records; (where the next one begins, room for how many headers more).
-
-    A third byte leads behind the end of `_UNZIGZAG`, and a length that leads out of the record ends
-    elsewhere. Of what stands behind a record's length five bytes are read at once, as many as the
-    shortest has behind its attributes. `number` begins the key's length, `after` comes next."""
+    """Add `count` records; return (position of the next one, number of headers still allowed). A
+    third byte leads beyond `_UNZIGZAG`, and a length that leaves the record ends at a wrong
+    position. Five bytes behind the record's length are read at once, as many as the shortest record
+    has behind its attributes. `number` is the first byte of the key's length, `after` the byte
+    behind it."""
     base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
     two_bytes, beginning = len(unzigzag), _unpack_beginning
     (record, shared, records), new = into, tuple.__new__
@@ -292,14 +292,15 @@ def _take_any(
 
 
 def _long_delta(number: int, third: int) -> int:
-    """Of the first two bytes, which were added as they are, and the last one; none is negative."""
+    """Return the delta of a three-byte varint; `number` is the sum of the first two bytes, as
+    added. A negative delta raises ValueError."""
     if third > 0x7F or number & 1:
         raise ValueError
     return (number - 0x80 - (0x80 << 7) + (third << 14)) >> 1
 
 
 def read_varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
-    """A varint of any length, and where it ends; ValueError where there is none."""
+    """Return a varint of any length, and its end. Raise ValueError if there is none."""
     shift = value = 0
     while shift < bits:
         byte = data[position]
@@ -314,7 +315,7 @@ def read_varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
 
 
 def skip_headers(data: bytes, position: int, end: int, room: int) -> tuple[int, int]:
-    """(how many headers, where they end); ValueError where one is not inside, or too many are."""
+    """Return the number of headers and their end. Raise ValueError for bad or too many ones."""
     count, position = read_varint(data, position, 32)
     if count < 0 or count * 2 > end - position or count > room:
         raise ValueError
@@ -331,7 +332,7 @@ def skip_headers(data: bytes, position: int, end: int, room: int) -> tuple[int, 
 
 
 def decode_headers(data: bytes, position: int) -> Headers:
-    """Headers that `skip_headers` has stepped over; as in Java, what is not UTF-8 is replaced."""
+    """Return headers that `skip_headers` has checked. As in Java, invalid UTF-8 is replaced."""
     count, position = read_varint(data, position, 32)
     headers = []
     for _ in range(count):

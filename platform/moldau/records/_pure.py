@@ -1,12 +1,12 @@
-"""The kernel in plain Python: taken where the compiled `_speed` is missing, and its judge in tests.
+"""The kernel in plain Python: used without the compiled `_speed`, and as its reference in tests.
 
-Both have the same names, give the same bytes and records, and refuse the same input with the same
-errors. Whatever a decoder here stumbles over (a length that leads out of bounds, a short buffer)
-goes to `diagnosis.explain`, which says why.
+Both have the same names, give the same bytes and records, and reject the same input with the same
+errors. When a decoder here fails (a length that is out of bounds, a short buffer), it calls
+`diagnosis.explain`, which raises the reason.
 
-Why it looks as it does: in CPython a call costs more than the work of a varint, so lengths up to
-`_TABLE` are looked up and not computed, one-byte varints are read in line, and a batch is joined
-once at its end.
+The code is shaped by speed: in CPython a call costs more than the work of a varint, so lengths up
+to `_TABLE` come from a table, one-byte varints are read in line, and a batch is joined once at its
+end.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _BLANK_HEADER: Final = bytes(HEADER_BYTES)
 
 
 def varint(number: int) -> bytes:
-    """The zig-zag varint of a signed number of up to 64 bits."""
+    """Return the zig-zag varint of a signed number of up to 64 bits."""
     rest = (number << 1) ^ (number >> 63)
     encoded = bytearray()
     while rest > 0x7F:
@@ -99,7 +99,7 @@ _VARINTS: Final = [varint(number) for number in range(_TABLE)]
 _NULL: Final = varint(-1)
 _NO_HEADERS: Final[Headers] = ()
 _NONE_FOLLOW: Final = varint(0)  # the count of no headers
-_COMMON: Final = _TABLE - 32  # key and value of a record whose length is looked up
+_COMMON: Final = _TABLE - 32  # the sum of key and value sizes up to which the table is used
 _STAMPS: Final = [b"\0" + encoded for encoded in _VARINTS]  # behind a record's attributes
 _FRAMED: Final = [len(encoded) + number for number, encoded in enumerate(_VARINTS)]
 
@@ -109,8 +109,8 @@ def _length(number: int) -> bytes:
 
 
 def _deltas(first: int) -> Iterator[bytes]:
-    """The offset deltas from `first` on, encoded. `islice` would step over all before them, for
-    each record that is appended by itself."""
+    """Yield the encoded offset deltas from `first` on. `islice` would step over all earlier ones,
+    for each record that is appended by itself."""
     table: Any = iter(_VARINTS)
     table.__setstate__(first)
     return chain(table, map(varint, count_from(max(first, _TABLE))))
@@ -160,7 +160,7 @@ def _timestamp_delta(timestamp: int, base: int) -> bytes:
 
 
 def _record(row: Row, delta: bytes, base: int) -> tuple[bytes, ...]:
-    """Any record, in pieces, everything checked."""
+    """Return any record in pieces, with every field checked."""
     timestamp, key, value, headers = row
     stamp = _timestamp_delta(timestamp, base)
     pieces = (b"\0", stamp, delta, *_nullable("key", key), *_nullable("value", value))
@@ -169,8 +169,8 @@ def _record(row: Row, delta: bytes, base: int) -> tuple[bytes, ...]:
 
 
 class Slot:
-    """One record of a batch that is being written: whose it is, which, and of what time. Awaiting
-    it asks the batch, which alone knows what becomes of its records."""
+    """One record of a batch that is being written: its batch, index and timestamp. `await` returns
+    the outcome that the batch reports for this record."""
 
     __slots__ = ("batch", "index", "timestamp")
 
@@ -181,7 +181,7 @@ class Slot:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is decided."""
+        """Whether the outcome of the record is known."""
         return bool(self.batch.is_done)
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -194,7 +194,7 @@ class Slot:
 
 
 class Appender:
-    """Records written one behind another, behind room for a header, up to `size_bytes_max`."""
+    """Records that are encoded one after another behind a blank header, up to a size limit."""
 
     def __init__(self, size_bytes_max: int = BATCH_BYTES_MAX) -> None:
         self.size_bytes_max = min(size_bytes_max, BATCH_BYTES_MAX)
@@ -215,19 +215,19 @@ class Appender:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> int | None:
-        """The record's offset delta, or None when it does not fit; the first one always does."""
+        """Append a record; return its offset delta, or None if it does not fit. The first does."""
         delta = self.count
         return delta if self.extend(((timestamp, key, value, headers),)) else None
 
     def widen(self, more: int) -> None:
-        """From now on so many bytes more fit."""
+        """Increase the size limit by `more` bytes."""
         if more < 0:
             raise ValueError("more must not be negative")
         self.size_bytes_max += min(more, BATCH_BYTES_MAX - self.size_bytes_max)
 
     def open_for(self, owner: Any, clock_ns: Callable[[], int], wall_from_ns: int) -> None:
-        """From now on `place` gives slots of `owner`, and takes the time from this clock, which
-        gives nanoseconds that make the wall clock's with `wall_from_ns` added."""
+        """Let `place` return slots of `owner` with the time of this clock. The clock returns
+        nanoseconds; with `wall_from_ns` added they are wall time."""
         self._owner, self._clock_ns, self._wall_from_ns = owner, clock_ns, wall_from_ns
 
     def place(
@@ -236,8 +236,7 @@ class Appender:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> Slot | None:
-        """As `append` with the time that it is; the record's slot, or None when it does not
-        fit."""
+        """Append a record with the present time; return its slot, or None if it does not fit."""
         owner, clock_ns = self._owner, self._clock_ns
         if owner is None or clock_ns is None:
             raise ValueError("the records have been taken, or this was not opened")
@@ -247,7 +246,7 @@ class Appender:
         return Slot(owner, index, stamp) if fits else None
 
     def extend_values(self, timestamp: int, values: Sequence[bytes | None], start: int = 0) -> int:
-        """Append values without keys and headers, from `start` on; how many fitted."""
+        """Append values without keys and headers, from `start` on; return how many fitted."""
         if self._parts is None:
             raise ValueError("the records have been taken")
         if not isinstance(values, (tuple, list)):
@@ -263,7 +262,7 @@ class Appender:
     def extend_spans(
         self, timestamp: int, values: Spans, keys: Spans | None = None, start: int = 0
     ) -> int:
-        """Append values (and keys) of `Spans`, from `start` on; how many fitted."""
+        """Append values (and keys) of `Spans`, from `start` on; return how many fitted."""
         if self._parts is None:
             raise ValueError("the records have been taken")
         if start < 0:
@@ -281,7 +280,7 @@ class Appender:
         return self.count - count
 
     def extend_buffers(self, columns: ColumnBuffers, start: int = 0) -> int:
-        """Append the records of `ColumnBuffers`, but for their offsets, from `start` on; how many
+        """Append the records of the columns, except offsets, from `start` on; return how many
         fitted."""
         if self._parts is None:
             raise ValueError("the records have been taken")
@@ -292,7 +291,7 @@ class Appender:
         return self.count - count
 
     def extend(self, rows: Sequence[Row], start: int = 0) -> int:
-        """Append the rows (timestamp, key, value, headers) from `start` on; how many fitted."""
+        """Append rows (timestamp, key, value, headers), from `start` on; return how many fitted."""
         if self._parts is None:
             raise ValueError("the records have been taken")
         if not isinstance(rows, (tuple, list)):
@@ -304,9 +303,9 @@ class Appender:
         return self.count - count
 
     def _write(self, rows: Iterable[Row], parts: list[bytes]) -> None:
-        """The loop; `finally` because a bad row leaves the good ones before it in place.
+        """Encode the rows until one does not fit. `finally` keeps the good rows before a bad one.
 
-        The branch in the middle is the common record, in line; `_record` takes all others.
+        The branch in the middle encodes the common record in line; `_record` encodes all others.
         """
         varints, stamps, framed, table = _VARINTS, _STAMPS, _FRAMED, _TABLE
         no_headers, put = _NO_HEADERS, parts.extend
@@ -358,7 +357,7 @@ class Appender:
                 self.base_timestamp, self.max_timestamp, self._near = base, newest, near
 
     def take(self) -> bytearray:
-        """What was written, 61 blank bytes first; the appender is spent."""
+        """Return the written bytes, with 61 blank ones in front; this appender is then spent."""
         if self._parts is None:
             raise ValueError("the records have been taken")
         parts, self._parts = self._parts, None
@@ -367,7 +366,7 @@ class Appender:
 
 
 def _key_and_value(data: bytes, position: int) -> tuple[int, int, int, int, int]:
-    """(key, key end, value, value end, headers); a null begins and ends at -1."""
+    """Return (key, key end, value, value end, headers) as positions; a null has -1 for both."""
     if (number := data[position]) < 0x80:
         length, key = number >> 1 ^ -(number & 1), position + 1
     else:
@@ -393,10 +392,10 @@ def _key_and_value(data: bytes, position: int) -> tuple[int, int, int, int, int]
 
 
 def _walk(data: bytes, header: BatchHeader, objects_max: int, rules: int = 0) -> Iterator[Fields]:
-    """The fields of each record, as positions in `data`; checks all that there is to check.
+    """Yield the fields of each record as positions in `data`, with every check that is possible.
 
-    A position that leads out of the data ends in IndexError, one that leads out of the record in
-    an end that is not the record's.
+    A position outside of the data ends in IndexError. One outside of the record leads to an end
+    that is not the record's.
     """
     size, base = len(data), header.base_timestamp
     room = check_count(size, header, objects_max)
@@ -472,7 +471,7 @@ def _careful_records(data: bytes, header: BatchHeader, objects_max: int, into: I
 
 
 def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> list[Any]:
-    """The records of an uncompressed section; they and their headers are at most `objects_max`."""
+    """Return the records of an uncompressed section; with headers, at most `objects_max`."""
     return _decode(buffer, header, objects_max, Record, ())
 
 
@@ -483,7 +482,7 @@ def decode_consumed(
     partition: int,
     objects_max: int = OBJECTS_MAX,
 ) -> list[Any]:
-    """As `decode`, with where the records are."""
+    """Return the records as `decode` does, with their topic and partition."""
     kind = TimestampType(bool(header.attributes & LOG_APPEND_TIME))
     shared = (topic, partition, header.partition_leader_epoch, kind)
     return _decode(buffer, header, objects_max, ConsumerRecord, shared)
@@ -500,7 +499,7 @@ def _decode(
     records = None
     with suppress(
         IndexError, ValueError, struct.error
-    ):  # and so let go of what the attempt has made
+    ):  # releases the records of the failed attempt
         records = plain_records(data, header, objects_max, Into(kind, shared, []))
     if records is None:
         records = _careful_records(data, header, objects_max, Into(kind, shared, []))
@@ -521,10 +520,10 @@ def _follows(header: BatchHeader, last: BatchHeader) -> bool:
 def decode_usual(
     buffer: Buffer, position: int, wanted: int, check_crc: bool, topic: str, partition: int
 ) -> Opened | None:
-    """The records of the batches that follow one another from `position` on: at least so many,
-    unless a batch comes before that is of another leader's epoch, or has other attributes, or
-    offsets that were there already, or takes a closer look: it is compressed, transactional, for
-    brokers and clients, empty, cut short or damaged. None where that is the first."""
+    """Return the records of consecutive batches from `position` on: at least `wanted`, or fewer if
+    another kind of batch comes first. That is a batch of another leader epoch, with other
+    attributes, with offsets that were there already, or one that is compressed, transactional, a
+    control batch, empty, cut short or damaged. Return None if the first batch is such a one."""
     view = memoryview(buffer)
     records: list[Any] = []  # our own `Record`, not the compiled one's
     last = None
@@ -554,7 +553,7 @@ def decode_usual(
 
 
 class ColumnBuilder:
-    """Lays records of batches into columns, up to 2 GiB of keys, values or headers."""
+    """Builds columns from the records of batches, up to 2 GiB of keys, values or headers."""
 
     def __init__(self) -> None:
         self._records: list[Any] = []
@@ -562,7 +561,7 @@ class ColumnBuilder:
 
     @property
     def count(self) -> int:
-        """How many records there are."""
+        """The number of records so far."""
         return len(self._records)
 
     def add(
@@ -572,8 +571,8 @@ class ColumnBuilder:
         first_offset: int = 0,
         objects_max: int = OBJECTS_MAX,
     ) -> bool:
-        """The records of an uncompressed section from `first_offset` on. False, and nothing is
-        added, where they do not fit beside what is there. Refuses what `decode` would refuse."""
+        """Add the records of an uncompressed section from `first_offset` on. Return False, and add
+        nothing, if they do not fit. Raise the errors that `decode` would raise."""
         records = decode(buffer, header, objects_max)
         if header.base_offset < first_offset:
             records = [each for each in records if each.offset >= first_offset]
@@ -596,10 +595,10 @@ class ColumnBuilder:
         check_crc: bool,
         unusual: int,
     ) -> OpenedColumns | None:
-        """The records from `first_offset` on of the batches that follow one another from `position`
-        on: at least so many, unless a batch comes before that is of another leader's epoch, or has
-        other attributes, or does not fit, or takes a closer look: it has an attribute of `unusual`,
-        or is empty, cut short or damaged. None where that is the first."""
+        """Add the records from `first_offset` on of consecutive batches, from `position` on: at
+        least `wanted`, or fewer if another kind of batch comes first. That is a batch of another
+        leader epoch, with other attributes or one of `unusual`, or one that does not fit, is empty,
+        cut short or damaged. Return None if the first batch is such a one."""
         view, before, last = memoryview(buffer), self.count, None
         while self.count - before < wanted:
             header = _usual_header(view, position, last, unusual)
@@ -621,7 +620,7 @@ class ColumnBuilder:
         return OpenedColumns(self.count - before, position, last.next_offset, epoch, attributes)
 
     def take(self) -> ColumnBuffers:
-        """What was laid out; the builder is empty then."""
+        """Return the columns; the builder is empty afterwards."""
         records, self._records = self._records, []
         self._sizes = [0, 0, 0, 0]
         headers = None
@@ -645,7 +644,7 @@ class ColumnBuilder:
 def _usual_header(
     view: memoryview, position: int, last: BatchHeader | None, unusual: int
 ) -> BatchHeader | None:
-    """That of the batch at `position`, unless it takes a closer look or does not follow `last`."""
+    """Return the header of the batch at `position`; None if unusual or not following `last`."""
     if len(view) - position < HEADER_BYTES:
         return None
     header = BatchHeader._make(_unpack_header(view, position))
@@ -660,7 +659,7 @@ def _usual_header(
 
 
 def columns(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> Columns:
-    """The same as parallel lists."""
+    """Return the records of an uncompressed section as parallel lists."""
     records = decode(buffer, header, objects_max)
     return (
         Columns(*map(list, zip(*records, strict=True))) if records else Columns([], [], [], [], [])
@@ -668,7 +667,7 @@ def columns(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX)
 
 
 def entries(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> list[Entry]:
-    """Where each record stands; for compaction. Headers count here too, though none is made."""
+    """Return the positions of each record, for compaction. Headers are counted, not created."""
     data, base = _bytes(buffer), header.base_offset
     stamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     return [
@@ -690,8 +689,8 @@ def entries(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX)
 def scan(
     buffer: Buffer, header: BatchHeader, rules: int, objects_max: int = OBJECTS_MAX
 ) -> tuple[int, int, int]:
-    """(oldest timestamp, newest timestamp, offset delta of the newest), as the records have them;
-    (-1, -1, -1) where there are none. Refuses what `decode` would refuse."""
+    """Return (oldest timestamp, newest timestamp, offset delta of the newest) of the records; (-1,
+    -1, -1) without records. Raise the errors that `decode` would raise."""
     oldest, newest, newest_delta = _INT64_MAX, _INT64_MIN - 1, -1
     for delta, timestamp, *_ in _walk(_bytes(buffer), header, objects_max, rules):
         if timestamp > newest:
@@ -702,7 +701,7 @@ def scan(
 
 
 def _is_usual_header(header: BatchHeader, size: int) -> bool:
-    """Of one batch as long as its bytes, that claims nothing but what a producer may."""
+    """Whether a header fits one batch of `size` bytes, and claims only what a producer may."""
     if header.batch_length != size - OVERHEAD_BYTES or header.magic != MAGIC or header.base_offset:
         return False
     producer_id, attributes = header.producer_id, header.attributes
@@ -726,10 +725,11 @@ def admit_usual(
     base_offset: int,
     leader_epoch: int,
 ) -> tuple[int, int, int] | None:
-    """Stamp the one batch that `buffer` is with its place in a log, if it is right in all that a
-    leader asks of a producer: (last offset, greatest timestamp, producer id).
+    """Stamp the one batch that `buffer` is with its place in a log, if it passes every check of a
+    produced batch. Return (last offset, greatest timestamp, producer id).
 
-    None, and nothing has changed, where it takes a closer look."""
+    Return None, and change nothing, if the batch needs a closer look.
+    """
     view = memoryview(buffer)
     if view.readonly or len(view) < HEADER_BYTES or base_offset > _INT64_MAX - _INT32_MAX:
         return None

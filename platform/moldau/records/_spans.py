@@ -1,4 +1,4 @@
-"""Columns in buffers, in plain Python: read into rows, and laid out. A part of `_pure`."""
+"""Columns in buffers, in plain Python: reads them as rows, and builds them. A part of `_pure`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def contents(spans: Spans, start: int) -> Iterator[bytes | None]:
-    """The values of a column from `start` on; every offset is checked when it is used."""
+    """Yield the values of a column from index `start` on. Each used offset is checked."""
     data, offsets, width, validity, first, count = spans
     if width not in (4, 8):
         raise ValueError("offsets have 4 or 8 bytes")
@@ -40,7 +40,7 @@ def contents(spans: Spans, start: int) -> Iterator[bytes | None]:
 
 
 def rows_of(columns: ColumnBuffers, start: int) -> Iterator[Row]:
-    """From `start` on; every place is checked when it is used."""
+    """Yield the records of the columns from index `start` on. Each used place is checked."""
     count, headers = columns.length, columns.headers
     stamps = memoryview(columns.timestamps).cast("B")
     ends = None if headers is None else memoryview(headers.ends).cast("B")
@@ -72,7 +72,7 @@ def headers_in(headers: HeaderBuffers, ends: list[int]) -> Iterator[Headers]:
 
 
 def sizes_of(record: Any) -> tuple[int, int, int, int]:
-    """Bytes of key, of value and of headers, and how many of these there are."""
+    """Return the size of the key, of the value and of the headers, and the number of headers."""
     size = sum(len(name.encode()) + len(content or b"") for name, content in record.headers)
     return len(record.key or b""), len(record.value or b""), size, len(record.headers)
 
@@ -94,5 +94,5 @@ def spans_of(values: list[bytes | None]) -> Spans:
 
 
 def span_list(spans: Spans) -> list[bytes | None]:
-    """The values of `Spans` as bytes, None for nulls; every offset is checked when it is used."""
+    """Return the values of `Spans` as bytes, None for nulls. Each used offset is checked."""
     return list(contents(spans, 0))

@@ -1,9 +1,9 @@
-"""Record batches as they lie in a log, a request or a response: found, stamped, opened.
+"""Record batches in the bytes of a log, a request or a response: finds, stamps and decodes them.
 
-Invariants: a `Batch` borrows the bytes it was found in and never copies them, apart from
-decompressing; nothing is decoded before it is asked for; `walk` yields whole batches only.
+Invariants: a `Batch` borrows the bytes it was found in and never copies them, except to decompress
+them; nothing is decoded before it is needed; `walk` yields only whole batches.
 
-A broker stays with `walk`, `validate` and `stamp`. A consumer takes `records()` or `columns()`.
+A broker needs only `walk`, `validate` and `stamp`. A consumer uses `records()` or `columns()`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _put_attributes = struct.Struct(">h").pack_into
 
 
 class Batch:
-    """One whole batch: its header, its bytes, and where they began in what was walked."""
+    """One whole batch: its header, its bytes, and its position in the buffer that was walked."""
 
     __slots__ = ("data", "header", "position")
 
@@ -59,11 +59,11 @@ class Batch:
 
     @property
     def end(self) -> int:
-        """Where the next batch begins."""
+        """The position of the next batch."""
         return self.position + len(self.data)
 
     def check_crc(self) -> None:
-        """CorruptRecord when the bytes behind the checksum are not those that were written."""
+        """Raise CorruptRecord if the bytes behind the checksum do not match it."""
         actual = crc32c(self.data[ATTRIBUTES_AT:])
         if actual != self.header.crc:
             raise CorruptRecord(
@@ -75,7 +75,7 @@ class Batch:
             )
 
     def section(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-        """The records' bytes, decompressed, at most `limit` of them."""
+        """Return the decompressed records' bytes. Raise CorruptRecord for more than `limit`."""
         codec = self.codec
         section = self.data[HEADER_BYTES:]
         if self.header.record_count == 0 and not len(section):
@@ -83,20 +83,20 @@ class Batch:
         return decompress(codec, section, limit)
 
     def records(self, limit: int = DECOMPRESSED_BYTES_MAX) -> list[kernel.Record]:
-        """All records, whose bytes and whose objects, headers included, take at most `limit` each;
-        the checksum is not looked at."""
+        """Return all records, without checking the checksum. Both their bytes and their objects,
+        headers included, are limited to `limit` bytes."""
         return kernel.decode(self._section(limit), self.header, limit // OBJECT_BYTES)
 
     def consumed(
         self, topic: str, partition: int, limit: int = DECOMPRESSED_BYTES_MAX
     ) -> list[kernel.ConsumerRecord]:
-        """As `records`, with where they are."""
+        """Return all records as `records` does, with their topic and partition."""
         objects_max = limit // OBJECT_BYTES
         section = self._section(limit)
         return kernel.decode_consumed(section, self.header, topic, partition, objects_max)
 
     def columns(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Columns:
-        """All records as parallel lists; the checksum is not looked at."""
+        """Return all records as parallel lists, without checking the checksum."""
         return kernel.columns(self._section(limit), self.header, limit // OBJECT_BYTES)
 
     def add_to(
@@ -105,17 +105,17 @@ class Batch:
         first_offset: int = 0,
         limit: int = DECOMPRESSED_BYTES_MAX,
     ) -> bool:
-        """Adds the records from `first_offset` on to columns; False, and nothing is added, where
-        they do not fit. The checksum is not looked at."""
+        """Add the records from `first_offset` on to columns. Return False, and add nothing, if they
+        do not fit. The checksum is not checked."""
         objects_max = limit // OBJECT_BYTES
         return builder.add(self._section(limit), self.header, first_offset, objects_max)
 
     def entries(self, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Entry]:
-        """Where each record stands in `section()`; the checksum is not looked at."""
+        """Return the positions of each record in `section()`, without checking the checksum."""
         return kernel.entries(self._section(limit), self.header, limit // OBJECT_BYTES)
 
     def scan(self, rules: int, limit: int = DECOMPRESSED_BYTES_MAX) -> tuple[int, int, int]:
-        """The kernel's `scan`: what it lets through, the others read under the same limit."""
+        """Return the kernel's `scan` of the records; what passes decodes under the same limit."""
         return kernel.scan(self._section(limit), self.header, rules, limit // OBJECT_BYTES)
 
     def _section(self, limit: int) -> Buffer:
@@ -124,11 +124,11 @@ class Batch:
 
 
 def walk(buffer: Buffer, position: int = 0) -> Iterator[Batch]:
-    """The whole batches from `position` on.
+    """Yield the whole batches from `position` on.
 
-    A last batch that is cut short, as fetch responses and torn log tails have it, ends the walk
-    quietly: `whole_bytes` or the last batch's `end` tells where. Bytes that cannot be a batch are
-    CorruptRecord. Checksums are not looked at.
+    A last batch that is cut short, as in fetch responses and torn log tails, ends the walk without
+    an error: `whole_bytes`, or the last batch's `end`, is the position where it begins. Bytes that
+    cannot be a batch raise CorruptRecord. Checksums are not checked.
     """
     view = memoryview(buffer)
     size = len(view)
@@ -142,7 +142,7 @@ def walk(buffer: Buffer, position: int = 0) -> Iterator[Batch]:
 
 
 def whole_bytes(buffer: Buffer, position: int = 0) -> int:
-    """Where the last whole batch ends; `position` itself when there is none."""
+    """Return the end of the last whole batch; `position` itself if there is none."""
     size = len(buffer)
     while size - position >= HEADER_BYTES:
         end = position + read_header(buffer, position).size_bytes
@@ -153,8 +153,8 @@ def whole_bytes(buffer: Buffer, position: int = 0) -> int:
 
 
 def find_last(buffer: Buffer) -> tuple[int, int]:
-    """How many whole batches there are before the first that is cut short or is none, and where the
-    last of them begins. Makes no objects of them, which take more than a small batch does."""
+    """Return how many batches precede the first incomplete or invalid one, and the position of the
+    last of them. Create no objects for them, which need more memory than a small batch."""
     size = len(buffer)
     count = begin = position = 0
     while size - position >= HEADER_BYTES:
@@ -167,7 +167,7 @@ def find_last(buffer: Buffer) -> tuple[int, int]:
 
 
 def open_batch(buffer: Buffer) -> Batch:
-    """The one batch that `buffer` is, to its last byte."""
+    """Return the one batch that fills `buffer` exactly. Raise CorruptRecord if it does not."""
     header = read_header(buffer)
     if header.size_bytes != len(buffer):
         raise CorruptRecord(
@@ -179,7 +179,7 @@ def open_batch(buffer: Buffer) -> Batch:
 
 
 def decode_batch(buffer: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> list[kernel.Record]:
-    """The records of one batch, its checksum checked."""
+    """Return the records of one batch, with its checksum checked."""
     batch = open_batch(buffer)
     batch.check_crc()
     return batch.records(limit)
@@ -188,8 +188,8 @@ def decode_batch(buffer: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> list[ke
 def iter_records(
     buffers: Buffer | Iterable[Batch], limit: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[kernel.Record]:
-    """The records of several batches, one batch at a time, checksums checked; control batches are
-    left out, because applications never see them."""
+    """Yield the records of several batches, one batch at a time, with their checksums checked. Skip
+    control batches, because applications never see them."""
     batches = walk(buffers) if isinstance(buffers, bytes | bytearray | memoryview) else buffers
     for batch in batches:
         batch.check_crc()
@@ -206,11 +206,11 @@ def stamp(
     append_time_ms: int | None = None,
     max_timestamp: int | None = None,
 ) -> None:
-    """Write into the batch at `position` what the leader decides, in place.
+    """Write into the batch at `position`, in place, the fields that the leader decides.
 
-    Offset and epoch stand in front of what the checksum covers, so this costs nothing.
-    `append_time_ms` makes it a LogAppendTime batch; `max_timestamp` repairs a producer's claim.
-    Either writes the checksum again.
+    Offset and epoch precede the bytes of the checksum, so writing them is cheap. `append_time_ms`
+    makes it a LogAppendTime batch; `max_timestamp` corrects the producer's value. With either of
+    them the checksum is written anew.
     """
     _put_offset(buffer, position, base_offset)
     _put_epoch(buffer, position + LEADER_EPOCH_AT, leader_epoch)

@@ -1,11 +1,11 @@
-"""Making record batches: one record at a time until full, or all at once.
+"""Encodes record batches: one record at a time until a batch is full, or all records at once.
 
 Invariants: a built batch passes `validate`; its first record's timestamp is the base timestamp;
-`build` spends the builder. The result is a fresh bytearray that belongs to the caller, so that a
+`build` can be called once. The result is a new bytearray that belongs to the caller, so that a
 broker in the same process may stamp it in place.
 
-The builder is the kernel's appender with a header added at the end: `append` is one C call where
-the kernel is compiled.
+The builder is the kernel's appender, with a header added at the end: with the compiled kernel,
+`append` is one C call.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def stamp_producer(batch: bytearray | memoryview, producer: Producer) -> None:
 
 
 class BatchBuilder(kernel.Appender):
-    """Records in the order of `append`, until it answers None; then `build`.
+    """Collects records with `append`, until it returns None; then `build`.
 
-    `size_bytes_max` bounds the batch before compression. A sender that knows how well its data
-    compresses passes a larger one (its limit divided by the expected ratio).
+    `size_bytes_max` limits the batch before compression. A sender that knows how well its data
+    compresses passes a larger limit (its own, divided by the expected ratio).
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class BatchBuilder(kernel.Appender):
         keys: Sequence[bytes | None] | None = None,
         headers: Sequence[Headers] | None = None,
     ) -> int:
-        """Append from parallel sequences of one length; how many fitted."""
+        """Append records from parallel sequences of one length, and return how many fitted."""
         rows: list[Row] = list(
             zip(
                 repeat(timestamps, len(values)) if isinstance(timestamps, int) else timestamps,
@@ -107,7 +107,7 @@ class BatchBuilder(kernel.Appender):
         leader_epoch: int = NO_LEADER_EPOCH,
         producer: Producer = NO_PRODUCER,
     ) -> bytearray:
-        """The finished batch; ValueError when no record was appended."""
+        """Return the finished batch. Raise ValueError if no record was appended."""
         if not self.count:
             raise ValueError("a batch needs a record")
         batch = self.take()
@@ -147,7 +147,7 @@ def encode_batch(
     leader_epoch: int = NO_LEADER_EPOCH,
     producer: Producer = NO_PRODUCER,
 ) -> bytearray:
-    """All rows (timestamp, key, value, headers) as one batch."""
+    """Return all rows (timestamp, key, value, headers) as one batch."""
     builder = BatchBuilder(codec=codec, level=level)
     if builder.extend(rows) < len(rows):
         raise ValueError("the records do not fit a batch of 2 GiB")

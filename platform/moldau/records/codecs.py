@@ -1,22 +1,22 @@
 """The five compressions of record batches, in every framing that a Kafka client sends.
 
 Invariants:
-- `decompress` never gives more than `limit` bytes and never allocates in proportion to a claim that
-  the input is too short to keep; a bomb ends at the limit.
-- The work is in proportion to the bytes that go in and come out: input is given in slices and never
-  copied as a rest, and pieces (members, frames, blocks) that hold next to nothing are counted.
-- Bad input is CorruptRecord, whatever the library underneath makes of it; too much of it is
+- `decompress` never returns more than `limit` bytes, and never allocates by a claimed size that the
+  input is too short for; a decompression bomb ends at the limit.
+- The work is proportional to the bytes of input and output: input is passed in slices and its rest
+  is never copied, and pieces (members, frames, blocks) with almost no content are counted.
+- Bad input raises CorruptRecord, whatever the underlying library raises; too much output raises
   OversizedRecords.
-- What `compress` writes, Java's clients read: xerial snappy, lz4 frames of independent blocks.
+- Java's clients can read what `compress` writes: xerial snappy, lz4 frames of independent blocks.
 
-Clients nearly always send one frame of one block or of few, which is opened by a single call of its
-library into a buffer of a known bound. That is tried first and never says why it failed: all else,
-and all that is wrong, is for the loops that go from piece to piece.
+Clients nearly always send one frame with one block or a few, which one call of the library can
+decompress into a buffer of known size. That is tried first, and never reports why it failed: the
+loops over pieces handle all other input, and all errors.
 
-One wheel per format and not one for all (cramjam has four), because a bound must be enforced while
-the bytes come out: `lz4` and `zstandard` can stop there, and `zstandard` limits the window; they
-are also the faster ones (bench/records.py). zlib is Python's own. Raw snappy says its length up
-front, so cramjam serves. All of them let go of the GIL.
+There is one library for each format, and not one for all (cramjam has four), because the limit must
+be enforced while bytes come out: `lz4` and `zstandard` can stop there, and `zstandard` limits the
+window; they are also the faster ones (bench/records.py). zlib is Python's own. Raw snappy has its
+length in front, so cramjam is enough. All of them release the GIL.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _Content = TypeVar("_Content", bytes, bytearray)
 
 _PIECES_FREE: Final = 1024
 _PIECE_BYTES: Final = 64
-"""Beyond the free ones, a member, frame or block has to stand for this many bytes of input and
-output together. An honest one has more; the work for a tiny one is bounded by that many bytes."""
+"""Beyond the free pieces, a member, frame or block must have this many bytes of input and output
+together. A normal one has more; this bounds the work for tiny ones."""
 
 _GZIP_STEP_BYTES: Final = 64 << 10
 
@@ -54,12 +54,12 @@ _SNAPPY_RATIO_MAX: Final = 22  # 3 bytes copy at most 64
 _LZ4_STEP_BYTES_MIN: Final = 64 << 10
 _LZ4_STEP_BYTES_MAX: Final = 1 << 20
 _LZ4_USUAL_START: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
-"""A frame of independent blocks of 64 KiB without sizes or checksums, as Java and librdkafka."""
+"""The start of Java's and librdkafka's frames: independent 64 KiB blocks, no sizes or checksums."""
 _LZ4_BLOCK_BYTES: Final = 64 << 10
 _LZ4_START_BYTES: Final = 11
 _LZ4_END_BYTES: Final = 4
 _lz4_start = Struct("<7sI").unpack_from
-"""The frame's start and the length of its first block."""
+"""Unpacks the frame's start and the length of its first block."""
 _lz4_end = Struct("<I").unpack_from
 _LZ4_DEFAULT_LEVEL: Final = 9  # Kafka's number for "not the slow compressor"
 _LZ4_LEVEL_MAX: Final = 12  # liblz4's; Kafka's settings go to 17
@@ -75,11 +75,11 @@ _ZSTD_CONTEXTS_MAX: Final = 8  # kept for reuse: making one costs more than a sm
 
 
 class OversizedRecords(CorruptRecord):
-    """Compressed records that hold more than is opened. There need be nothing wrong with them."""
+    """Compressed records with more content than is allowed. They need not be damaged."""
 
 
 class Codec(IntEnum):
-    """The number in a batch's attributes; the name, in lower case, is that of the settings."""
+    """A compression: the number in a batch's attributes; in lower case, the name in settings."""
 
     NONE = 0
     GZIP = 1
@@ -97,7 +97,7 @@ CODEC_LEVELS: Final = {
 
 
 def codec_of(codec_id: int) -> Codec:
-    """The codec of a batch's attributes."""
+    """Return the codec of a batch's attributes. Raise CorruptRecord for an unknown one."""
     try:
         return Codec(codec_id)
     except ValueError as error:
@@ -105,14 +105,14 @@ def codec_of(codec_id: int) -> Codec:
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
-    """`data` as Kafka's clients expect it; ValueError for a level that the codec does not have."""
+    """Return compressed `data` for Kafka's clients. Raise ValueError for an unknown level."""
     if level is not None and level not in CODEC_LEVELS.get(codec, ()):
         raise ValueError(f"{codec.name.lower()} has no level {level}")
     return _COMPRESSORS[codec](data, level)
 
 
 def decompress(codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """What was compressed, of at most `limit` bytes."""
+    """Return the decompressed data. Raise CorruptRecord if it is damaged or above `limit`."""
     return _DECOMPRESSORS[codec](data, limit)
 
 
@@ -129,7 +129,7 @@ def _cut_short(codec: Codec) -> CorruptRecord:
 
 
 def _check_pieces(codec: Codec, pieces: int, done_bytes: int) -> None:
-    """Refuse more pieces than the bytes read and written so far are worth."""
+    """Raise CorruptRecord if there are more pieces than the bytes read and written so far allow."""
     if pieces > _PIECES_FREE + done_bytes // _PIECE_BYTES:
         raise CorruptRecord(
             "compressed records have too many frames", codec=codec.name, frames=pieces
@@ -155,7 +155,7 @@ def _compress_gzip(data: Buffer, level: int | None) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
-    """Members one behind another, as RFC 1952 allows."""
+    """Decompress one member after another, as RFC 1952 allows."""
     view = memoryview(data)
     parts: list[bytes] = []
     position, room, members = 0, limit, 0
@@ -192,9 +192,10 @@ def _compress_snappy(data: Buffer, level: int | None) -> bytes:
 
 
 def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
-    """Raw (librdkafka, kafkajs) or in xerial's framing (Java, Python), told apart by the magic.
+    """Decompress raw blocks (librdkafka, kafkajs) or xerial's framing (Java, Python), which has a
+    magic.
 
-    Several xerial streams may stand one behind another.
+    Several xerial streams may follow one another.
     """
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
@@ -253,8 +254,8 @@ def _decompress_lz4(data: Buffer, limit: int) -> bytes:
 
 
 def _decompress_lz4_block(data: Buffer, limit: int) -> bytes | None:
-    """A frame as the clients write it, of one block; None to look closer. With more blocks a frame
-    costs no less apart than as a whole."""
+    """Decompress a usual frame of one block; None if it is another one. With more blocks,
+    decompressing them one by one is no faster than the whole frame."""
     end = len(data) - _LZ4_END_BYTES
     if end < _LZ4_START_BYTES or limit < _LZ4_BLOCK_BYTES:
         return None
@@ -272,9 +273,9 @@ def _decompress_lz4_block(data: Buffer, limit: int) -> bytes | None:
 
 
 def _decompress_lz4_frames(data: Buffer, limit: int) -> bytes:
-    """Frames one behind another, with whatever their flags ask for.
+    """Decompress one frame after another, with any flags.
 
-    Not through `LZ4FrameDecompressor`, which copies all that is left of its input at every step.
+    Not with `LZ4FrameDecompressor`, which copies the rest of its input at every step.
     """
     view = memoryview(data)
     parts: list[bytes] = []
@@ -309,7 +310,7 @@ _zstd_decompressors: list[zstandard.ZstdDecompressor] = []
 
 
 def _compress_zstd(data: Buffer, level: int | None) -> bytes:
-    """A context is out of the list while it works: none is ever used by two threads."""
+    """Compress the data. A working context is out of the list: no two threads share it."""
     level = _ZSTD_DEFAULT_LEVEL if level is None else level
     idle = _zstd_compressors.setdefault(level, [])
     try:
@@ -342,7 +343,7 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
 def _decompress_zstd_at_once(
     decompressor: zstandard.ZstdDecompressor, data: Buffer, limit: int
 ) -> bytes | None:
-    """A single frame that says how large it gets, or has few blocks; None to look closer."""
+    """Decompress a single frame with a declared size or few blocks; None for other data."""
     frame = zstandard.get_frame_parameters(data)
     room = frame.content_size
     if room == zstandard.CONTENTSIZE_UNKNOWN:
@@ -359,9 +360,10 @@ def _decompress_zstd_at_once(
 
 
 def _zstd_blocks(data: Buffer, checksum_bytes: int) -> int:
-    """How many blocks a frame has that all of `data` is; 0 if it is not, or has many.
+    """Return the number of blocks if one frame fills `data`; 0 if it does not, or if it has many
+    blocks.
 
-    The library does not say where a frame ended that had not said how large it gets.
+    If a frame does not declare its size, the library does not report where it ended.
     """
     position = zstandard.frame_header_size(data)
     for blocks in range(1, _ZSTD_USUAL_BLOCKS + 1):
@@ -378,7 +380,7 @@ def _zstd_blocks(data: Buffer, checksum_bytes: int) -> int:
 def _decompress_zstd_frames(
     decompressor: zstandard.ZstdDecompressor, data: Buffer, limit: int
 ) -> bytes:
-    """Frames one behind another, in pieces so small that none overshoots by more than limit / 4."""
+    """Decompress frames, in pieces so small that none exceeds the limit by more than a quarter."""
     view = memoryview(data)
     piece_bytes = max(limit // (4 * _ZSTD_RATIO_MAX), 16)
     parts: list[bytes] = []
@@ -410,7 +412,7 @@ def _decompress_zstd_frames(
 
 
 def _zstd_claim(frame: memoryview) -> int | None:
-    """How large a frame says that it gets, if it does; not to be believed beyond reason."""
+    """Return the size that a frame declares, if any. Raise CorruptRecord for an impossible one."""
     if bytes(frame[1:4]) == _ZSTD_SKIPPABLE:  # its header has another meaning
         return None
     claim = zstandard.get_frame_parameters(frame).content_size

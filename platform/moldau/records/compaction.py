@@ -1,11 +1,11 @@
-"""Writing a batch again with fewer records, as the log cleaner does.
+"""Writes a batch with fewer records, for the log cleaner.
 
-Invariants: what is kept stays bit for bit what it was (an unreadable header key survives), and so
-do base offset, last offset, producer, epoch and sequence, on which duplicate detection rests. Only
-a delete horizon, set once, moves the base timestamp and with it the records' timestamp deltas.
+Invariants: kept records stay bit for bit the same (an unreadable header key survives), and so do
+base offset, last offset, producer, epoch and sequence, which duplicate detection depends on. Only a
+delete horizon, set once, changes the base timestamp and with it the records' timestamp deltas.
 
-Records are copied as bytes. Decoding and encoding them would be slower and would lose what cannot
-be decoded.
+Records are copied as bytes. To decode and encode them would be slower, and would lose data that
+cannot be decoded.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def retain(
     keep_empty: bool = False,
     limit: int = DECOMPRESSED_BYTES_MAX,
 ) -> Buffer | None:
-    """The batch with the records that `keep` wants; its own bytes when nothing changes.
+    """Return the batch with the records that `keep` accepts; its own bytes if nothing changes.
 
-    Without any record left it is None, or an empty batch where `keep_empty` says that its producer
-    still needs it. `delete_horizon_ms` is written when the batch has none yet.
+    Without any such record return None, or an empty batch if `keep_empty` says that its producer
+    still needs it. `delete_horizon_ms` is written if the batch has none yet.
     """
     header = batch.header
     entries = batch.entries(limit)
@@ -65,7 +65,7 @@ def retain(
 
 
 def _new_base(header: BatchHeader, kept: list[Entry], horizon: int | None) -> int | None:
-    """The base timestamp that carries the horizon, if one is to be set and can be."""
+    """Return the base timestamp that stores the horizon; None if none is to be set, or fits."""
     if horizon is None or header.delete_horizon_ms is not None:
         return None
     fits = all(_INT64_MIN <= entry.timestamp - horizon <= _INT64_MAX for entry in kept)
@@ -73,7 +73,7 @@ def _new_base(header: BatchHeader, kept: list[Entry], horizon: int | None) -> in
 
 
 def _rebased(section: memoryview, entry: Entry, base: int) -> tuple[bytes, bytes, memoryview]:
-    """A record whose timestamp counts from `base`."""
+    """Return a record, in pieces, whose timestamp delta counts from `base`."""
     front = b"\0" + kernel.varint(entry.timestamp - base)
     tail = section[entry.tail : entry.end]
     return kernel.varint(len(front) + len(tail)), front, tail

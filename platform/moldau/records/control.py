@@ -1,8 +1,8 @@
-"""Control batches: records for brokers and clients, framed here and read elsewhere.
+"""Control batches: records for brokers and clients. Their frame is here, their content elsewhere.
 
-A control record's key is its version and its type, two bytes each. The value follows the schema of
-that type (`moldau.protocol.schemas`), so it stays bytes here. Types that we do not know are kept:
-a newer broker may have written them, and all that we must do is step over them.
+The key of a control record is its version and its type, two bytes each. The value follows the
+schema of that type (`moldau.protocol.schemas`), so it stays bytes here. Unknown types are kept: a
+newer broker may have written them, and they only have to be skipped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def encode_control_batch(
     leader_epoch: int = NO_LEADER_EPOCH,
     producer: Producer = NO_PRODUCER,
 ) -> bytearray:
-    """A control batch; the end of a transaction is exactly one record of its producer."""
+    """Return a control batch. The end of a transaction is exactly one record of its producer."""
     builder = BatchBuilder(is_control=True)
     for control_type, value in records:
         builder.append(timestamp, _KEY.pack(_KEY_VERSION, control_type), value)
@@ -57,7 +57,7 @@ def encode_control_batch(
 
 
 def control_records(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> list[ControlRecord]:
-    """What a control batch says."""
+    """Return the records of a control batch."""
     assert batch.header.is_control
     return [
         ControlRecord(

@@ -1,15 +1,15 @@
-"""Says what is wrong with a records section, one careful step at a time.
+"""Finds out what is wrong with a records section, one careful step at a time.
 
-Invariant: whatever a kernel refuses is refused here with a reason, the record's index and the
+Invariant: whatever a kernel rejects is rejected here with a reason, the record's index and the
 position of the bad field, and whatever passes here passes in both kernels (tests compare them).
 
-The kernels are fast because they only ask "is this record fine?". When the answer is no they hand
-over the failing record, so that the compiled kernel and its pure twin raise the very same errors,
-and neither has to carry messages. Only the failing record is walked again: a lying batch of a
-million records costs no more than a good one.
+The kernels are fast because they only check "is this record valid?". If it is not, they pass the
+failing record on, so that the compiled kernel and its pure twin raise the very same errors, and
+neither has to contain messages. Only the failing record is read again: a bad batch of a million
+records costs no more than a good one.
 
-Records and their headers also have to stay within a number of objects. Two bytes on the wire make a
-header, some seventy in memory, and a few kilobytes decompress to millions of them.
+Records and their headers must also stay within a number of objects. Two bytes on the wire make a
+header, which has some seventy bytes in memory, and a few kilobytes decompress to millions of them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ RECORD_BYTES_MIN: Final = 7
 HEADER_BYTES_MIN: Final = 2
 
 DENSE: Final = 1
-"""Rule: offset deltas are 0, 1, 2, ... (as produced); otherwise they only have to grow."""
+"""Rule: offset deltas are 0, 1, 2, ... (as produced); without it they only have to grow."""
 KEYED: Final = 2
 """Rule: no key is null (a compacted topic)."""
 
 OBJECT_BYTES: Final = 128
-"""What a record or a header is taken to cost besides its content: about CPython's true sizes, keys
-and values being objects too. A limit in bytes, divided by this, is a number of objects."""
+"""The estimated cost of a record or a header besides its content: about CPython's true sizes, with
+keys and values as objects too. A limit in bytes, divided by this, is a number of objects."""
 OBJECTS_MAX: Final = (128 << 20) // OBJECT_BYTES
 
 _INT64_MIN: Final = -(1 << 63)
@@ -40,7 +40,7 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 
 class Reached(NamedTuple):
-    """How far a kernel has come: it stands before the record of that number."""
+    """The progress of a kernel: it stopped before the record with this number."""
 
     record: int
     position: int
@@ -49,7 +49,7 @@ class Reached(NamedTuple):
 
 
 class _Reader:
-    """Reads the fields of record `index` and knows where it stands."""
+    """Reads the fields of record `index` and tracks its position."""
 
     def __init__(self, data: bytes, reached: Reached) -> None:
         self.data = data
@@ -62,7 +62,7 @@ class _Reader:
         raise CorruptRecord(reason, record=self.index, at=at, **context)
 
     def varint(self, what: str, bits: int = 32) -> int:
-        """A zig-zag varint of at most `bits` bits."""
+        """Read a zig-zag varint of at most `bits` bits."""
         start, shift, value = self.position, 0, 0
         while True:
             if self.position >= self.end:
@@ -79,7 +79,7 @@ class _Reader:
                 self.fail(f"{what} has more than {bits} bits", start)
 
     def skip_bytes(self, what: str, *, nullable: bool) -> bool:
-        """Step over a length and its bytes; True where the length says null."""
+        """Skip a length and its bytes. Return True if the length means null."""
         start = self.position
         length = self.varint(f"{what} length")
         if length == -1 and nullable:
@@ -90,7 +90,7 @@ class _Reader:
         return False
 
     def enter_record(self) -> None:
-        """Read the record's length and confine the reader to it."""
+        """Read the record's length and limit the reader to the record."""
         start = self.position
         length = self.varint("record length")
         if length < RECORD_BYTES_MIN - 1 or length > self.end - self.position:
@@ -112,7 +112,7 @@ class _Reader:
 
 
 def check_objects(header: BatchHeader, objects_max: int) -> None:
-    """Refuse a record count that makes too many objects, before anything is decompressed."""
+    """Reject a record count that makes too many objects, before anything is decompressed."""
     if header.record_count > objects_max:
         raise CorruptRecord(
             "more records than the limit allows", count=header.record_count, objects_max=objects_max
@@ -120,8 +120,8 @@ def check_objects(header: BatchHeader, objects_max: int) -> None:
 
 
 def check_count(size: int, header: BatchHeader, objects_max: int) -> int:
-    """Refuse a record count that `size` bytes cannot hold, before anything is allocated for it;
-    how many headers there may be beside the records."""
+    """Reject a record count that `size` bytes cannot hold, before anything is allocated for it.
+    Return how many headers are allowed beside the records."""
     if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > size:
         raise CorruptRecord(
             "record count is out of bounds", count=header.record_count, size_bytes=size
@@ -131,7 +131,7 @@ def check_count(size: int, header: BatchHeader, objects_max: int) -> int:
 
 
 def check_record(data: bytes, header: BatchHeader, reached: Reached, rules: int) -> Reached:
-    """Walk the next record; where that leads, or CorruptRecord."""
+    """Check the next record and return the progress behind it. Raise CorruptRecord if it is bad."""
     index, _, previous, _ = reached
     reader = _Reader(data, reached)
     reader.enter_record()
@@ -158,7 +158,7 @@ def check_record(data: bytes, header: BatchHeader, reached: Reached, rules: int)
 
 
 def explain(data: bytes, header: BatchHeader, reached: Reached, rules: int) -> NoReturn:
-    """Raise what is wrong with the record before which a kernel stopped."""
+    """Raise the error of the record before which a kernel stopped."""
     if reached.record == header.record_count:
         raise CorruptRecord(
             "bytes follow the last record", at=reached.position, size_bytes=len(data)

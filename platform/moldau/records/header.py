@@ -1,11 +1,11 @@
-"""The 61 bytes in front of every record batch (format version 2, the only one there is).
+"""The 61 bytes in front of every record batch (format version 2, the only one that is supported).
 
-Invariant: a `BatchHeader` is what the bytes say, unjudged; `read_header` only refuses what cannot
-be stepped over (a size or a version that is not a batch's). Whether it is true is `validate`'s
-question.
+Invariant: a `BatchHeader` has the values of the bytes, unchecked; `read_header` rejects only what
+makes it impossible to find the next batch (an invalid size or format version). `validate` checks
+whether the values are true.
 
-A NamedTuple filled by one `struct` call, because a broker looks at every header that passes and at
-nothing behind it.
+It is a NamedTuple that one `struct` call fills, because a broker reads every header that passes,
+and nothing behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 HEADER_BYTES: Final = 61
 OVERHEAD_BYTES: Final = 12
-"""What `batch_length` does not count: the base offset and itself."""
+"""The bytes that `batch_length` does not count: the base offset and itself."""
 MAGIC: Final = 2
 
 NO_PRODUCER_ID: Final = -1
@@ -48,7 +48,7 @@ _SEQUENCE_MASK: Final = 0x7FFFFFFF
 
 
 class BatchHeader(NamedTuple):
-    """The fields in their order on the wire."""
+    """The fields of a batch header, in their order on the wire."""
 
     base_offset: int
     batch_length: int
@@ -66,7 +66,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header included."""
+        """The size of the whole batch, header included."""
         return self.batch_length + OVERHEAD_BYTES
 
     @property
@@ -75,7 +75,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        """All records carry `max_timestamp`, the time at which the broker took them."""
+        """Whether all records have `max_timestamp`, the time at which the broker appended them."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
@@ -84,7 +84,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """The records are for brokers and clients, never for applications."""
+        """Whether the records are for brokers and clients, never for applications."""
         return bool(self.attributes & CONTROL)
 
     @property
@@ -93,7 +93,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones and markers, once it has been decided."""
+        """The time when compaction may drop tombstones and markers; None if it is not decided."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
@@ -106,7 +106,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence numbers go from 2**31 - 1 to 0."""
+        """The sequence number of the last record; after 2**31 - 1 comes 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & _SEQUENCE_MASK
@@ -116,7 +116,7 @@ _unpack_from = LAYOUT.unpack_from
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, of which 61 bytes must be there."""
+    """Return the header at `position`. Raise CorruptRecord if fewer than 61 bytes are there."""
     try:
         header = BatchHeader._make(_unpack_from(buffer, position))
     except struct.error as error:

@@ -1,7 +1,7 @@
-"""Picks the kernel: the compiled `_speed` where an installation has it, its twin `_pure` elsewhere.
+"""Chooses the kernel: the compiled `_speed` if it is installed, otherwise its twin `_pure`.
 
-All modules import kernel names from here, so that one `Record` class is in use and only one kernel
-is ever loaded. Both are checked by the same tests.
+All modules import kernel names from here, so that there is only one `Record` class and only one
+kernel is ever loaded. The same tests check both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The shapes in which records are handed in and out, apart from `Record` itself.
+"""The types of decoded records and of records to encode, apart from `Record` itself.
 
-`Record` is not here because each kernel brings its own: the compiled one keeps its numbers as plain
-64-bit integers and stays out of the garbage collector's sight.
+`Record` is not here because each kernel has its own: the compiled one keeps its numbers as plain
+64-bit integers and is not tracked by the garbage collector.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ else:
 
     K = TypeVar("K")
     V = TypeVar("V")
-"""Of a record's key and value: what its reader or writer has in place of bytes."""
+"""The types of a record's key and value for its reader or writer, in place of bytes."""
 
 BATCH_BYTES_MAX: Final = (1 << 31) - 1
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 HeadersGiven: TypeAlias = Sequence[tuple[str, bytes | None]]
-"""Headers of a record to be written."""
+"""The headers of a record to encode."""
 Row: TypeAlias = tuple[int, bytes | None, bytes | None, HeadersGiven]
-"""A record to be written: timestamp, key, value, headers."""
+"""A record to encode: timestamp, key, value, headers."""
 
 
 class Spans(NamedTuple):
-    """A column of binary values in buffers, as Arrow lays them out: value i is what lies between
-    the offsets i and i + 1 behind `first`, and null where its bit of `validity` is not set."""
+    """A column of binary values in buffers, in the layout of Arrow. Value i lies between the
+    offsets i and i + 1, counted from `first`. It is null if its bit of `validity` is not set."""
 
     data: Buffer | None
     offsets: Buffer
@@ -48,8 +48,8 @@ class Spans(NamedTuple):
 
 
 class HeaderBuffers(NamedTuple):
-    """The headers of many records: those of record i are the ones from `ends[i]` on, below
-    `ends[i + 1]` (32 bits, in the machine's order). Names are UTF-8."""
+    """The headers of many records: record i has those from `ends[i]` to before `ends[i + 1]` (32
+    bits, in the machine's byte order). Names are UTF-8."""
 
     ends: Buffer
     names: Spans
@@ -57,8 +57,8 @@ class HeaderBuffers(NamedTuple):
 
 
 class ColumnBuffers(NamedTuple):
-    """Records as columns in buffers: offsets and timestamps as numbers of 64 bits in the machine's
-    order. No headers at all are None."""
+    """Records as columns in buffers: offsets and timestamps are 64-bit numbers in the machine's
+    byte order. `headers` is None if no record has headers."""
 
     length: int
     offsets: Buffer
@@ -69,7 +69,7 @@ class ColumnBuffers(NamedTuple):
 
 
 class OpenedColumns(NamedTuple):
-    """As `Opened`, with how many records were added to columns."""
+    """The result of adding batches to columns: as `Opened`, with the count of records."""
 
     added: int
     position: int
@@ -79,7 +79,7 @@ class OpenedColumns(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Where a record stands in its section, to copy it without a look inside."""
+    """The positions of a record in its section, to copy it without decoding it."""
 
     offset: int
     timestamp: int
@@ -91,7 +91,7 @@ class Entry(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """Whose time a record's timestamp is, with Kafka's numbers; as text Kafka's names."""
+    """The kind of time in a record's timestamp, by Kafka's numbers; its text is Kafka's name."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -102,8 +102,8 @@ class TimestampType(IntEnum):
 
 
 class Opened(NamedTuple):
-    """Records of whole batches that follow one another, of one leader's epoch and with the same
-    attributes; `position` and `next_offset` are where the next batch begins."""
+    """The records of consecutive whole batches of one leader epoch and with the same attributes.
+    `position` and `next_offset` are those of the next batch."""
 
     records: list[ConsumerRecord]
     position: int

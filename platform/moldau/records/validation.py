@@ -1,13 +1,13 @@
-"""What a leader asks of a batch before it takes it, without making one record.
+"""The checks of a leader before it appends a batch, without creating record objects.
 
-Invariant: what `validate` lets through, every kernel decodes. It reads the batch and never changes
-it; what it found out about timestamps is returned, so that the caller can judge and `stamp`.
+Invariant: every kernel can decode what `validate` accepts. It reads the batch and never changes it;
+it returns the true timestamps, so that the caller can decide and `stamp`.
 
-The order is that of trust: length, format, checksum, then the header's claims, then the records
-behind them. A wrong checksum is damage on the way (CorruptRecord, error 2); what is wrong under a
-right checksum was written so (InvalidRecord, error 87, or InvalidTimestamp, error 32), unless it is
-only more than is opened here (OversizedRecords, error 10, at which a producer sends smaller
-batches).
+The order of the checks is that of trust: length, format, checksum, then the header's claims, then
+the records behind them. A wrong checksum is damage in transit (CorruptRecord, error 2); what is
+wrong under a right checksum was written so (InvalidRecord, error 87, or InvalidTimestamp, error
+32). If there is only more than is decompressed here, it is OversizedRecords, error 10, for which a
+producer sends smaller batches.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 
 class InvalidRecord(CorruptRecord):
-    """The batch is as its producer wrote it, and breaks a rule."""
+    """The batch is as its producer wrote it, but breaks a rule."""
 
 
 class InvalidTimestamp(InvalidRecord):
-    """A timestamp that the topic does not take."""
+    """A timestamp that the topic does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What depends on the topic and on the sender.
+    """The rules that depend on the topic and on the sender.
 
     `needs_keys`        the topic is compacted.
     `from_client`       one batch of a producer: dense offsets, no control records, CreateTime.
                         Otherwise it is a batch of a log (a follower's fetch, recovery, a snapshot),
-                        where compaction may have left gaps or nothing at all.
-    `timestamp_ms_min`, `timestamp_ms_max`   what CreateTime may be, both inclusive.
-    `decompressed_bytes_max`   where decompression gives up, and reading under the same limit would.
+                        where compaction may have left gaps or no records at all.
+    `timestamp_ms_min`, `timestamp_ms_max`   the bounds of CreateTime, both inclusive.
+    `decompressed_bytes_max`   where decompression fails, as would a later read with this limit.
     """
 
     needs_keys: bool = False
@@ -65,7 +65,7 @@ class Validated(NamedTuple):
 
     @property
     def claims_wrong_timestamp(self) -> bool:
-        """The header's max timestamp is not the records': `stamp` it with `timestamp_max`."""
+        """Whether the header has a wrong max timestamp: `stamp` the batch with `timestamp_max`."""
         header = self.batch.header
         if header.is_log_append_time or not header.record_count:
             return False
@@ -73,7 +73,7 @@ class Validated(NamedTuple):
 
 
 def validate(buffer: Buffer, rules: Rules = PRODUCED) -> Validated:
-    """Judge the one batch that `buffer` is."""
+    """Check the one batch that fills `buffer`. Raise CorruptRecord, or a subclass, if it is bad."""
     batch = open_batch(buffer)
     batch.check_crc()
     header = batch.header
@@ -129,7 +129,7 @@ def _check_header(header: BatchHeader, rules: Rules) -> None:
 
 
 def _check_claims(header: BatchHeader) -> None:
-    """What a producer may not say."""
+    """Reject fields that a producer may not set."""
     if header.is_control:
         _refuse(header, "control records come from brokers only")
     if header.record_count != header.last_offset_delta + 1:

@@ -1,7 +1,8 @@
-"""Everything a node may do to the world: clock, randomness, files, network, tasks, threads.
+"""Everything that a node may do to the outside world: clock, randomness, files, network, tasks,
+threads.
 
 `Runtime` is the interface; `moldau.runtime.real` implements it on asyncio, and
-`moldau.runtime.simulated` on virtual time, where a whole cluster runs from one seed.
+`moldau.runtime.simulated` in virtual time, where a whole cluster runs from one seed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Tell a cancellation of the running task from a CancelledError that only passes through it.
+"""Distinguishes a cancellation of the running task from a CancelledError that passes through it.
 
-Code that asks a cancelled future for its result, or awaits a cancelled task, raises CancelledError
-too. It is no `Exception`, so `except Exception` around a user's code lets it through, and the
-caller would take it for the end of the running task.
+Code that requests the result of a cancelled future, or awaits a cancelled task, raises
+CancelledError, too. It is not an `Exception`, so `except Exception` around a user's code does not
+catch it, and the caller would take it for a cancellation of the running task.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ __all__ = ["CancelledError", "is_cancelling"]
 
 
 def is_cancelling(error: BaseException) -> bool:
-    """Whether an error raised by an `await` ends the running task: only if that task itself was
-    cancelled."""
+    """Whether an error of an `await` ends the running task: only if that task was cancelled."""
     if not isinstance(error, CancelledError):
         return False
     task = asyncio.current_task()

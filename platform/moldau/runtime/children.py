@@ -1,14 +1,14 @@
-"""Child processes that exchange lines with their parent, and the few thread tools they need.
+"""Child processes that exchange lines with their parent, with a few thread tools for them.
 
-The parent starts a Python module as a child (`start_child`) and gets each line that it writes. The
-child calls `open_parent_pipe`: from then on its standard output is the parent's pipe alone, and
-whatever else the program prints goes to standard error.
+The parent starts a Python module as a child (`start_child`) and reads the lines that it writes. The
+child calls `open_parent_pipe`: from then on its standard output is only the parent's pipe, and the
+program's other output goes to standard error.
 
-Invariants: a child whose parent is gone ends at once, without any clean-up (`on_orphaned`), as it
-would by kill -9: another process may do its work already. A child is a fresh interpreter, or the
-fork of one that has nothing but modules (`moldau.runtime.fork_server`), so it inherits no socket,
-lock or event loop. It has a session of its own: a Ctrl-C in the terminal is heard by the parent
-alone, which ends its children in order.
+Invariants: a child whose parent has ended ends at once, without any clean-up (`end_at_once`), as
+with kill -9: another process may do its work already. A child is a new interpreter, or the fork of
+a process with nothing but modules (`moldau.runtime.fork_server`), so it inherits no socket, lock or
+event loop. It has a session of its own: only the parent gets a Ctrl-C in the terminal, and ends its
+children in order.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ _KILLED: Final = 137
 
 
 class Child(ABC):
-    """A running child, as its parent sees it. Belongs to the parent's event loop."""
+    """A running child, from the parent's view. Belongs to the parent's event loop."""
 
     @property
     @abstractmethod
     def pid(self) -> int:
-        """Its process."""
+        """The process id of the child."""
 
     @property
     @abstractmethod
     def exit_code(self) -> int | None:
-        """None while it runs; negative: the number of the signal that ended it."""
+        """The exit code; None while it runs, and negative if a signal of that number ended it."""
 
     @abstractmethod
     def send(self, line: bytes) -> None:
-        """Write one line without its end. A child that has ended loses it."""
+        """Write one line, given without its end. It is lost if the child has ended."""
 
     @abstractmethod
     async def read_line(self) -> bytes | None:
-        """The next line without its end; None when the child has closed its side."""
+        """Return the next line without its end; None when the child has closed its output."""
 
     @abstractmethod
     def kill(self) -> None:
-        """SIGKILL; nothing happens to one that has ended."""
+        """Send SIGKILL; do nothing if the child has ended."""
 
     @abstractmethod
     async def wait(self) -> int:
-        """Its exit code."""
+        """Wait for the end of the child and return its exit code."""
 
 
 class FreshChild(Child):
-    """An interpreter of its own."""
+    """A child with a new interpreter."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -94,7 +94,7 @@ class FreshChild(Child):
 async def start_child(
     module: str, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> Child:
-    """Run `python -m module` with this interpreter; OSError when it cannot be started."""
+    """Run `python -m module` with this interpreter. Raise OSError if it cannot be started."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -110,17 +110,17 @@ async def start_child(
 
 
 class Mailbox(Generic[T]):
-    """What other threads put in, one thread takes out."""
+    """A queue from other threads to one thread."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[T] = SimpleQueue()
 
     def put(self, item: T) -> None:
-        """From any thread."""
+        """Add an item; any thread may call this."""
         self._queue.put(item)
 
     def take(self, timeout_s: float | None) -> T | None:
-        """The next one; None when there is none in time. Without a timeout it waits for ever."""
+        """Return the next item; None if there is none in time. No timeout means no limit."""
         try:
             return self._queue.get(timeout=None if timeout_s is None else max(0.0, timeout_s))
         except Empty:
@@ -128,7 +128,7 @@ class Mailbox(Generic[T]):
 
 
 class Gate:
-    """Lines that wait, in their order, until there is somewhere to send them."""
+    """Lines that wait, in order, until there is a function to send them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -136,7 +136,7 @@ class Gate:
         self._send: Callable[[bytes], object] | None = None
 
     def send(self, line: bytes) -> None:
-        """From any thread; kept while the gate is closed."""
+        """Send a line, or keep it while the gate is closed; any thread may call this."""
         with self._lock:
             if self._send is None:
                 self._waiting.append(line)
@@ -144,7 +144,7 @@ class Gate:
                 self._send(line)
 
     def open(self, send: Callable[[bytes], object]) -> None:
-        """Sends what waits, and all that comes."""
+        """Send the waiting lines, and all later ones, with `send`."""
         with self._lock:
             for line in self._waiting:
                 send(line)
@@ -153,7 +153,7 @@ class Gate:
 
 
 class ParentPipe:
-    """The child's side: lines to the parent, and its lines on a thread of their own."""
+    """The child's side: sends lines to the parent, and reads the parent's lines on a thread."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
@@ -161,7 +161,7 @@ class ParentPipe:
         self._lock = threading.Lock()
 
     def send(self, line: bytes) -> None:
-        """From any thread. A parent that is gone ends this process."""
+        """Send a line; any thread may call this. If the parent has ended, this process ends."""
         with self._lock:
             try:
                 self._sink.write(line + b"\n")
@@ -170,7 +170,7 @@ class ParentPipe:
                 end_at_once(_KILLED)
 
     def listen(self, on_line: Callable[[bytes], None]) -> None:
-        """Call `on_line` with each line, on another thread; the end of the parent ends this."""
+        """Call `on_line` with each line, on another thread; end with the parent."""
 
         def run() -> None:
             for line in self._source:
@@ -181,7 +181,7 @@ class ParentPipe:
 
 
 def open_parent_pipe() -> ParentPipe:
-    """Take standard input and output over for the parent; to be called first of all, once."""
+    """Use standard input and output for the parent only; call this once, before anything else."""
     sink = os.fdopen(os.dup(1), "wb")
     source = os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
@@ -192,8 +192,8 @@ def open_parent_pipe() -> ParentPipe:
 
 
 def open_parent_socket(path: str) -> ParentPipe:
-    """The same over a Unix socket, for a child that something else has started; its standard
-    output stays as it is."""
+    """Return a pipe to the parent over a Unix socket, for a child that another program has started;
+    its standard output stays as it is."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
     return ParentPipe(connection.makefile("rb"), connection.makefile("wb"))
@@ -205,12 +205,12 @@ def end_at_once(code: int) -> None:
 
 
 def start_thread(run: Callable[[], None], name: str) -> threading.Thread:
-    """Run `run` on a daemon thread: it keeps no process from ending."""
+    """Run `run` on a daemon thread, which does not keep the process from ending."""
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     return thread
 
 
 def process_environment() -> dict[str, str]:
-    """The environment of this process."""
+    """Return the environment of this process."""
     return dict(os.environ)

@@ -1,9 +1,9 @@
-"""Past the transport: `sendfile`, send, options and fill of a connection's socket, by a descriptor
-of our own where it is written to.
+"""Direct access to a connection's socket beside its transport: `sendfile`, send, options and fill
+level, by a descriptor of our own for writes.
 
-Invariants: the descriptor is our own, so closing it leaves the connection as it is; the socket
-never blocks, since both descriptors share what the event loop set; the caller keeps the order: it
-sends here only while the transport has nothing of its own to send.
+Invariants: the descriptor is our own, so closing it does not close the connection; the socket never
+blocks, since both descriptors share the event loop's flags; the caller keeps the order: it sends
+here only while the transport itself has nothing to send.
 
 An event loop's own sendfile needs a task for each slice and costs up to five times as much, and
 uvloop has none.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# Where the system has it: the kernel keeps a small packet back until what follows is there.
+# If the system has it: the kernel delays a small packet until the following data is there.
 _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 _INT_BYTES: Final = 4
 
@@ -34,30 +34,31 @@ class DirectSocket:
     def __init__(self, fileno: int) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=os.dup(fileno))
         self.sent_files = 0
-        """How many slices, or parts of slices, went this way."""
+        """The number of slices, or parts of slices, that were sent with it."""
 
     def fileno(self) -> int:
-        """To wait on for room."""
+        """Return the descriptor, to wait until it is writable."""
         return self._socket.fileno()
 
     def send(self, data: Buffer) -> int:
-        """How much was taken; more is to follow at once. BlockingIOError: no room."""
+        """Send data that more data follows; return the accepted size. Raise BlockingIOError if
+        full."""
         return self._socket.send(data, _MORE)
 
     def send_file(self, fileno: int, position: int, size: int) -> int:
-        """From the page cache; how much was taken, 0 at the file's end. BlockingIOError: no
-        room."""
+        """Send from the page cache; return the accepted size, 0 at the file's end. Raise
+        BlockingIOError if the socket is full."""
         self.sent_files += 1
         return os.sendfile(self._socket.fileno(), fileno, position, size)
 
     def close(self) -> None:
-        """The connection stays."""
+        """Close this descriptor; the connection stays open."""
         self._socket.close()
 
 
 def open_direct(transport: asyncio.BaseTransport) -> DirectSocket | None:
-    """The way past a plain transport; None under TLS, in a simulation, and where the system has no
-    sendfile."""
+    """Return access to a plain transport's socket; None under TLS, in a simulation, and if the
+    system has no sendfile."""
     if not hasattr(os, "sendfile") or transport.get_extra_info("sslcontext") is not None:
         return None
     fileno = _descriptor(transport)
@@ -67,8 +68,8 @@ def open_direct(transport: asyncio.BaseTransport) -> DirectSocket | None:
 def set_buffer_sizes(
     transport: asyncio.BaseTransport, send_bytes: int | None, receive_bytes: int | None
 ) -> None:
-    """Give the connection's socket buffers of these sizes; None leaves one to the system, which
-    lets it grow with the traffic. Nothing is done where there is no socket."""
+    """Set the sizes of the connection's socket buffers; None leaves a size to the system, which
+    lets it grow with the traffic. Do nothing if there is no socket."""
     fileno = _descriptor(transport)
     if fileno is None:
         return
@@ -80,8 +81,8 @@ def set_buffer_sizes(
 
 
 def untaken_bytes(transport: asyncio.BaseTransport) -> int:
-    """What the kernel has of the connection, and the other side has not taken yet. 0 where there is
-    no socket, and where the system does not tell."""
+    """Return the bytes in the kernel that the peer has not acknowledged yet. Return 0 if there is
+    no socket, or if the system does not report it."""
     fileno = _descriptor(transport)
     if fileno is None:
         return 0
@@ -95,12 +96,12 @@ def untaken_bytes(transport: asyncio.BaseTransport) -> int:
 
 
 def _descriptor(transport: asyncio.BaseTransport) -> int | None:
-    """Of the transport's socket; None where there is none, or none any more."""
+    """Return the descriptor of the transport's socket; None if there is none, or none any more."""
     found = transport.get_extra_info("socket")
     if found is None:
         return None
     try:
         fileno = int(found.fileno())
-    except RuntimeError:  # a simulated socket refuses it
+    except RuntimeError:  # a simulated socket has none
         return None
     return None if fileno < 0 else fileno

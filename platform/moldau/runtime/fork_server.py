@@ -1,24 +1,24 @@
-"""A process that has imported what its children need, and forks them when it is asked.
+"""A process that has imported the modules of its children, and forks them on request.
 
-A fresh interpreter that imports a few hundred modules works for a second before it does anything;
-a fork of one that has them is there in milliseconds and shares their memory.
+A new interpreter that imports a few hundred modules works for a second before it does anything; a
+fork of a process that has them starts in milliseconds and shares their memory.
 
     python -m moldau.runtime.fork_server FD MODULE...    FD: the parent's socket
 
-The parent writes one JSON object a line, this process answers likewise:
+The parent writes one JSON object a line, and this process answers in the same way:
 
     {"fork": ID, "module": NAME, "imports": [MODULE]}     {"forked": ID, "pid": PID}
                                                       or  {"refused": ID, "why": TEXT}
     {"import": ID, "imports": [MODULE]}                   {"imported": ID}
     {"kill": PID}                                         {"ended": PID, "code": CODE}
 
-With a fork come two descriptors, the child's standard input and output. The child runs `main` of
-`NAME.__main__`; the imports are made before.
+A fork request comes with two descriptors, the child's standard input and output. The child runs
+`main` of `NAME.__main__`; the imports are made before.
 
-Invariants: this process has one thread whenever it forks, threads that libraries start included, so
-a child inherits no lock that is held (else it refuses, and says why); it opens no connection
-and has no event loop; a process is killed only before its end was read, so never another one that
-got its number; it ends with its parent, and so does a child, whose standard input ends then.
+Invariants: this process has one thread whenever it forks, including threads that libraries start,
+so a child inherits no held lock (otherwise it refuses, with the reason); it opens no connection and
+has no event loop; a process is killed only before its end was read, so never another one with the
+same id; it ends with its parent, and so does a child, whose standard input then ends.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAME: Final = "/proc/self/comm"
 
 
 class _Forked(Exception):
-    """This is a child now, which is to run this module."""
+    """Raised in a child, which now runs this module."""
 
     def __init__(self, module: str) -> None:
         super().__init__(module)
@@ -52,7 +52,7 @@ class _Forked(Exception):
 
 
 class Server:
-    """Belongs to the only thread of its process."""
+    """The fork server; it belongs to the only thread of its process."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -61,7 +61,7 @@ class Server:
         self._running: set[int] = set()
 
     def serve(self) -> None:
-        """Until the parent is gone; in a child it raises `_Forked`."""
+        """Serve until the parent has ended. In a child this raises `_Forked`."""
         self._control.setblocking(False)
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
@@ -82,7 +82,7 @@ class Server:
                 return
 
     def _obey(self) -> bool:
-        """Read what the parent wants; False when it is gone."""
+        """Read and execute the parent's requests. Return False when the parent has ended."""
         while True:
             try:
                 read, descriptors, _, _ = socket.recv_fds(
@@ -149,7 +149,7 @@ class Server:
             self._tell({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
     def _tell(self, answer: dict[str, Any]) -> None:
-        """A parent that is gone hears nothing; its end is read next."""
+        """Send an answer. If the parent has ended, nothing happens; its end is read next."""
         self._control.setblocking(True)
         with suppress(OSError):
             self._control.sendall(json.dumps(answer).encode() + b"\n")
@@ -157,7 +157,7 @@ class Server:
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Import those that can be imported; a child that needs another one will say so."""
+    """Import those modules that can be imported; a child that needs another one will report it."""
     has_imported = False
     for name in modules:
         with suppress(Exception):
@@ -165,17 +165,17 @@ def preload(modules: Iterable[str]) -> None:
             has_imported = True
     if has_imported:
         gc.collect()
-        gc.freeze()  # a collection in a child leaves the shared pages alone
+        gc.freeze()  # so that a collection in a child does not write to shared pages
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """A handler, so that the signal wakes `poll`."""
+    """Do nothing; with a handler the signal wakes `poll`."""
 
 
 def _why_not() -> str | None:
-    """Why a fork would not be safe."""
+    """Return why a fork would not be safe; None if it is."""
     try:
-        count = len(os.listdir(_THREADS))  # those of C libraries too
+        count = len(os.listdir(_THREADS))  # including those of C libraries
     except OSError:
         import threading
 
@@ -186,13 +186,13 @@ def _why_not() -> str | None:
 
 
 def _rename(name: str) -> None:
-    """What `ps -c` and `top` show."""
+    """Set the name that `ps -c` and `top` show."""
     with suppress(OSError), open(_NAME, "w") as file:
         file.write(name)
 
 
 def main() -> None:
-    """The life of the server, and of each child."""
+    """Run the server, and in each fork the child's module."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     preload(sys.argv[2:])

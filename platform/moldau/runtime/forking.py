@@ -1,13 +1,13 @@
-"""Children that a fork server makes: as `start_child`, in milliseconds.
+"""Starts children with a fork server: the same as `start_child`, but in milliseconds.
 
     server = ForkServer(["moldau.connect.task.life"])
     child = await server.start_child("moldau.connect.task")
 
-The server is started by the first child, or by `prepare`. Where it cannot be had, or refuses, a
-fresh interpreter is started instead, and `on_refused` is told why, once for each reason.
+The first child, or `prepare`, starts the server. If the server cannot start, or refuses, a new
+interpreter is started instead, and `on_refused` is called with the reason, once for each reason.
 
-Invariants: a child ends when this process ends (`moldau.runtime.children`), also if its server has
-gone; an end is told once. What a child's exit code was is not known if the server went first.
+Invariants: a child ends when this process ends (`moldau.runtime.children`), even if its server has
+ended; an end is reported once. A child's exit code is unknown if the server ended first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FULL_S: Final = 0.01
 
 
 class ForkRefused(OSError):
-    """The server has made no child."""
+    """The server has not created a child."""
 
 
 class ForkedChild(Child):
@@ -82,7 +82,7 @@ class ForkedChild(Child):
         self._output.close()
 
     def orphaned(self) -> None:
-        """Its server has gone: that its output ends is all that is heard of its end."""
+        """Note that the server has ended: now only the end of its output shows the child's end."""
         self._is_orphan = True
         self._end_if_unknown()
 
@@ -132,7 +132,7 @@ class _Pipe(asyncio.BaseProtocol):
 
 
 class ForkServer:
-    """Belongs to one event loop."""
+    """A fork server and its children; it belongs to one event loop."""
 
     def __init__(
         self, modules: Sequence[str], on_refused: Callable[[str], None] = lambda why: None
@@ -146,22 +146,22 @@ class ForkServer:
         self._asked: dict[int, asyncio.Future[int]] = {}
         self._children: dict[int, ForkedChild] = {}
         self._orphans: list[ForkedChild] = []
-        """Of servers that have gone."""
+        """The children of servers that have ended."""
         self._early: dict[int, int] = {}
-        """Ends that were told before the child was made."""
+        """The exit codes that were reported before the child object existed."""
         self._text = b""
         self._lock = asyncio.Lock()
 
     async def prepare(self, imports: Sequence[str] = ()) -> None:
-        """Start the server now, if there is none. Returns when it has imported its modules and
-        these, so that the next child is there at once; also if that is not possible."""
+        """Start the server now, if there is none. Return when it has imported its modules and
+        these, so that the next child starts at once; also return if that is not possible."""
         number = next(self._numbers)
         with suppress(OSError):
             await self._ask(number, {"import": number, "imports": list(imports)})
 
     async def start_child(self, module: str, imports: Sequence[str] = ()) -> Child:
-        """Run `main` of `module.__main__` in a child; OSError when none can be started. The server
-        imports `imports` before, for this child and those to come."""
+        """Run `main` of `module.__main__` in a child. Raise OSError if none can be started. The
+        server first imports `imports`, for this child and later ones."""
         try:
             return await self._forked(module, imports)
         except OSError as error:
@@ -221,7 +221,7 @@ class ForkServer:
     async def _ask(
         self, number: int, order: dict[str, Any], descriptors: Sequence[int] = ()
     ) -> int:
-        """What the server answers: the process of a fork. OSError if it refuses or has ended."""
+        """Return the process id of a fork. Raise OSError if the server refuses or has ended."""
         control = await self._connected()
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
@@ -255,7 +255,7 @@ class ForkServer:
                 await asyncio.sleep(_FULL_S)
 
     def kill(self, pid: int) -> None:
-        """SIGKILL; nothing happens to a child that has ended."""
+        """Send SIGKILL to a child; do nothing if it has ended."""
         if self._control is not None:
             with suppress(OSError):
                 self._control.send(json.dumps({"kill": pid}).encode() + b"\n")
@@ -297,7 +297,7 @@ class ForkServer:
             child.ended.set_result(code)
 
     def _lost(self) -> None:
-        """The server has ended. Its children run on: their pipes lead here."""
+        """Handle the end of the server. Its children still run: their pipes are ours."""
         self._release()
         self._refuse_all()
         for child in self._children.values():
@@ -317,7 +317,7 @@ class ForkServer:
             self._control = None
 
     async def aclose(self) -> None:
-        """The server ends, and so do children that still run."""
+        """End the server, and the children that still run."""
         self._release()
         self._refuse_all()
         for child in [*self._children.values(), *self._orphans]:

@@ -1,18 +1,18 @@
-"""Forks: tell objects in the child that they are in another process now.
+"""Notifies objects in a forked child that they are in another process now.
 
     hear_of_forks(connections)        # in each child: connections.forked()
 
-A child has copies of the parent's objects and descriptors, and none of its threads. What it writes
-to such a descriptor goes out on the parent's connection, and what it does with an event loop of the
-parent may reach that loop, for their epoll is one. So an object with connections drops them in
-`forked`, and lets their descriptors go.
+A child has copies of the parent's objects and descriptors, but none of its threads. Data that it
+writes to such a descriptor is sent on the parent's connection, and its use of the parent's event
+loop may affect that loop, since they share one epoll. So in `forked` an object with connections
+drops them, and releases their descriptors.
 
-A child that imports what another thread of its parent was just importing waits for that thread for
-ever, for Python's locks of modules are not renewed. So what is imported late, maybe in any thread,
-is imported by `import_whole`, and no thread forks meanwhile.
+A child that imports a module, which another thread of its parent was just importing, waits for that
+thread for ever, because Python's module locks are not reset. So late imports, which may happen in
+any thread, use `import_whole`, and no thread forks meanwhile.
 
-Invariants: each registered object is told before any other code of the child runs, even if another
-one fails; registering keeps no object alive.
+Invariants: each registered object is notified before any other code of the child runs, even if
+another one fails; registering does not keep an object alive.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from weakref import WeakSet
 
 
 class Forked(Protocol):
-    """An object with something that a child must not use."""
+    """An object with resources that a child must not use."""
 
     def forked(self) -> None:
-        """This is another process now."""
+        """Drop the resources: this is another process now."""
 
 
 _HEARERS: Final[WeakSet[Forked]] = WeakSet()
@@ -40,19 +40,20 @@ _IMPORTING: Final = threading.RLock()
 
 
 def hear_of_forks(hearer: Forked) -> None:
-    """From now on it is told."""
+    """Register an object, to be notified of forks."""
     _HEARERS.add(hearer)
 
 
 def let_go(descriptor: int) -> None:
-    """In a child: the number stays and leads nowhere, so that whatever objects of the parent still
-    do with it, when they are collected at the latest, does not reach the parent's connection."""
+    """Let the descriptor lead nowhere, in a child: the number stays open, so that the parent's
+    objects, which use it when they are collected at the latest, cannot reach the parent's
+    connection."""
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)
     except OSError as error:
         if error.errno not in (EMFILE, ENFILE):
             raise
-        os.close(descriptor)  # now its number is the only one that is free
+        os.close(descriptor)  # now its number is the only free one
         nowhere = os.open(os.devnull, os.O_RDWR)
     if nowhere == descriptor:
         return
@@ -63,7 +64,7 @@ def let_go(descriptor: int) -> None:
 
 
 def import_whole(name: str) -> ModuleType:
-    """The module; no other thread forks while it is being imported."""
+    """Return the module; no other thread forks while it is being imported."""
     with _IMPORTING:
         return import_module(name)
 

@@ -1,12 +1,12 @@
-"""Everything a node may do to the world, in one object: the `Runtime`.
+"""Everything that a node may do to the outside world, in one object: the `Runtime`.
 
-Invariants: code outside `moldau.runtime` has no other door to time, randomness, files, sockets,
-tasks and threads (an architecture test holds it to that), and every door behaves the same on the
-real and on the simulated side, because one suite of tests runs over both.
+Invariants: code outside `moldau.runtime` has no other access to time, randomness, files, sockets,
+tasks and threads (an architecture test checks it), and all of them behave the same in the real and
+the simulated runtime, because one suite of tests runs on both.
 
-Why an object that is passed and not a module of functions: a simulation runs many nodes in one
-process, and each has its own clock, disk, addresses and randomness. Sleeping, timeouts, queues and
-task groups stay plain asyncio: the simulated event loop runs them unchanged, in virtual time.
+It is an object that is passed, and not a module of functions, because a simulation runs many nodes
+in one process, each with its own clock, disk, addresses and randomness. Sleeping, timeouts, queues
+and task groups stay plain asyncio: the simulated event loop runs them unchanged, in virtual time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 Outcome: TypeAlias = OSError | None
-"""What became of something that the disk was asked for."""
+"""The result of an operation of the disk: None, or its error."""
 
 ServeStreams = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -36,7 +36,7 @@ BACKLOG = 1024
 
 
 class Syncs(NamedTuple):
-    """Files that are being synced: `taken` of those that were given, from the first on."""
+    """Files that are being synced: the first `taken` of the given ones."""
 
     taken: int
     outcomes: asyncio.Future[list[Outcome]]
@@ -46,34 +46,34 @@ class Clock(Protocol):
     """The node's two clocks: one that only goes forward, and one that people set."""
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds from some fixed point; never goes back, says nothing about the date."""
+        """Return nanoseconds since some fixed point; they never decrease and are no date."""
         ...
 
     def monotonic(self) -> float:
-        """The same in seconds; the scale of the event loop's `time()`."""
+        """Return the same time in seconds; the scale of the event loop's `time()`."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970 as this node believes them; may jump in both directions."""
+        """Return milliseconds since 1970 on this node's wall clock; it may jump either way."""
         ...
 
 
 class Listener(ABC):
-    """A bound port. Closing it stops accepting; connections already accepted live on."""
+    """A bound port. Closing it ends the accepting; accepted connections stay open."""
 
     @property
     @abstractmethod
     def port(self) -> int:
-        """The port that was bound, also when 0 was asked for."""
+        """The bound port, also if port 0 was requested."""
 
     @property
     @abstractmethod
     def addresses(self) -> list[tuple[str, int]]:
-        """Every (host, port) that is bound."""
+        """Every bound (host, port)."""
 
     @abstractmethod
     def close(self) -> None:
-        """Frees the port at once; further connects are refused. May be called again."""
+        """Free the port at once; further connects are refused. It may be called again."""
 
     async def __aenter__(self) -> Listener:
         return self
@@ -90,8 +90,9 @@ class Listener(ABC):
 class Network(ABC):
     """Byte streams between nodes, as asyncio protocols or as reader and writer.
 
-    What differs between event loops is levelled here: writing to a transport that is closed or
-    closing is silently dropped everywhere (uvloop alone would raise), and `connection_lost` tells.
+    Differences between event loops are hidden here: writing to a transport that is closed or
+    closing is silently dropped everywhere (uvloop alone would raise), and `connection_lost` reports
+    the end.
     """
 
     @abstractmethod
@@ -104,7 +105,7 @@ class Network(ABC):
         backlog: int = BACKLOG,
         tls: ssl.SSLContext | None = None,
     ) -> Listener:
-        """Accepts connections on `host` (None or "": every address of the node)."""
+        """Accept connections on `host` (None or "": every address of the node)."""
 
     @abstractmethod
     async def connect(
@@ -116,11 +117,11 @@ class Network(ABC):
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
     ) -> tuple[asyncio.Transport, P]:
-        """Connects; on return `connection_made` has been called. Raises OSError as sockets do."""
+        """Connect; on return `connection_made` has been called. Raise OSError as sockets do."""
 
     @abstractmethod
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
-        """The addresses behind a name, in the order they should be tried."""
+        """Return the addresses behind a name, in the order in which to try them."""
 
     async def open_streams(
         self,
@@ -131,7 +132,7 @@ class Network(ABC):
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """`connect` for code that reads and writes instead of being called."""
+        """Connect as `connect` does, for code that reads and writes instead of using callbacks."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=limit, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -149,7 +150,7 @@ class Network(ABC):
         limit: int = STREAM_LIMIT_BYTES,
         tls: ssl.SSLContext | None = None,
     ) -> Listener:
-        """`listen` for code that reads and writes: one task runs `serve` for each connection."""
+        """Listen as `listen` does, but run `serve` in a task for each connection."""
         loop = asyncio.get_running_loop()
 
         def factory() -> asyncio.StreamReaderProtocol:
@@ -160,7 +161,7 @@ class Network(ABC):
 
 
 class Runtime(ABC):
-    """The world as one node sees it."""
+    """The outside world from the view of one node."""
 
     node: str
     clock: Clock
@@ -172,32 +173,32 @@ class Runtime(ABC):
     def spawn(
         self, coroutine: Coroutine[Any, Any, T], *, name: str, reported: bool = True
     ) -> asyncio.Task[T]:
-        """Runs `coroutine` beside the caller and keeps it alive until it ends.
+        """Run `coroutine` beside the caller and keep it alive until it ends.
 
-        asyncio itself holds tasks weakly: one without other references can vanish while it waits.
-        An exception that ends the task is reported at once; `reported=False` is for an owner that
-        awaits the task and deals with its failure itself. Cancellation is never a failure.
+        asyncio itself refers to tasks only weakly: one without other references can vanish while it
+        waits. An exception that ends the task is reported at once; `reported=False` is for an owner
+        that awaits the task and handles its failure itself. A cancellation is never a failure.
         """
 
     @abstractmethod
     def run_blocking(self, function: Callable[..., T], /, *args: Any) -> asyncio.Future[T]:
-        """Runs what may stall (fsync, long compression) off the event loop; await what it gives.
+        """Run a function that may stall (fsync, long compression) off the event loop; await the
+        future.
 
-        It is under way when this returns. Code made of callbacks can take the future as it is.
-        Calls made at the same time may run and end in any order. A hop costs more than a write to
-        the page cache: hand over batches, and keep short work inline.
+        It is under way when this returns. Code with callbacks can use the future as it is. Calls
+        made at the same time may run and end in any order. Changing threads costs more than a write
+        to the page cache: pass batches, and keep short work inline.
         """
 
     def sync_data(self, files: Sequence[File]) -> Syncs | None:
-        """`File.sync(data_only=True)` of as many of these as can be without a thread, beside each
-        other; they are under way when this returns. None where there is no such way.
-        """
+        """Do `File.sync(data_only=True)` for as many of these as possible without a thread, in
+        parallel; they are under way when this returns. Return None if there is no such way."""
         return None
 
     @abstractmethod
     def buggify(self, name: str, probability: float = 0.05) -> bool:
-        """True at moments when a simulation wants this place to take its rare path.
+        """Return True at moments when a simulation wants this place to take its rare path.
 
-        Always False in production. `name` is stable and unique to the place: activations are
+        It is always False in production. `name` is stable and unique to the place: activations are
         counted by it.
         """

@@ -1,16 +1,16 @@
 """fdatasync of many files at once, by the kernel's own workers: Linux's asynchronous IO.
 
-Invariants: a file is synced by a call that began after `sync` was asked for it, and its outcome is
-the kernel's own; a caller is answered when the last of its files is done; `close` waits for what is
-under way. A file may be closed meanwhile: the kernel holds on to it.
+Invariants: a file is synced by a call that began after `sync` was called, and its outcome is the
+kernel's own; a caller gets its result when the last of its files is done; `close` waits for the
+syncs under way. A file may be closed meanwhile: the kernel keeps a reference.
 
-Why not threads: to wake one costs the event loop 20-40 us a file, and then the two want the same
-interpreter. Here a round of six files is one system call, and one wake-up when they are done: 130
-us of this process's CPU against 370-500. The workers are not free either: they run on the processor
-that asked, in front of it, and wait for their turn like any process. So a round may take longer
-than by threads, and the caller compares both. (Not io_uring, which containers forbid by default.)
-Where the kernel has no such call or does not allow it, `open_kernel_sync` gives None, and threads
-have to do.
+Why not threads: to wake a thread costs the event loop 20-40 us a file, and then both need the same
+interpreter. Here a round of six files is one system call, and one wake-up when they are done: it
+needs 130 us of this process's CPU against 370-500. The workers have a cost, too: they run on the
+processor of the caller, before it, and wait for their turn like any process. So a round may take
+longer than with threads, and the caller compares both. (io_uring is not used, since containers
+forbid it by default.) If the kernel has no such call or does not allow it, `open_kernel_sync`
+returns None, and threads must be used.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from moldau.runtime.files import File
 
 DEPTH: Final = 64
-"""Files under way at once."""
+"""The number of files under way at once."""
 
 _CALLS: Final = {"x86_64": (206, 207, 208, 209), "aarch64": (0, 1, 4, 2)}
-"""Numbers of io_setup, io_destroy, io_getevents and io_submit."""
+"""The numbers of io_setup, io_destroy, io_getevents and io_submit."""
 _FDSYNC: Final = 3
 _TELL_EVENTFD: Final = 1
 _REQUEST: Final = Struct("<QIiHhIQQqQII")
@@ -45,7 +45,7 @@ _POINTER_BYTES: Final = ctypes.sizeof(ctypes.c_void_p)
 
 
 class _Round:
-    """Files that were asked for together."""
+    """Files of one call of `sync`."""
 
     __slots__ = ("done", "files", "left", "outcomes")
 
@@ -56,7 +56,7 @@ class _Round:
         self.done = done
 
     def end(self, number: int, result: int) -> None:
-        """The kernel's answer for one of them: negative, an error's number."""
+        """Record the kernel's result for one file: negative is the number of an error."""
         if result < 0:
             self.outcomes[number] = OSError(-result, os.strerror(-result), self.files[number].path)
         self.left -= 1
@@ -65,12 +65,12 @@ class _Round:
 
 
 class KernelSync:
-    """Made by `open_kernel_sync`; used on one event loop."""
+    """Syncs files with the kernel; created by `open_kernel_sync` and used on one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, numbers: tuple[int, int, int, int]) -> None:
-        """OSError: the kernel does not want to."""
+        """Set the kernel's context up. Raise OSError if the kernel refuses."""
         self._loop = loop
-        # Calls that never wait keep the interpreter: to give it up costs more than they do.
+        # Calls that never wait keep the interpreter lock: releasing it costs more than the calls.
         self._call = ctypes.PyDLL(None, use_errno=True).syscall
         self._call.restype = ctypes.c_long
         setup, self._destroy, self._get_events, self._submit = map(ctypes.c_long, numbers)
@@ -90,7 +90,8 @@ class KernelSync:
         loop.add_reader(self._eventfd, self._on_events)
 
     def sync(self, files: Sequence[File]) -> Syncs | None:
-        """Sync as many of these as the kernel takes, from the first on; None if it takes none."""
+        """Sync as many of these as the kernel accepts, from the first on; None if it accepts
+        none."""
         # A file that is closed raises here, before any slot is taken.
         descriptors = [each.fileno() for each in files[: len(self._free)]]
         slots = [self._free.pop() for _ in descriptors]
@@ -110,14 +111,14 @@ class KernelSync:
         return Syncs(taken, current.done)
 
     def close(self) -> None:
-        """Wait for what is under way, and drop its outcome."""
+        """Wait for the syncs under way, and drop their outcomes."""
         self._loop.remove_reader(self._eventfd)
-        system = ctypes.CDLL(None, use_errno=True).syscall  # gives the interpreter up: it waits
+        system = ctypes.CDLL(None, use_errno=True).syscall  # releases the GIL: it waits
         system(self._destroy, self._context)
         os.close(self._eventfd)
 
     def _submitted(self, count: int) -> int:
-        """How many requests the kernel has taken, from the first on."""
+        """Return the number of requests that the kernel has accepted, from the first on."""
         taken = 0
         while taken < count:
             first = ctypes.byref(self._pointers, taken * _POINTER_BYTES)
@@ -141,7 +142,7 @@ class KernelSync:
 
 
 def open_kernel_sync(loop: asyncio.AbstractEventLoop) -> KernelSync | None:
-    """None where the system has no such thing, or does not let us."""
+    """Return a KernelSync; None if the system does not have it, or does not allow it."""
     numbers = _CALLS.get(os.uname().machine) if sys.platform == "linux" else None
     if numbers is None:
         return None

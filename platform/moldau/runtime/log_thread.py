@@ -1,12 +1,12 @@
-"""What one thread logs is handled by another, in order.
+"""Lets another thread handle, in order, the log records of one thread.
 
-A program's log handlers may wait: for a lock of theirs, which a thread has that waits for the loop
-meanwhile (it logs by a handler that sends to Kafka, say), or for a slow disk. The thread that has
-the loop must not: 1. a thread logs, has the handler's lock, and its `send` waits for the loop, 2.
-the loop logs, and waits for the lock. So it hands its records over.
+A program's log handlers may wait: for their lock, while the thread that holds it waits for the loop
+(it logs with a handler that sends to Kafka, for example), or for a slow disk. The loop's thread
+must not wait: 1. a thread logs, holds the handler's lock, and its `send` waits for the loop, 2. the
+loop logs, and waits for the lock. So the loop's thread passes its records on.
 
 Invariants: records are handled in the order in which they were logged, by all filters and handlers
-that the program has put anywhere; what any other thread logs is not touched.
+of the program; records of other threads are not changed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from queue import SimpleQueue
 from typing import Final
 
 LOGGERS: Final = ("moldau.client", "asyncio")
-"""Those that are used on a loop."""
+"""The loggers that are used on a loop."""
 _PATIENCE_S: Final = 1.0
 
 
 class LogThread(logging.Filter):
-    """Of one thread; begun when it logs for the first time."""
+    """Passes on the records of one thread; started by the first record."""
 
     def __init__(self, ident: int | None) -> None:
         super().__init__()
@@ -31,18 +31,19 @@ class LogThread(logging.Filter):
         self._logged: SimpleQueue[logging.LogRecord | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         for name in LOGGERS:
-            logging.getLogger(name).filters.insert(0, self)  # others may wait too
+            logging.getLogger(name).filters.insert(0, self)  # other filters may wait, too
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is handled where it was logged."""
+        """Whether the record is handled in its own thread."""
         if threading.get_ident() != self._of or not self._has_begun():
             return True
         self._logged.put(record)
         return False
 
     def _has_begun(self) -> bool:
-        """Whether another thread handles. Where none may begin any more, as at the end of a program
-        (Python 3.12.1), this one does it: it may have to wait, but nothing is lost."""
+        """Whether the other thread handles records. If none can be started any more, as at the end
+        of a program (Python 3.12.1), this one handles them: it may have to wait, but nothing is
+        lost."""
         if self._thread is None:
             thread = threading.Thread(target=self._handle, name="moldau-log", daemon=True)
             try:
@@ -63,14 +64,14 @@ class LogThread(logging.Filter):
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
 
     def drain(self) -> None:
-        """Returns when what was logged until now is handled, or that takes long."""
+        """Return when everything logged so far is handled, or after a second."""
         if self._other is not None:
             all_handled = threading.Event()
             self._logged.put(all_handled)
             all_handled.wait(_PATIENCE_S)
 
     def stop(self) -> None:
-        """The thread that logged is no more."""
+        """Stop, since the thread that logged has ended."""
         self.forget()
         self._logged.put(None)
         other = self._other
@@ -78,11 +79,11 @@ class LogThread(logging.Filter):
             other.join(_PATIENCE_S)
 
     def forget(self) -> None:
-        """It is not here: after a fork another one may have its number."""
+        """Remove the filter: after a fork another thread may have the same id."""
         for name in LOGGERS:
             logging.getLogger(name).removeFilter(self)
 
     @property
     def _other(self) -> threading.Thread | None:
-        """The thread that handles, if there is one and it is not the one that asks."""
+        """The thread that handles records; None if there is none, or if it is the current one."""
         return None if self._thread is threading.current_thread() else self._thread

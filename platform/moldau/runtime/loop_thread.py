@@ -1,21 +1,21 @@
 """One event loop on one thread for all blocking clients of a process, and how threads wait for it.
 
-    loop = enter(tenant)              # the first one in starts the thread
+    loop = enter(tenant)              # the first tenant starts the thread
     answer = loop.call(coroutine)     # waits here
-    leave(tenant)                     # the last one out stops it
+    leave(tenant)                     # the last tenant stops it
 
 Invariants: there is at most one such thread; it runs while there is a tenant (and on, for the next
-tenant, when the last one did not leave but was collected). A call that ends by
-Ctrl-C is cancelled on the loop before the exception goes on, and a result that came all the same
-is handed to `salvage`. A call that waits when the thread stops raises LoopStopped: none hangs.
+tenant, if the last one did not leave but was collected). A call that Ctrl-C ends is cancelled on
+the loop before the exception is raised, and a result that came all the same is passed to `salvage`.
+A call that waits when the thread stops raises LoopStopped: none hangs.
 
-The end of the interpreter comes in two steps. While threads and executors still work, each tenant
-may `finish` what it has accepted; threads of the program may go on meanwhile. After them, and after
-the exit functions that the program registered, each is closed. The thread is a daemon, so it lives
-until then and does not keep the process from ending.
+The end of the interpreter has two steps. While threads and executors still work, each tenant may
+`finish` what it has accepted; threads of the program may continue meanwhile. After them, and after
+the exit functions that the program registered, each tenant is closed. The thread is a daemon, so it
+lives until then and does not keep the process from ending.
 
-After a fork the child has the memory of the loop but not its thread, and no tenants. Former tenants
-are told by `forks`; a tenant that enters in the child gets a loop of its own.
+After a fork the child has the memory of the loop but not its thread, and no tenants. `forks`
+notifies former tenants; a tenant that enters in the child gets a new loop.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from moldau.runtime.threaded import ThreadedRuntime
 T = TypeVar("T")
 
 _GLANCE_S: Final = 1.0
-"""A signal that comes just when a thread goes to sleep does not wake it: it looks now and then."""
+"""A signal just before a thread sleeps does not wake it: so it wakes by itself at this interval."""
 
 _INTERRUPTS_A_SEND: Final = (
     "this waits for the client's own thread, and was called by a signal handler (or a finalizer) "
@@ -50,7 +50,7 @@ _INTERRUPTS_A_SEND: Final = (
 )
 
 INTERRUPTED_S: Final = 5.0
-"""So long an interrupted call is waited for: it is told to end, and a second Ctrl-C ends this."""
+"""The longest wait for an interrupted call, which was cancelled; a second Ctrl-C ends the wait."""
 
 
 class WrongThread(MoldauError):
@@ -62,41 +62,41 @@ class LoopStopped(MoldauError):
 
 
 class Interrupted(Exception):
-    """What the loop sees of an errand that Ctrl-C ended: the signal itself is the caller's."""
+    """The error of an errand that Ctrl-C ended, on the loop; the caller gets the signal itself."""
 
 
 class Tenant(Protocol):
     """A user of the loop."""
 
     def finish(self) -> None:
-        """The program ends: what was accepted goes out. More may come."""
+        """Send what was accepted, because the program ends. More calls may follow."""
 
     def close(self) -> None:
-        """The interpreter ends: the last call."""
+        """Close the tenant, because the interpreter ends. This is the last call."""
 
 
 class WeakTenant:
-    """Stands for a tenant without keeping it alive: is collected together with it."""
+    """Represents a tenant without keeping it alive, and is collected together with it."""
 
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = ref(tenant)
         finalize(tenant, _forsake, self).atexit = False
 
     def finish(self) -> None:
-        """If it still is."""
+        """Finish the tenant, if it still exists."""
         tenant = self._tenant()
         if tenant is not None:
             tenant.finish()
 
     def close(self) -> None:
-        """If it still is."""
+        """Close the tenant, if it still exists."""
         tenant = self._tenant()
         if tenant is not None:
             tenant.close()
 
 
 class Errand(Generic[T]):
-    """Something that a coroutine wants done by the thread that waits for it."""
+    """A function that a coroutine wants to run in the thread that waits for the coroutine."""
 
     def __init__(self, function: Callable[[], T], answer: asyncio.Future[T]) -> None:
         self._function = function
@@ -104,7 +104,7 @@ class Errand(Generic[T]):
         self._loop = answer.get_loop()
 
     def run(self) -> None:
-        """In the thread that waits."""
+        """Run the function, in the waiting thread."""
         with self:
             self._tell(self._answer.set_result, self._function())
 
@@ -112,7 +112,7 @@ class Errand(Generic[T]):
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """An exception is the errand's answer; Ctrl-C goes on as well."""
+        """Pass an exception on as the errand's result; Ctrl-C is raised here as well."""
         if error is None:
             return False
         is_answer = isinstance(error, Exception)
@@ -123,7 +123,7 @@ class Errand(Generic[T]):
         return is_answer
 
     def _tell(self, settle: Callable[[Any], None], outcome: object) -> None:
-        with contextlib.suppress(RuntimeError):  # it is closed: the errand has closed the client
+        with contextlib.suppress(RuntimeError):  # closed: the errand has closed the client
             self._loop.call_soon_threadsafe(
                 lambda: None if self._answer.done() else settle(outcome)
             )
@@ -133,7 +133,8 @@ Inbox = SimpleQueue["Errand[Any] | None"]
 
 
 class Errands:
-    """Work that coroutines leave to the threads waiting in these calls; kept until a thread waits.
+    """Functions that coroutines want to run in threads that wait; each is kept until a thread
+    waits.
 
     Belongs to the loop.
     """
@@ -143,7 +144,7 @@ class Errands:
         self._left: list[Errand[Any]] = []
 
     async def run(self, function: Callable[[], T]) -> T:
-        """What `function()` gives in a thread that waits now, or in the next one that does."""
+        """Return the result of `function()` in a thread that waits now, or in the next one."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._give(Errand(function, answer))
         return await answer
@@ -155,14 +156,14 @@ class Errands:
             self._left.append(errand)
 
     def attend(self, inbox: Inbox) -> None:
-        """A thread waits at this inbox."""
+        """Register a thread that waits at this inbox."""
         self._waiting.append(inbox)
         left, self._left = self._left, []
         for errand in left:
             inbox.put(errand)
 
     def desert(self, inbox: Inbox) -> None:
-        """It does not any more; what it has not begun is for the next one."""
+        """Remove a thread that waits no more; errands that it has not begun go to the next one."""
         if inbox in self._waiting:
             self._waiting.remove(inbox)
         with contextlib.suppress(Empty):
@@ -173,14 +174,14 @@ class Errands:
 
 
 class Deadline:
-    """A moment by which several waits have to be over."""
+    """A time limit for several waits together."""
 
     def __init__(self, timeout_s: float | None) -> None:
-        """None: there is none."""
+        """`timeout_s` None means no limit."""
         self._at = None if timeout_s is None else time.monotonic() + timeout_s
 
     def left_s(self) -> float | None:
-        """How long it is till then."""
+        """Return the remaining seconds; None without a limit."""
         return None if self._at is None else max(0.0, self._at - time.monotonic())
 
 
@@ -194,7 +195,7 @@ class Waiter:
         self._gate.acquire()
 
     def wait(self, timeout_s: float | None, is_alive: Callable[[], bool]) -> bool:
-        """Whether it was woken within `timeout_s` and before `is_alive` became false."""
+        """Wait; return whether it was woken within `timeout_s`, and before `is_alive` was false."""
         deadline = Deadline(timeout_s)
         while True:
             left_s = deadline.left_s()
@@ -204,12 +205,12 @@ class Waiter:
                 return False
 
     def wake(self) -> None:
-        """From any thread; once."""
+        """Wake the thread; any thread may call this, once."""
         self._gate.release()
 
 
 class LoopThread:
-    """The thread. Made by `enter`."""
+    """The loop's thread; created by `enter`."""
 
     def __init__(self) -> None:
         self._threaded = ThreadedRuntime("moldau-clients")
@@ -227,8 +228,8 @@ class LoopThread:
         errands: Errands | None = None,
         salvage: Callable[[T], None] | None = None,
     ) -> T:
-        """What the coroutine returns, waited for. `errands` are run here meanwhile. If this is
-        interrupted, `salvage` gets, on the loop, what it returned nevertheless."""
+        """Return the coroutine's result. `errands` run here during the wait. If the wait is
+        interrupted, `salvage` gets a result that came all the same, on the loop."""
         try:
             self.check_may_wait()
         except WrongThread:
@@ -251,17 +252,17 @@ class LoopThread:
             self._inboxes.discard(call.inbox)
 
     def soon(self, function: Callable[[], object]) -> bool:
-        """Runs this on the loop; whether there is one still."""
+        """Run a function on the loop. Return whether the loop still exists."""
         if self._is_stopped or not self._thread.is_alive():
             return False
         try:
             self.loop.call_soon_threadsafe(function)
         except RuntimeError:
-            return False  # closed since
+            return False  # closed meanwhile
         return True
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """The same without waiting."""
+        """Run a coroutine on the loop, and return a future instead of waiting."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
 
@@ -280,12 +281,13 @@ class LoopThread:
         return threading.get_ident() == self._ident
 
     def is_alive(self) -> bool:
-        """Whether it runs. A callback that raises SystemExit ends it, as it ends any event loop."""
+        """Whether the thread runs. A callback that raises SystemExit ends it, like any loop."""
         return self._thread.is_alive()
 
     def check_may_wait(self) -> None:
-        """WrongThread on the loop's own thread, which would wait for itself; and where this one
-        holds what the loop waits for, as in a signal handler that has interrupted a send."""
+        """Raise WrongThread on the loop's own thread, which would wait for itself. Also raise it if
+        this thread has a lock that the loop waits for, as in a signal handler that interrupted a
+        send."""
         if any(map(_is_held_here, list(_PROCESS.shared_locks.values()))):
             raise WrongThread(_INTERRUPTS_A_SEND)
         if self.is_here:
@@ -295,7 +297,7 @@ class LoopThread:
             )
 
     def stop(self) -> None:
-        """Ends the loop and its thread. Calls that still wait fail."""
+        """End the loop and its thread. Calls that still wait fail."""
         self._is_stopped = True
         self._threaded.close()
         self.log.stop()
@@ -316,7 +318,7 @@ class _Call(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def begin(self) -> None:
-        """On the loop."""
+        """Start the coroutine, on the loop."""
         if self._errands is not None:
             self._errands.attend(self.inbox)
         self._task = self._thread.runtime.spawn(
@@ -330,12 +332,12 @@ class _Call(Generic[T]):
         self.inbox.put(None)
 
     def wait(self) -> None:
-        """In the thread: runs errands until the coroutine has ended."""
+        """Run errands until the coroutine has ended, in the thread."""
         while (errand := self._next()) is not None:
             errand.run()
 
     def result(self) -> T:
-        """What the coroutine returned."""
+        """Return the coroutine's result. Raise LoopStopped if it was not run to its end."""
         task = self._task
         if task is None or not task.done() or task.cancelled():
             if task is None:
@@ -351,7 +353,7 @@ class _Call(Generic[T]):
                 return None
 
     def abandon(self, salvage: Callable[[T], None] | None) -> None:
-        """In the thread, which goes on with an exception: the coroutine's, or Ctrl-C."""
+        """End the coroutine, in a thread that raises an exception: the coroutine's, or Ctrl-C."""
         if self._task is not None and self._task.done():
             if salvage is not None and _has_result(self._task):
                 self._thread.soon(lambda: self._rescue(salvage))
@@ -360,12 +362,12 @@ class _Call(Generic[T]):
             return
         with contextlib.suppress(Empty):
             while self.inbox.get(timeout=INTERRUPTED_S) is not None:
-                pass  # an errand that came too late; `_cancel` has seen to the others
+                pass  # an errand that came too late; `_cancel` has passed on the others
 
     def _cancel(self, salvage: Callable[[T], None] | None) -> None:
         if self._errands is not None:
             self._errands.desert(self.inbox)
-        if self._task is None:  # interrupted before it was handed over
+        if self._task is None:  # interrupted before it was started
             self.coroutine.close()
             self.inbox.put(None)
             return
@@ -399,14 +401,14 @@ async def _where(runtime: Runtime) -> tuple[Runtime, asyncio.AbstractEventLoop, 
 
 
 class _ToldLater:
-    """Keeps an exception for later."""
+    """Stores an exception, to be raised later."""
 
     def __init__(self) -> None:
         self._error: BaseException | None = None
 
     @property
     def is_interrupt(self) -> bool:
-        """Whether it ends by an interrupt such as Ctrl-C, and not by an error."""
+        """Whether the stored exception is an interrupt such as Ctrl-C, and not an error."""
         return self._error is not None and not isinstance(self._error, Exception)
 
     def __enter__(self) -> None:
@@ -417,7 +419,7 @@ class _ToldLater:
         return True
 
     def tell(self) -> None:
-        """Raises it."""
+        """Raise the stored exception, if there is one."""
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -431,7 +433,7 @@ class _Process:
         self.thread: LoopThread | None = None
         self.tenants: dict[Tenant, None] = {}
         self.shared_locks: dict[int, ref[threading.RLock]] = {}
-        """Those that the loop takes too."""
+        """The locks that the loop takes as well."""
         self.left_behind: list[LoopThread] = []
         self.is_watched = False
         self.is_ending = False
@@ -439,12 +441,12 @@ class _Process:
         hear_of_forks(self)
 
     def watch(self) -> None:
-        """Once: hears of the end."""
+        """Register for the end of the interpreter; once."""
         if self.is_watched:
             return
         self.is_watched = True
         atexit.register(self.close_all)
-        # Executors refuse work as soon as the main thread is done, which is before exit functions
+        # Executors reject work as soon as the main thread has ended, which is before exit functions
         # run; a first connection may need one to look a name up.
         early = getattr(threading, "_register_atexit", atexit.register)
         try:
@@ -453,21 +455,22 @@ class _Process:
             self.is_ending = True
 
     def finish_all(self) -> None:
-        """While there are threads. What fails must not keep Python from waiting for them: it is
-        raised at the end."""
+        """Finish all tenants, while threads still work. Python must wait for those despite an
+        error, so the error is raised at the end."""
         self.is_ending = True
         with self.told_later:
             _each(self.tenants, lambda tenant: tenant.finish())
 
     def close_all(self) -> None:
-        """At the end."""
+        """Close all tenants, at the end of the interpreter."""
         with contextlib.ExitStack() as stack:
             stack.callback(self.told_later.tell)
             if not self.told_later.is_interrupt:
                 _each(self.tenants, lambda tenant: tenant.close())
 
     def forked(self) -> None:
-        """In the child. The loop is not closed: its descriptors are the parent's as well."""
+        """Reset the state in a child. The loop is not closed: it shares the parent's
+        descriptors."""
         self.lock = threading.Lock()
         self.tenants = {}
         self.shared_locks = {}
@@ -478,7 +481,7 @@ class _Process:
 
 
 def _each(tenants: Iterable[Tenant], what: Callable[[Tenant], None]) -> None:
-    """For all of them, also behind one that fails; then the first failure."""
+    """Call `what` for all tenants, even if one fails; then raise the first failure."""
     with contextlib.ExitStack() as stack:
         for tenant in reversed(list(tenants)):
             stack.callback(what, tenant)
@@ -488,7 +491,7 @@ _PROCESS: Final = _Process()
 
 
 def enter(tenant: Tenant) -> LoopThread:
-    """The loop, for as long as the tenant does not leave."""
+    """Register a tenant and return the loop's thread, which runs until the tenant leaves."""
     with _PROCESS.lock:
         _PROCESS.watch()
         if _PROCESS.thread is None:
@@ -498,7 +501,7 @@ def enter(tenant: Tenant) -> LoopThread:
 
 
 def leave(tenant: Tenant) -> None:
-    """It is not needed any more; a second call does nothing."""
+    """Remove a tenant; a second call does nothing."""
     current = _PROCESS.thread
     if current is not None:
         current.log.drain()
@@ -506,7 +509,7 @@ def leave(tenant: Tenant) -> None:
     with _PROCESS.lock:
         was_in = tenant in _PROCESS.tenants
         _PROCESS.tenants.pop(tenant, None)
-        # Soon there will be no executors left to stop it with; it goes with the process.
+        # Soon there will be no executors to stop it with; it ends with the process.
         if was_in and not _PROCESS.tenants and not _PROCESS.is_ending:
             thread, _PROCESS.thread = _PROCESS.thread, None
     if thread is not None:
@@ -514,30 +517,30 @@ def leave(tenant: Tenant) -> None:
 
 
 def _forsake(tenant: WeakTenant) -> None:
-    """The collector calls this, in whatever thread it runs and whatever that thread holds: so it
+    """Remove a collected tenant. The collector calls this in any thread, with any locks held: so it
     takes no lock and waits for nothing."""
     _PROCESS.tenants.pop(tenant, None)
 
 
 def check_may_wait() -> None:
-    """WrongThread on the loop's own thread: it would wait for itself."""
+    """Raise WrongThread if this thread may not wait for the loop, as on the loop's own thread."""
     thread = _PROCESS.thread
     if thread is not None:
         thread.check_may_wait()
 
 
 def this_thread() -> object:
-    """The thread that asks, to be compared with another."""
+    """Return the current thread, for comparisons."""
     return threading.current_thread()
 
 
 def new_lock() -> threading.RLock:
-    """A lock that its holder may take again."""
+    """Return a lock that its holder may take again."""
     return threading.RLock()
 
 
 def new_shared_lock() -> threading.RLock:
-    """As `new_lock`, for a lock that the loop takes too: its holder may not wait for the loop."""
+    """Return a lock that the loop takes as well: its holder may not wait for the loop."""
     lock = threading.RLock()
     key = id(lock)
     _PROCESS.shared_locks[key] = ref(lock)
@@ -546,12 +549,12 @@ def new_shared_lock() -> threading.RLock:
 
 
 def _is_held_here(known: ref[threading.RLock]) -> bool:
-    """Whether the thread that asks holds it."""
+    """Whether the current thread holds the lock."""
     lock = known()
     if lock is None:
         return False
     try:
         threading.Condition(lock).notify(0)
-    except RuntimeError:  # as it is not held here
+    except RuntimeError:  # it is not held here
         return False
     return True

@@ -1,11 +1,11 @@
-"""Host names, looked up without the event loop's own resolver.
+"""Looks host names up without the event loop's own resolver.
 
-uvloop's works on threads of libuv. A process that has them cannot be forked: the child, to which
-they do not go, crashes when it ends. So the system's resolver is asked on a thread of Python's, as
-asyncio does it, and uvloop gets sockets that are connected or bound.
+uvloop's resolver works on threads of libuv. A process that has them cannot be forked: the child has
+no copies of them and crashes when it ends. So the system's resolver is called on a Python thread,
+as asyncio does it, and uvloop gets connected or bound sockets.
 
-Invariant: the addresses behind a name are tried in the resolver's order, one after the other; if
-all fail, the error is theirs, or one that tells all of them.
+Invariant: the addresses behind a name are tried one after another in the resolver's order; if all
+fail, the error is theirs, or one that lists all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNDER_WAY: Final = (EINPROGRESS, EINTR)
 
 
 class Found(NamedTuple):
-    """One address behind a name, as the resolver tells it."""
+    """One address behind a name, as the resolver returns it."""
 
     family: int
     kind: int
@@ -33,18 +33,18 @@ class Found(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The address as text, with the link that it is on where it means nothing on others."""
+        """The address as text, with its link if it is only valid there."""
         host, _, *ipv6 = self.address
         scope = ipv6[1] if ipv6 else 0
         return f"{host}%{scope}" if scope else str(host)
 
     def socket(self) -> socket.socket:
-        """A new one that fits."""
+        """Return a new socket of this family and kind."""
         return socket.socket(self.family, self.kind, self.protocol)
 
 
 def is_address(host: str) -> bool:
-    """Whether there is nothing to look up."""
+    """Whether the host is an address, so that no look-up is needed."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -53,8 +53,7 @@ def is_address(host: str) -> bool:
 
 
 def plain_address(host: str) -> str | None:
-    """An address as the resolver would write it; None for a name, and for an address that says
-    which link it is on."""
+    """Return an address in the resolver's form; None for a name, or an address with a link."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             return socket.inet_ntop(family, socket.inet_pton(family, host))
@@ -64,8 +63,8 @@ def plain_address(host: str) -> str | None:
 
 
 async def look_up(host: str | None, port: int, *, flags: int = 0) -> list[Found]:
-    """What is behind a name; socket.gaierror. When a program ends its executors go before it: then
-    the loop itself waits for the resolver."""
+    """Return the addresses behind a name. Raise socket.gaierror. At the end of a program the
+    executors are already gone: then the loop itself waits for the resolver."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=flags)
     try:
         asked = asyncio.get_running_loop().run_in_executor(None, ask)
@@ -77,7 +76,7 @@ async def look_up(host: str | None, port: int, *, flags: int = 0) -> list[Found]
 
 
 async def connected(host: str, port: int) -> socket.socket:
-    """A socket that is connected to an address of this name; OSError."""
+    """Return a socket that is connected to an address of this name. Raise OSError if all fail."""
     failures: list[OSError] = []
     for found in await look_up(host, port):
         try:
@@ -90,8 +89,8 @@ async def connected(host: str, port: int) -> socket.socket:
 
 
 async def bound(host: str | None, port: int) -> list[socket.socket]:
-    """Sockets that are bound to the addresses of this name (None: all of this machine); OSError in
-    asyncio's words."""
+    """Return sockets that are bound to the addresses of this name (None: all of this machine).
+    Raise OSError with asyncio's text."""
     error: OSError | None = None
     with ExitStack() as unless_all_are_bound:
         binding: list[socket.socket] = []

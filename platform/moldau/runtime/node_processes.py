@@ -1,8 +1,8 @@
 """Processes that this process starts, watches and ends: the nodes of a cluster on one machine.
 
-Invariants: a child has a session of its own, so a Ctrl-C in the terminal is heard by the parent
-alone, which ends its children in its own order; what a child writes to standard error goes to a
-file or to the parent's, and its standard output is read line by line.
+Invariants: a child has a session of its own, so that only the parent gets a Ctrl-C in the terminal,
+and ends its children in its own order; a child's standard error goes to a file or to the parent's,
+and its standard output is read line by line.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class NodeProcess:
         directory: str | None = None,
         is_leashed: bool = False,
     ) -> None:
-        """Starts it in `directory`. `error_path` is appended to; None: it writes where this process
-        does. One that is leashed ends when this
-        process does, however it ends (see `moldau.runtime.signals`)."""
+        """Start the process in `directory`. Its standard error is appended to `error_path`; None
+        shares that of this process. A leashed process ends when this process does, however it ends
+        (see `moldau.runtime.signals`)."""
         self._pending = b""
         leash = {LEASH: LEASH_ON_STDIN} if is_leashed else {}
         with ExitStack() as opened:
@@ -65,11 +65,11 @@ class NodeProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative when a signal ended it."""
+        """The exit code; None while it runs, and negative if a signal ended it."""
         return self._process.poll()
 
     def line(self, timeout_s: float) -> str | None:
-        """The next line that it writes; None when none came in that time, or it has ended."""
+        """Return the next line of its output; None if there was none in time, or it has ended."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         until = time.monotonic() + timeout_s
@@ -85,23 +85,23 @@ class NodeProcess:
         return line.decode("utf-8", "replace")
 
     def terminate(self) -> None:
-        """Ask it to end in order."""
+        """Send SIGTERM to the process."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it at once, as `kill -9` does."""
+        """End the process at once, as `kill -9` does."""
         self._process.kill()
 
     def pause(self) -> None:
-        """Let it stand still, as a machine that swaps does."""
+        """Stop the process, as on a machine that swaps."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue the stopped process."""
         self._process.send_signal(signal.SIGCONT)
 
     def wait(self, timeout_s: float) -> int | None:
-        """Its exit code; None when it has not ended in that time."""
+        """Return the exit code; None if it has not ended in that time."""
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -115,7 +115,7 @@ class NodeProcess:
 def outputs_of(
     commands: Sequence[Sequence[str]], directory: str, timeout_s: float
 ) -> list[tuple[int | None, str, str]]:
-    """Run commands of `moldau` beside each other; the exit code (None: it took too long), standard
+    """Run commands of `moldau` in parallel; return the exit code (None: it took too long), standard
     output and standard error of each."""
     running = [
         subprocess.Popen(  # noqa: S603 (our own command)
@@ -143,7 +143,7 @@ def _output(process: subprocess.Popen[str], timeout_s: float) -> tuple[int | Non
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Ports that nothing is bound to now."""
+    """Return ports that are free now."""
     sockets = []
     try:
         for _ in range(count):
@@ -157,10 +157,10 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def free_ports_in_row(count: int, host: str = "127.0.0.1") -> int:
-    """The first of several ports in a row that nothing is bound to now.
+    """Return the first of several consecutive ports that are free now.
 
-    They lie below the range from which the system takes the ports of outgoing connections. In that
-    range every second port may be held by a connection, also for a minute after its end.
+    They are below the range that the system uses for the ports of outgoing connections. In that
+    range a connection may hold every second port, also for a minute after its end.
     """
     end = _first_outgoing_port()
     for _ in range(_ROW_ATTEMPTS):
@@ -192,12 +192,12 @@ def pause_s(seconds: float) -> None:
 
 
 def monotonic_s() -> float:
-    """Seconds of a clock that never goes back, in a program without an event loop."""
+    """Return the seconds of a clock that never goes back, in a program without an event loop."""
     return time.monotonic()
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL` for 9."""
+    """Return the name of a signal, such as `SIGKILL` for 9."""
     try:
         return signal.Signals(number).name
     except ValueError:

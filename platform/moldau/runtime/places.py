@@ -1,4 +1,4 @@
-"""Where this process is: its directory, its number and the name of its machine."""
+"""The place of this process: its directory, its process id and the name of its machine."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import NoReturn
 
 
 def absolute_path(path: str) -> str:
-    """`path` as seen from the directory that the process was started in; `~` is the user's home."""
+    """Return `path` as seen from this process's start directory; `~` is the user's home."""
     return os.path.abspath(os.path.expanduser(path))
 
 
 def host_name() -> str:
-    """What this machine calls itself."""
+    """Return the host name of this machine."""
     return socket.gethostname()
 
 
 def make_private_directory(path: str) -> None:
-    """Make it and what is above it, readable by its owner alone; one that exists stays as it is."""
+    """Make a directory and its parents, for the owner only; an existing one stays as it is."""
     os.makedirs(path, mode=0o700, exist_ok=True)
 
 
 def signal_process(pid: int) -> None:
-    """Ask a process to end in order; nothing happens if it has ended."""
+    """Send SIGTERM to a process; do nothing if it has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
 
@@ -37,12 +37,12 @@ def become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
 
 
 def process_id() -> int:
-    """Of this process."""
+    """Return the process id of this process."""
     return os.getpid()
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number, be it another one by now."""
+    """Whether a process with that id exists; it may be a later one with the same id."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,9 +1,9 @@
-"""What a server process sets once, at its start: limits, allocator, collector, event loop.
+"""Settings of a server process at its start: limits, allocator, garbage collector, event loop.
 
-Measured reasons. glibc gives large buffers back to the kernel each time they are freed; a request
-that handles several of them then runs 3 to 15 times slower. The collector's default thresholds walk
-a large heap so often that decoding loses a third. uvloop halves the cost of futures and timers.
-None of it is done on import: a library must not change the process it is used in.
+Measured reasons: glibc returns large buffers to the kernel each time they are freed; a request with
+several of them then runs 3 to 15 times slower. The collector's default thresholds walk a large heap
+so often that decoding loses a third. uvloop halves the cost of futures and timers. Nothing is done
+on import: a library must not change the process that uses it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ LoopKind = Literal["auto", "uvloop", "asyncio"]
 
 
 def raise_open_files() -> int:
-    """Lets the process open as many files and sockets as the system allows it, as a JVM does by
-    itself: shells give 1,024, less than one topic may need. How many those are."""
+    """Raise the limit of open files and sockets to the system's maximum, as a JVM does by itself:
+    shells set 1,024, and one topic may need more. Return the limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError):  # no limit at all is more than some systems take
+        except (OSError, ValueError):  # some systems reject an unlimited number
             return soft
     return hard
 
 
 def tune_allocator() -> bool:
-    """Keeps freed memory in the process. True where the allocator has these knobs (glibc)."""
+    """Keep freed memory in the process. Return True if the allocator has these options (glibc)."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
@@ -58,19 +58,19 @@ def tune_allocator() -> bool:
 
 
 def tune_collector() -> None:
-    """Collects less often, and never again looks at what exists already."""
+    """Collect less often, and never again examine existing objects."""
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()
 
 
 def tune_process() -> bool:
-    """All of the above; for the start of a server, after its imports. True if malloc was tuned."""
+    """Tune collector and allocator of a server, after its imports; True if malloc was tuned."""
     tune_collector()
     return tune_allocator()
 
 
 def has_uvloop() -> bool:
-    """Whether uvloop is installed; it is not on every system."""
+    """Whether uvloop is installed; it is not available on every system."""
     try:
         return importlib.util.find_spec("uvloop") is not None
     except ValueError:
@@ -78,7 +78,7 @@ def has_uvloop() -> bool:
 
 
 def new_event_loop(kind: LoopKind = "auto") -> asyncio.AbstractEventLoop:
-    """An event loop of that kind; "auto" is uvloop where there is one."""
+    """Return an event loop of that kind; "auto" is uvloop if it is installed."""
     if kind == "uvloop" or (kind == "auto" and has_uvloop()):
         loop: asyncio.AbstractEventLoop = import_whole("uvloop").new_event_loop()
         return loop

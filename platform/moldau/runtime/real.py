@@ -1,7 +1,7 @@
 """`Runtime` on this machine: asyncio (or uvloop), real clocks, files, sockets and threads.
 
-Invariant: a runtime belongs to the event loop that runs its code, and `aclose` leaves none of its
-threads behind, and of its tasks only those that it is told to spare. `run` is the whole of a
+Invariant: a runtime belongs to the event loop that runs its code, and `aclose` ends all of its
+threads, and all of its tasks except those that it is told to spare. `run` is the whole life of a
 process: a loop, a runtime, `main`, and the end.
 """
 
@@ -37,12 +37,12 @@ class RealClock:
     monotonic = staticmethod(time.monotonic)
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
 
 class RealRuntime(Runtime):
-    """Production."""
+    """The runtime of production."""
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class RealRuntime(Runtime):
         blocking_threads: int = BLOCKING_THREADS,
         on_failure: FailureReport | None = None,
     ) -> None:
-        """`on_failure(name, error)` hears of spawned tasks that fail; without it asyncio logs."""
+        """`on_failure(name, error)` gets failures of spawned tasks; without it asyncio logs
+        them."""
         self.node = node
         self.clock = RealClock()
         # From the system's entropy: nonces and ids must not be guessable.
@@ -67,9 +68,9 @@ class RealRuntime(Runtime):
     def spawn(
         self, coroutine: Coroutine[Any, Any, T], *, name: str, reported: bool = True
     ) -> asyncio.Task[T]:
-        """Runs `coroutine` as a task that is kept until it ends. It begins in a later turn of the
-        loop, for the caller has to know the task before it runs: so it is not made by the loop's
-        factory, which may be an eager one (Python 3.12)."""
+        """Run `coroutine` as a task that is kept until it ends. It begins in a later turn of the
+        loop, since the caller must know the task before it runs. So the loop's factory does not
+        create it: that may be an eager one (Python 3.12)."""
         task = asyncio.Task(coroutine, loop=asyncio.get_running_loop(), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._end_reported if reported else self._tasks.discard)
@@ -88,11 +89,11 @@ class RealRuntime(Runtime):
         )
 
     def run_blocking(self, function: Callable[..., T], /, *args: Any) -> asyncio.Future[T]:
-        """Runs `function` on one of the runtime's threads."""
+        """Run `function` on one of the runtime's threads."""
         return asyncio.get_running_loop().run_in_executor(self._threads, _call, function, args)
 
     def sync_data(self, files: Sequence[File]) -> Syncs | None:
-        """By the kernel's own workers, where it has them for us."""
+        """Sync by the kernel's own workers, if the kernel has them and allows it."""
         if self._kernel_sync is None:
             if not self._has_kernel_sync:
                 return None
@@ -105,14 +106,14 @@ class RealRuntime(Runtime):
         return self._kernel_sync.sync(files)
 
     def buggify(self, name: str, probability: float = 0.05) -> bool:
-        """Never, in production."""
+        """Return False: production has no rare paths on purpose."""
         return False
 
     async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
-        """Cancels the tasks that still run, and those that these start, and waits for them all;
-        those that are `spared`, or come to be meanwhile, end by themselves.
+        """Cancel the running tasks, and those that they start, and wait for them all. Tasks in
+        `spared`, or added to it meanwhile, end by themselves.
 
-        What a thread has begun is waited for too: its effects do not come after this.
+        Also wait for the work that threads have begun: it has no effects after this.
         """
         mine = asyncio.current_task()
         while living := [task for task in self._tasks if task is not mine and task not in spared]:
@@ -133,7 +134,7 @@ class RealRuntime(Runtime):
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
-    """On a thread. A future takes no StopIteration: it would wait for ever."""
+    """Call the function on a thread. A future that gets a StopIteration would wait for ever."""
     try:
         return function(*args)
     except StopIteration as stop:
@@ -146,7 +147,7 @@ def run(
     node: str = "local",
     loop: LoopKind = "auto",
 ) -> T:
-    """Runs `main(runtime)` on a new event loop until it returns; Ctrl-C cancels it."""
+    """Run `main(runtime)` on a new event loop until it returns; Ctrl-C cancels it."""
 
     async def whole() -> T:
         async with RealRuntime(node) as runtime:

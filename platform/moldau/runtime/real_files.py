@@ -1,11 +1,11 @@
-"""`Files` on the operating system: POSIX calls on descriptors, nothing buffered in between.
+"""`Files` on the operating system: POSIX calls on descriptors, without buffers in between.
 
-Invariants: a call that returned did all of its work (short writes and reads are looped here, and
-Python retries EINTR), and an OSError always names its file. `files.py` has the promises.
+Invariants: a call that returned did all of its work (short writes and reads are repeated here, and
+Python retries EINTR), and an OSError always names its file. `files.py` has the guarantees.
 
-Plain descriptors and not Python's file objects: those add a cursor, a buffer that hides when bytes
-reach the kernel, and 0.5-1 us a call. Linux is what it is tuned for; on macOS `sync` asks the drive
-itself (F_FULLFSYNC), and `allocate` does nothing.
+Plain descriptors are used and not Python's file objects, which add a cursor, a buffer that hides
+when bytes reach the kernel, and 0.5-1 us a call. The code is tuned for Linux; on macOS `sync` syncs
+the drive itself (F_FULLFSYNC), and `allocate` does nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _refused(code: int, path: str) -> OSError:
 
 
 class RealMappedFile(MappedFile):
-    """A shared mapping: what is stored is in the page cache at once, like any write."""
+    """A shared mapping: stored data is in the page cache at once, as after any write."""
 
     __slots__ = ("_buffer", "_file", "_memory", "_size", "_writable")
 
@@ -104,7 +104,7 @@ class RealMappedFile(MappedFile):
 
 
 class RealFile(File):
-    """One descriptor. A writer keeps the end of the file itself, which saves an fstat an append."""
+    """One descriptor. A writer tracks the file's end itself, which saves an fstat an append."""
 
     __slots__ = ("_end", "_fd", "_writable", "mapping_count", "path")
 
@@ -136,7 +136,7 @@ class RealFile(File):
             raise _named(error, self.path) from None
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
-        if position < 0:  # preadv takes -1 for "where the cursor is"
+        if position < 0:  # preadv takes -1 for the cursor's position
             raise _refused(errno.EINVAL, self.path)
         rest = flat(memoryview(buffer))
         filled, size = 0, len(rest)
@@ -269,13 +269,13 @@ class RealFile(File):
             raise _named(error, self.path) from None
 
     def _find_end(self) -> None:
-        """Ask the file how far a failed write came."""
+        """Read the file's size again after a failed write."""
         if self._fd != _CLOSED:
             self._end = self._actual_size()
 
 
 class RealFileLock(FileLock):
-    """flock: the kernel lets go when the process ends, however it ends."""
+    """A lock by flock: the kernel releases it when the process ends, however it ends."""
 
     __slots__ = ("_fd", "path")
 
@@ -286,12 +286,12 @@ class RealFileLock(FileLock):
     def release(self) -> None:
         fd, self._fd = self._fd, _CLOSED
         if fd != _CLOSED:
-            fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough where a fork has a copy
+            fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough if a fork has a copy
             os.close(fd)
 
 
 class RealFiles(Files):
-    """The file system that this process sees."""
+    """The file system that this process uses."""
 
     __slots__ = ()
 
@@ -307,8 +307,8 @@ class RealFiles(Files):
         return RealFile(fd, path, mode != "read", status.st_size)
 
     def read_whole(self, path: str) -> bytes:
-        """As `Files.read_whole`. A pipe has neither a size nor positions: it is read with a cursor,
-        as Python's files have one."""
+        """Read a file as `Files.read_whole` does. A pipe has neither a size nor positions: it is
+        read with a cursor, as Python's files have one."""
         try:
             with builtins.open(path, "rb") as file:
                 return file.read()
@@ -348,12 +348,12 @@ class RealFiles(Files):
         os.mkdir(path, _DIR_PERMISSIONS)
 
     def _sync_above(self, path: str) -> None:
-        """Make the name of a directory durable, if it may be ours."""
+        """Make the name of a directory durable, if we may have created it."""
         above = parent_path(path)
         try:
             self.sync_dir(above)
         except PermissionError:
-            if os.access(above, os.W_OK):  # else none of our lives has made a name there
+            if os.access(above, os.W_OK):  # else no earlier run of ours has created a name there
                 raise
 
     def remove(self, path: str) -> None:
@@ -363,7 +363,7 @@ class RealFiles(Files):
         os.rmdir(path)
 
     def remove_tree(self, path: str) -> None:
-        """As `Files.remove_tree`, but never through a symbolic link."""
+        """Remove a tree as `Files.remove_tree` does, but never through a symbolic link."""
         import shutil
 
         if self.exists(path):
@@ -375,7 +375,7 @@ class RealFiles(Files):
         os.rename(source, target)
 
     def sync_dir(self, path: str) -> None:
-        """As `Files.sync_dir`; a file system that has no such call keeps names by itself."""
+        """Sync a directory as `Files.sync_dir` does; some file systems keep names without it."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _FULL_SYNC is None or not _sync_drive(fd, _FULL_SYNC):
@@ -420,7 +420,7 @@ class RealFiles(Files):
 
 
 def _descriptors() -> int:
-    """How many this process has; those of the look itself are not counted."""
+    """Return the number of this process's descriptors, without the one that this call opens."""
     for path in ("/proc/self/fd", "/dev/fd"):
         try:
             return len(os.listdir(path)) - 1
@@ -438,7 +438,7 @@ def _mappings_limit() -> int | None:
 
 
 def _is_made(path: str) -> bool:
-    """Whether the directory is there now; not when the one above is missing."""
+    """Make the directory. Return whether it exists now; False if its parent is missing."""
     try:
         os.mkdir(path, _DIR_PERMISSIONS)
     except FileExistsError:
@@ -452,7 +452,7 @@ def _is_made(path: str) -> bool:
 
 
 def _share_directory(source: str, target: str) -> bool:
-    """Whether one sync can make both names durable. The kernel says what else is wrong."""
+    """Whether one sync makes both names durable. The kernel reports other errors."""
     one, other = parent_path(source), parent_path(target)
     if not (source and target) or one == other:
         return True
@@ -462,7 +462,7 @@ def _share_directory(source: str, target: str) -> bool:
 
 
 def _sync_drive(fd: int, call: int) -> bool:
-    """Ask the drive itself to be done; not where the file system is a network's."""
+    """Sync the drive itself. Return False if the file system cannot, as one of a network."""
     try:
         fcntl.fcntl(fd, call)
     except OSError as error:
@@ -482,7 +482,7 @@ def _write_rest(fd: int, rest: memoryview, position: int) -> None:
 
 
 def _write_parts(fd: int, parts: Sequence[Buffer], position: int) -> int:
-    """Write `_PARTS_MAX` parts or fewer, in one call where there is one; returns their length."""
+    """Write `_PARTS_MAX` parts or fewer, in one call if possible, and return their length."""
     parts = [flat(part) if type(part) is memoryview else part for part in parts]
     length = sum(map(len, parts))
     written = os.pwritev(fd, parts, position) if hasattr(os, "pwritev") else 0
@@ -504,7 +504,7 @@ _fallocate: Callable[[int, int], int] | None = None
 
 
 def _allocate_keeping_size(fd: int, size: int) -> int:
-    """0 or an errno. Python has only posix_fallocate, which changes the size: hence ctypes."""
+    """Return 0 or an errno. Python's posix_fallocate changes the file's size: hence ctypes."""
     global _fallocate
     if _fallocate is None:
         _fallocate = _find_fallocate()

@@ -1,9 +1,9 @@
-"""`Network` on the sockets of this machine, through whatever event loop is running.
+"""`Network` on the sockets of this machine, with the running event loop.
 
 Invariant: a write to a transport that is closing is dropped. uvloop raises there instead, and so
-does TLS on asyncio, which in a loop over many clients lets one dead client spoil the answers to all
-others; so their transports are wrapped. asyncio's plain ones behave on Python 3.11 and are handed
-through there. On uvloop it is not the loop that looks names up: see `names`.
+does TLS on asyncio, so that in a loop over many clients one dead client could prevent the responses
+to all others; therefore their transports are wrapped. asyncio's plain transports are correct on
+Python 3.11 and used directly there. uvloop does not resolve names itself here: see `names`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ASYNCIO_FAILS = sys.version_info[:2] > (3, 11)
 
 
 class QuietTransport(asyncio.Transport):
-    """A transport that drops writes when it is closing; otherwise the one that it wraps."""
+    """A transport that drops writes when it is closing, and otherwise calls the wrapped one."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -40,84 +40,84 @@ class QuietTransport(asyncio.Transport):
         self._is_closing = transport.is_closing
 
     def write(self, data: Buffer) -> None:
-        """Sends or buffers, or drops the data of a connection that is ending."""
+        """Send or buffer the data; drop it if the connection is closing."""
         if not self._is_closing():
             self._write(data)
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        """Sends the parts in order, or drops them."""
+        """Send the parts in order; drop them if the connection is closing."""
         if not self._is_closing():
             self._writelines(list_of_data)
 
     def write_eof(self) -> None:
-        """Closes this direction after what is buffered."""
+        """Close this direction after the buffered data."""
         if not self._is_closing():
             self._transport.write_eof()
 
     def can_write_eof(self) -> bool:
-        """False under TLS."""
+        """Whether this direction can be closed alone; False under TLS."""
         return self._transport.can_write_eof()
 
     def is_closing(self) -> bool:
-        """Whether the end has begun."""
+        """Whether the connection is closing or closed."""
         return self._is_closing()
 
     def close(self) -> None:
-        """Flushes and closes."""
+        """Send the buffered data, then close."""
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes without flushing."""
+        """Close without sending the buffered data."""
         self._transport.abort()
 
     def is_reading(self) -> bool:
-        """Whether the protocol is to get more bytes."""
+        """Whether the protocol receives data."""
         return self._transport.is_reading()
 
     def pause_reading(self) -> None:
-        """Stops deliveries."""
+        """Stop passing data to the protocol."""
         if not self._is_closing():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Goes on with deliveries."""
+        """Continue passing data to the protocol."""
         if not self._is_closing():
             self._transport.resume_reading()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that wait to be sent."""
+        """Return the number of bytes that wait to be sent."""
         return self._transport.get_write_buffer_size()
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
-        """(low, high)."""
+        """Return the limits as (low, high)."""
         return self._transport.get_write_buffer_limits()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Sets when the protocol is told to stop and to go on writing."""
+        """Set the limits at which the protocol is told to pause and to resume writing."""
         self._transport.set_write_buffer_limits(high, low)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """From now on this protocol is called."""
+        """Set the protocol that is called from now on."""
         self._transport.set_protocol(protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The protocol that is called."""
+        """Return the protocol that is called."""
         return self._transport.get_protocol()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As the wrapped transport says."""
+        """Return the wrapped transport's information."""
         return self._transport.get_extra_info(name, default)
 
 
 class _Introduction(asyncio.Protocol):
-    """The first protocol of a connection: wraps the transport, and steps aside for the real one."""
+    """The first protocol of a connection: it wraps the transport and installs the real protocol."""
 
     def __init__(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
         self.protocol = factory()
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The only call that this object gets."""
+        """Wrap the transport and pass it on; no other method of this object is called."""
         # uvloop's transports do all that asyncio.Transport does, but do not derive from it.
         stream = cast(asyncio.Transport, transport)
         self.transport = QuietTransport(stream)
@@ -143,22 +143,22 @@ class RealListener(Listener):
 
     @property
     def port(self) -> int:
-        """The port that was bound."""
+        """The bound port."""
         return self._addresses[0][1]
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Every (host, port) that is bound."""
+        """Every bound (host, port)."""
         return list(self._addresses)
 
     def close(self) -> None:
-        """Frees the port."""
+        """Free the port."""
         for server in self._servers:
             server.close()
 
 
 class RealNetwork(Network):
-    """TCP sockets."""
+    """The network of this machine: TCP sockets."""
 
     async def listen(
         self,
@@ -169,7 +169,7 @@ class RealNetwork(Network):
         backlog: int = BACKLOG,
         tls: ssl.SSLContext | None = None,
     ) -> Listener:
-        """Binds and listens."""
+        """Bind and listen."""
         loop = asyncio.get_running_loop()
         factory = protocol_factory
         if _needs_wrapping(loop, tls):
@@ -204,7 +204,7 @@ class RealNetwork(Network):
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
     ) -> tuple[asyncio.Transport, P]:
-        """Connects; tries the addresses of a name in turn."""
+        """Connect; try the addresses of a name in turn."""
         loop = asyncio.get_running_loop()
         if not _needs_wrapping(loop, tls):
             return await loop.create_connection(
@@ -231,7 +231,7 @@ class RealNetwork(Network):
         return introduction.transport, made[0]
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Asks the system's resolver, unless it is an address already."""
+        """Look the name up with the system's resolver, unless it is an address."""
         plain = plain_address(host)
         if plain is not None:
             return [(plain, port)]

@@ -1,18 +1,18 @@
-"""SIGTERM, SIGINT and SIGHUP: the first asks, the second ends the process.
+"""SIGTERM, SIGINT and SIGHUP: the first signal requests the end, the second ends the process.
 
 `until_signal` is for an event loop on the main thread, `interrupted_by_sigterm` for a program that
 waits there by itself.
 
-Invariant: after the first signal both have the system's own meaning again, so the second one works
-also when the event loop is stuck in whatever the first one began.
+Invariant: after the first signal they have the system's default action again, so that the second
+one works even if the event loop is stuck in what the first one began.
 
-SIGHUP comes when a terminal is closed. A process that was started to outlive that (nohup) ignores
-it already, and goes on ignoring it.
+SIGHUP is sent when a terminal is closed. A process that was started to outlive that (nohup) already
+ignores it, and continues to ignore it.
 
 A parent that sets `_MOLDAU_LEASH=stdin` for a child and holds a pipe to its standard input ends the
-child by its own end, even by kill -9: `until_signal` takes the end of the pipe as the first signal,
-and ends the process a few seconds later if it still runs. The variable is taken out of the
-environment, so grandchildren do not read the same pipe.
+child when it ends itself, even by kill -9: `until_signal` treats the end of the pipe as the first
+signal, and ends the process a few seconds later if it still runs. The variable is removed from the
+environment, so that grandchildren do not read the same pipe.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
-    """Run `work` to its end, or until the first signal: then it is cancelled, and ends in its own
-    time. The signal's name, or None when there was none. To be called on the main thread's loop.
-    """
+    """Run `work` to its end, or until the first signal, which cancels it; it then ends in its own
+    time. Return the signal's name, or None. Call it on the main thread's loop."""
     loop = asyncio.get_running_loop()
     task = loop.create_task(work, name="main")
     heard: list[str] = []
@@ -66,13 +65,13 @@ async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, where it is to be what Ctrl-C is."""
+    """SIGTERM was received, and is treated like Ctrl-C."""
 
 
 @contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """Within this the first SIGTERM raises `Terminated` in the main thread. Nothing changes where
-    the program minds SIGTERM in its own way, or for another thread than the main one."""
+    """In the block, let the first SIGTERM raise `Terminated` in the main thread. Change nothing if
+    the program handles SIGTERM itself, or in another thread than the main one."""
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -90,7 +89,7 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
 
 def _mind_parent(loop: asyncio.AbstractEventLoop, hear: Callable[[], None]) -> None:
-    """The parent's pipe is readable: it has ended, or the parent wrote, which means nothing."""
+    """Read the parent's pipe: its end is a signal; data have no meaning."""
     if os.read(_STDIN, 1024):
         return
     loop.remove_reader(_STDIN)

@@ -3,7 +3,7 @@
     with ThreadedRuntime("broker") as threaded:
         answer = threaded.run(lambda runtime: ask(runtime))      # waits here
 
-Invariants: what `run` is given runs on that one loop; after `close` the loop, its tasks and its
+Invariants: all coroutines of `run` run on that one loop; after `close` the loop, its tasks and its
 thread are gone. An exception that ends a coroutine is raised where `run` waits.
 """
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ThreadedRuntime:
-    """Started by `with` or `start`. A daemon thread: a program that forgets to close it can end."""
+    """A runtime that `with` or `start` starts. Its daemon thread does not keep a program alive."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ThreadedRuntime:
         self._thread = threading.Thread(target=self._serve, name=f"{node}-loop", daemon=True)
 
     def start(self) -> None:
-        """Begin to run; to be called once."""
+        """Start the loop's thread; call it once."""
         self._thread.start()
         self._runtime = self._call(self._open())
 
@@ -50,7 +50,7 @@ class ThreadedRuntime:
         return RealRuntime(self._node, on_failure=self._on_failure)
 
     def run(self, main: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
-        """What `main(runtime)` returns, waited for; not to be called on the runtime's own loop."""
+        """Return the result of `main(runtime)`. Do not call it on the runtime's own loop."""
         runtime = self._runtime
         assert runtime is not None, "not started"
         return self._call(main(runtime))
@@ -59,8 +59,8 @@ class ThreadedRuntime:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def close(self) -> None:
-        """End everything; a second call does nothing. Whatever goes wrong, or Ctrl-C while this
-        waits, the thread ends."""
+        """End everything; a second call does nothing. The thread ends in any case, also after an
+        error, or after Ctrl-C during the wait."""
         if self._loop.is_closed():
             return
         try:

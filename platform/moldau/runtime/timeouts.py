@@ -1,8 +1,8 @@
-"""Time-outs as asyncio has them, also in a task that was cancelled before.
+"""asyncio's timeouts, which also work in a task that was cancelled before.
 
-Up to Python 3.11.2 (Debian 12 has it) `asyncio.timeout` takes any earlier cancellation of its task
-for one that goes on, and lets its own CancelledError out in place of a TimeoutError. A TaskGroup
-that has failed leaves its task so, which goes on all the same and calls us.
+Up to Python 3.11.2 (used in Debian 12) `asyncio.timeout` takes any earlier cancellation of its task
+for a present one, and raises its own CancelledError instead of TimeoutError. A TaskGroup that has
+failed leaves such a task, which continues and calls us.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Self
 
 
 class Timeout:
-    """`asyncio.Timeout`, which tells its own CancelledError by what was there when it began."""
+    """An `asyncio.Timeout` that detects its own CancelledError by the count of earlier ones."""
 
     def __init__(self, inner: asyncio.Timeout) -> None:
         self._inner = inner
@@ -36,11 +36,11 @@ class Timeout:
             raise TimeoutError from error
 
     def when(self) -> float | None:
-        """As asyncio's."""
+        """Return the deadline, as asyncio's method does."""
         return self._inner.when()
 
     def reschedule(self, when: float | None) -> None:
-        """As asyncio's."""
+        """Change the deadline, as asyncio's method does."""
         self._inner.reschedule(when)
 
 
@@ -50,10 +50,10 @@ def _cancelling() -> int:
 
 
 def timeout(seconds: float | None) -> Timeout:
-    """TimeoutError for what is inside when it takes longer; None: it may."""
+    """Raise TimeoutError in the block if it takes longer; None means no limit."""
     return Timeout(asyncio.timeout(seconds))
 
 
 def timeout_at(when: float | None) -> Timeout:
-    """The same at a time of the loop's clock."""
+    """Raise TimeoutError in the block at this time of the loop's clock; None means no limit."""
     return Timeout(asyncio.timeout_at(when))

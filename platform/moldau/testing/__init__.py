@@ -17,8 +17,8 @@
 
 For pytest there are the fixtures `moldau_broker` and `moldau_topic` (`moldau.testing.fixtures`).
 
-It is the broker that runs in production, found through the entry point group
-`moldau.embedded_brokers`: the distribution moldau-broker has to be installed.
+It is the broker of production, found through the entry point group `moldau.embedded_brokers`: the
+distribution moldau-broker must be installed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """A cluster brings processes and an event loop: nothing for every pytest to import."""
+    """Import clusters and containers on first use: not every pytest run needs them."""
     if name in ("Cluster", "ClusterFailed"):
         from moldau.testing import cluster
 

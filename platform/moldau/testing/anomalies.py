@@ -1,10 +1,10 @@
-"""Judges a history: which promises of Kafka were broken, and by which records.
+"""Checks a history for broken promises of Kafka, and names the records that show them.
 
     anomalies = find_anomalies(events)
     assert not anomalies, anomalies
 
-The kinds are those of Jepsen's test of Kafka, and two of replicas: a high watermark that went back,
-and replicas that differ. A history of a simulation and one of real processes are judged alike.
+The kinds are those of Jepsen's test of Kafka, and two of replicas: a high watermark that decreased,
+and replicas that differ. Histories of simulations and of real processes are checked alike.
 
 Pure: a function of the events.
 """
@@ -20,7 +20,7 @@ from moldau.testing.history import Copy, Ended, Event, Mark, Moved, Outcome, Rea
 
 
 class Kind(StrEnum):
-    """What is wrong."""
+    """The kind of a broken promise."""
 
     INCONSISTENT_OFFSETS = "an offset names two records"
     DUPLICATE = "a record stands at two offsets"
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 class Anomaly(NamedTuple):
-    """One broken promise."""
+    """One broken promise: its kind, its partition and the facts."""
 
     kind: Kind
     partition: str
@@ -51,12 +51,12 @@ class Anomaly(NamedTuple):
 
 @dataclass(slots=True)
 class _Partition:
-    """All that is told of one partition."""
+    """All events of one partition, grouped for the checks."""
 
     values: dict[int, dict[str, None]] = field(default_factory=dict)
-    """By offset: the values that an acknowledgement or a consumer named."""
+    """By offset: the values that an acknowledgement or a consumer reported there."""
     offsets: dict[str, dict[int, None]] = field(default_factory=dict)
-    """By value."""
+    """By value: the offsets at which it was reported."""
     sent: dict[str, Sent] = field(default_factory=dict)
     by_producer: dict[str, list[Sent]] = field(default_factory=dict)
     by_consumer: dict[str, list[Read | Moved]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class _Partition:
 
 
 class _Index:
-    """The events by partition and transaction."""
+    """The events of a history, grouped by partition and by transaction."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.partitions: dict[str, _Partition] = {}
@@ -117,7 +117,7 @@ class _Index:
                 at.copies.setdefault(event.broker, {})[event.offset] = event.digest
 
     def outcome_of(self, sent: Sent) -> Outcome:
-        """Of the record. One in a transaction has that of its transaction."""
+        """Return the outcome of a record, or of its transaction if it has one."""
         if sent.transaction:
             return self.outcomes.get(sent.transaction, Outcome.UNKNOWN)
         return sent.outcome
@@ -127,7 +127,7 @@ Found = Iterator[tuple[Kind, str]]
 
 
 def find_anomalies(events: Iterable[Event]) -> list[Anomaly]:
-    """All anomalies of the history, in the order of `Kind` for each partition."""
+    """Return all anomalies of the history; for each partition in the order of the checks."""
     index = _Index(events)
     found = [
         Anomaly(kind, name, facts)
@@ -184,7 +184,7 @@ def _wrongly_read(index: _Index, at: _Partition) -> Found:
 
 
 def _polls(index: _Index, at: _Partition) -> Found:
-    """Against the order of all records that were read or acknowledged, without the aborted."""
+    """Check polls against the order of all records that were read or acknowledged, not aborted."""
     order = sorted(
         offset
         for offset, values in at.values.items()
@@ -234,7 +234,7 @@ def _marks(index: _Index, at: _Partition) -> Found:
 
 
 def _replicas(index: _Index, at: _Partition) -> Found:
-    """From where the latest of them begins."""
+    """Compare the copies from the first offset that all of them can have."""
     start = max((min(copy, default=0) for copy in at.copies.values()), default=0)
     names = [*at.copies]
     for name in names[1:]:
@@ -259,7 +259,7 @@ _CHECKS: Final[tuple[Callable[[_Index, _Partition], Found], ...]] = (
 
 
 def _torn(index: _Index) -> Found:
-    """All records of a transaction that did not fail are visible at the end, or none."""
+    """Find transactions of which only a part is visible at the end."""
     if not index.final_readers:
         return
     for transaction, writes in index.writes.items():
@@ -269,7 +269,7 @@ def _torn(index: _Index) -> Found:
 
 
 def _circular(index: _Index) -> Found:
-    """Transactions of which each read from the one before it, around a circle."""
+    """Find transactions that read from each other in a circle."""
     sources: dict[str, set[str]] = {}
     for transaction, reads in index.reads.items():
         for read in reads:

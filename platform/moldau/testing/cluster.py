@@ -5,15 +5,15 @@
         cluster.kill(2)
         cluster.start(2)
 
-Nodes are numbered from 1. Each is broker and controller, and votes in the metadata quorum, unless
-`controllers` asks for nodes that are only that: they are numbered from 101, and the others are only
-brokers. `moldau cluster up` is this class with files that are kept.
+Nodes are numbered from 1. Each is broker and controller, and votes in the metadata quorum. With
+`controllers` there are nodes that are only controllers, numbered from 101, and the others are only
+brokers. `moldau cluster up` uses this class, with files that are kept.
 
 Each has a file `node-N.properties`, with which `moldau broker start --config` starts it by hand.
 
 Invariants: after `close` no process is left, and none outlives this process, however that ends;
-temporary files go with it, unless the caller names a directory; a node that is started again has
-its files and its ports; the voters of a directory stay the same.
+its temporary files are removed, unless the caller names a directory; a node that is started again
+has its old files and ports; the voters of a directory stay the same.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _UP: Final = " is up"
 
 
 class Cluster:
-    """See the module. `with Cluster() as cluster`, or `open()` and `close()`."""
+    """A cluster of broker processes: `with Cluster() as cluster`, or `open()` and `close()`."""
 
     def __init__(
         self,
@@ -63,18 +63,18 @@ class Cluster:
         settings: Mapping[str, object] | None = None,
         racks: Sequence[str] = (),
     ) -> None:
-        """`port` is that of the first broker, the others have the next ones and the controllers
-        those behind; None: free ones. `settings` hold for each node, by Kafka's names. `racks` are
-        those of the brokers in turn."""
+        """Keep the options; nothing starts yet. The first broker gets `port`, the other brokers the
+        next ones, and the controllers the ports after those; None chooses free ports. `settings`
+        apply to every node, by Kafka's names. `racks` are given to the brokers in turn."""
         if brokers < 1:
             raise ClusterFailed("a cluster has one broker or more")
         self.brokers = brokers
         self.controllers = controllers
         self.directory = "" if directory is None else absolute_path(directory)
         self.ports: list[int] = []
-        """Of the brokers, then of the controllers."""
+        """The ports of the brokers, then of the controllers."""
         self.own_settings: dict[int, dict[str, str]] = {}
-        """Settings of single nodes, over those of all. They hold from a node's next start on."""
+        """Settings of single nodes, which override those of all, from a node's next start."""
         self._is_temporary = directory is None
         self._port = port
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
@@ -89,23 +89,23 @@ class Cluster:
 
     @property
     def controller_ids(self) -> range:
-        """The voters: the brokers, where no node is only a controller."""
+        """The ids of the voters: the brokers, unless some nodes are only controllers."""
         if not self.controllers:
             return self.broker_ids
         return range(CONTROLLERS_FROM, CONTROLLERS_FROM + self.controllers)
 
     @property
     def node_ids(self) -> tuple[int, ...]:
-        """All; controllers first."""
+        """The ids of all nodes, controllers first."""
         return tuple(dict.fromkeys((*self.controller_ids, *self.broker_ids)))
 
     @property
     def bootstrap_servers(self) -> str:
-        """For a client: all brokers."""
+        """The addresses of all brokers, for a client."""
         return ",".join(self.address_of(each) for each in self.broker_ids)
 
     def address_of(self, node_id: int) -> str:
-        """Where clients reach that broker, or brokers that controller."""
+        """Return the address of a broker for clients, or of a controller for brokers."""
         if node_id not in self.node_ids:
             raise _no_node(node_id, self.node_ids)
         if not self.ports:
@@ -118,18 +118,18 @@ class Cluster:
         return self.ports[self.brokers + node_id - self.controller_ids[0]]
 
     def log_path_of(self, node_id: int) -> str:
-        """The file with the log lines of that node."""
+        """Return the path of the file with the log lines of a node."""
         return f"{self.data_of(node_id)}.log"
 
     def data_of(self, node_id: int) -> str:
-        """The directory with the data of that node."""
+        """Return the directory with the data of a node."""
         return f"{self.directory}/{FOLDER}{node_id}"
 
     def settings_path_of(self, node_id: int) -> str:
-        """The file with the settings of that node, as of its last start."""
+        """Return the path of the file with the settings that a node had at its last start."""
         return f"{self.data_of(node_id)}{SETTINGS}"
 
-    # Life.
+    # Start and end.
 
     def __enter__(self) -> Self:
         self.open()
@@ -144,7 +144,7 @@ class Cluster:
         self.close()
 
     def open(self) -> None:
-        """Start all nodes; they take clients when this returns. ClusterFailed if one does not."""
+        """Start all nodes; they accept clients on return. Raise ClusterFailed if one does not."""
         self.prepare()
         is_up = False
         try:
@@ -158,8 +158,8 @@ class Cluster:
                 self.close()
 
     def prepare(self) -> None:
-        """Choose ports and files, and start nothing. ClusterFailed if the directory is that of a
-        cluster with other voters, or with brokers that would be left out."""
+        """Choose ports and files, but start nothing. Raise ClusterFailed if the directory belongs
+        to a cluster with other voters, or has data of brokers that this cluster would leave out."""
         files = self._runtime.files
         if self._is_temporary:
             self.directory = files.temporary_dir("moldau-cluster-")
@@ -173,7 +173,7 @@ class Cluster:
         self._cluster_id = kept_cluster_id(files, self.directory, self._runtime.random)
 
     def close(self) -> None:
-        """End all nodes in order, and remove what is temporary."""
+        """Stop all nodes cleanly, and remove temporary files."""
         running = [each for each in self._children.values() if each.exit_code is None]
         for child in running:
             child.resume()
@@ -189,12 +189,12 @@ class Cluster:
     # Nodes.
 
     def start(self, node_id: int) -> None:
-        """Start a node again; it takes clients when this returns."""
+        """Start a node again; it accepts clients when this returns."""
         self.launch(node_id)
         self.await_up(node_id)
 
     def launch(self, node_id: int) -> None:
-        """Start a node, and wait for nothing."""
+        """Start the process of a node, without waiting until it is up."""
         if node_id not in self.node_ids:
             raise _no_node(node_id, self.node_ids)
         known = self._children.get(node_id)
@@ -206,7 +206,7 @@ class Cluster:
         self._children[node_id] = NodeProcess(words, self.log_path_of(node_id), is_leashed=True)
 
     def await_up(self, node_id: int) -> None:
-        """Wait until a node takes clients. ClusterFailed if it does not."""
+        """Wait until a node accepts clients. Raise ClusterFailed if it does not."""
         child = self._children[node_id]
         line = child.line(START_SECONDS)
         if line is None or _UP not in line:
@@ -224,7 +224,7 @@ class Cluster:
         self._write_settings(node_id)
 
     def has_come_up(self, node_id: int) -> bool:
-        """Whether a node that was launched takes clients by now. True once, then ask no more."""
+        """Whether a launched node accepts clients now. Do not call it again after a True."""
         line = self._children[node_id].line(0)
         is_up = line is not None and _UP in line
         if is_up:
@@ -232,63 +232,64 @@ class Cluster:
         return is_up
 
     def last_line_of(self, node_id: int) -> str:
-        """What the node wrote last: mostly why it ended."""
+        """Return the last line of the node's log; mostly it says why the node ended."""
         files, path = self._runtime.files, self.log_path_of(node_id)
         lines = files.read_text(path).splitlines() if files.exists(path) else []
         last = next((line for line in reversed(lines) if line.strip()), "")
         return last.removeprefix("moldau: ").strip()
 
     def kill(self, node_id: int) -> None:
-        """As `kill -9`: nothing of the process is left when this returns."""
+        """Kill the process of a node, as `kill -9` does; it has ended when this returns."""
         child = self._child(node_id)
         child.kill()
         child.wait(STOP_SECONDS)
 
     def stop(self, node_id: int) -> None:
-        """A clean stop."""
+        """Stop a node cleanly. Raise ClusterFailed if it does not stop in time."""
         child = self._child(node_id)
         child.terminate()
         if child.wait(STOP_SECONDS) is None:
             raise ClusterFailed(f"node {node_id} does not stop", log=self.log_path_of(node_id))
 
     def pause(self, node_id: int) -> None:
-        """Let a node stand still, with its connections open."""
+        """Pause the process of a node; its connections stay open."""
         self._child(node_id).pause()
 
     def resume(self, node_id: int) -> None:
-        """Let it go on."""
+        """Continue the paused process of a node."""
         self._child(node_id).resume()
 
     def process_id(self, node_id: int) -> int:
-        """Of its present or last process."""
+        """Return the process id of a node's present or last process."""
         return self._child(node_id).pid
 
     def exit_code(self, node_id: int) -> int | None:
-        """None while it runs."""
+        """Return the exit code of a node's process; None while it runs."""
         return self._child(node_id).exit_code
 
     def _child(self, node_id: int) -> NodeProcess:
-        """Its present or last process."""
+        """Return the present or last process of a node."""
         child = self._children.get(node_id)
         if child is None:
             raise _no_node(node_id, self._children)
         return child
 
-    # What the cluster says of itself.
+    # The state of the cluster.
 
     def controller(self) -> int:
-        """The node that leads the metadata quorum."""
+        """Return the id of the node that leads the metadata quorum."""
         return self._asked(lambda admin: admin.describe_quorum().leader_id)
 
     def leader_of(self, topic: str, index: int = 0) -> int:
-        """The broker that leads a partition; -1 if none does."""
+        """Return the id of the broker that leads a partition; -1 if it has no leader."""
         return self._asked(lambda admin: _partition(admin, topic, index).leader)
 
     def await_in_sync(
         self, topic: str, replicas: Iterable[int] = (), index: int = 0, *, within: float = 60
     ) -> None:
-        """Wait until all replicas of a partition are in sync, or exactly those. ClusterFailed if
-        they are not in that time, in seconds."""
+        """Wait until the in-sync replicas of a partition are exactly `replicas`, or all its
+        replicas if none are given. Raise ClusterFailed if that takes longer than `within`
+        seconds."""
         wanted = frozenset(replicas)
 
         def wait(admin: Admin) -> None:
@@ -308,7 +309,7 @@ class Cluster:
         self._asked(wait)
 
     def _asked(self, question: Callable[[Admin], T]) -> T:
-        """The answer of the brokers whose processes run."""
+        """Return what `question` returns for an admin client of the brokers whose processes run."""
         from moldau.client.sync import Admin
 
         alive = [each for each in self.broker_ids if each in self._children]
@@ -359,7 +360,7 @@ class Cluster:
         return words
 
     def _write_settings(self, node_id: int) -> None:
-        """For people, when the node is up: its directory is then known to be its own."""
+        """Write the settings file of a node that is up: the directory is then surely its own."""
         text = settings_text(self.data_of(node_id), self._settings_of(node_id))
         self._runtime.files.write_text_atomic(self.settings_path_of(node_id), text)
 
@@ -370,7 +371,7 @@ def _no_node(node_id: int, known: Iterable[int]) -> ClusterFailed:
 
 
 def _text(value: object) -> str:
-    """As a file of settings has it."""
+    """Return the value as it stands in a file of settings."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,7 +1,7 @@
-"""The directory of a cluster on this machine, and which nodes it is known to have.
+"""The directory of a cluster on this machine, and the nodes that it belongs to.
 
 Invariant: the voters of a directory stay the same from start to start. A node is known by its file
-of settings, also when its disk was lost, and by a directory that is formatted.
+of settings, even if its disk was lost, or by a formatted directory.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ClusterFailed(MoldauError):
 def check_known_nodes(
     files: Files, directory: str, broker_ids: Sequence[int], controller_ids: Sequence[int]
 ) -> None:
-    """ClusterFailed if the directory is that of a cluster with other voters, or with brokers that
-    would be left out."""
+    """Raise ClusterFailed if the directory belongs to a cluster with other voters, or has data of
+    brokers that `broker_ids` leaves out."""
     known = _known_nodes(files, directory)
     controllers = [each for each in known if each >= CONTROLLERS_FROM]
     brokers = [each for each in known if each < CONTROLLERS_FROM]
@@ -67,7 +67,8 @@ def _known_nodes(files: Files, directory: str) -> list[int]:
 
 
 def kept_cluster_id(files: Files, directory: str, random: RandomBytes) -> str:
-    """The id beside the nodes, so that one that is formatted later joins the same cluster."""
+    """Return the cluster id from its file in the directory; write a new one there if it has none. A
+    node that is formatted later then joins the same cluster."""
     path = f"{directory}/{_CLUSTER_ID}"
     if files.exists(path):
         return files.read_text(path).strip()
@@ -77,8 +78,8 @@ def kept_cluster_id(files: Files, directory: str, random: RandomBytes) -> str:
 
 
 def settings_text(data: str, settings: Mapping[str, str]) -> str:
-    """The file of settings of a node. It says everything itself, so it has what a start without a
-    file implies."""
+    """Return the text of a node's file of settings. It must be complete by itself, so it includes
+    the settings that a start without a file implies."""
     whole = {
         "log.dirs": data,
         "controller.listener.names": "CONTROLLER",

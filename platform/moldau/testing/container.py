@@ -1,14 +1,15 @@
-"""moldau in a container, for tests that want a broker of its own image: as testcontainers has it.
+"""moldau in a container, for tests that need a broker from its image, with testcontainers' methods.
 
     with MoldauContainer() as moldau:
         producer = KafkaProducer(bootstrap_servers=moldau.get_bootstrap_server())
 
-Needs testcontainers (`pip install testcontainers`) and a container engine; both are looked for when
-it starts. Without an engine use `moldau.testing.SyncEmbeddedBroker` or `Cluster`.
+Needs testcontainers (`pip install testcontainers`) and a container engine; a missing one is
+reported by the constructor or by `start`. Without an engine use `moldau.testing.SyncEmbeddedBroker`
+or `Cluster`.
 
-A broker tells its clients where to connect, and the port that the engine gives it on the host is
-known only when the container runs. So the container waits for a script, which is written into it as
-soon as the port is known. Two listeners: OUTSIDE for the host, INSIDE for containers of the same
+A broker tells its clients where to connect, but the engine chooses the port on the host only when
+the container runs. So the container waits for a script, which is written into it as soon as the
+port is known. It has two listeners: OUTSIDE for the host, and INSIDE for containers of the same
 network, by the container's alias there.
 """
 
@@ -39,7 +40,7 @@ class ContainerFailed(MoldauError):
 
 
 def broker_words(host: str, port: int, alias: str = "localhost", data: str = DATA) -> list[str]:
-    """The command in the container: clients of the host connect to `host:port`."""
+    """Return the command that runs in the container; clients on the host connect to `host:port`."""
     settings = {
         "listeners": f"INSIDE://0.0.0.0:{INSIDE_PORT},OUTSIDE://0.0.0.0:{PORT},"
         f"CONTROLLER://localhost:{CONTROLLER_PORT}",
@@ -55,12 +56,12 @@ def broker_words(host: str, port: int, alias: str = "localhost", data: str = DAT
 
 
 def health_words(port: int = PORT) -> list[str]:
-    """Succeeds in the container when the broker takes clients."""
+    """Return a command that succeeds in the container once the broker accepts clients."""
     return ["moldau", "cluster", "describe", "--bootstrap", f"localhost:{port}"]
 
 
 class MoldauContainer:
-    """One broker in a container. The methods have the names of testcontainers."""
+    """One broker in a container. Its methods have the names of testcontainers' own."""
 
     def __init__(self, image: str = IMAGE) -> None:
         try:
@@ -76,23 +77,24 @@ class MoldauContainer:
         self._alias = "localhost"
 
     def with_env(self, name: str, value: str) -> Self:
-        """A variable: `MOLDAU_*` is a setting of the broker."""
+        """Set an environment variable of the container; `MOLDAU_*` is a setting of the broker."""
         self._container.with_env(name, value)
         return self
 
     def with_network(self, network: Any) -> Self:
-        """A network of testcontainers; give the container an alias there, too."""
+        """Join a network of testcontainers; give the container an alias there, too."""
         self._container.with_network(network)
         return self
 
     def with_network_aliases(self, *aliases: str) -> Self:
-        """The names of the container in its network; the first is what the broker advertises."""
+        """Name the container in its network; the broker advertises the first name."""
         self._alias = aliases[0]
         self._container.with_network_aliases(*aliases)
         return self
 
     def start(self) -> Self:
-        """The broker takes clients when this returns."""
+        """Start the container; the broker accepts clients when this returns. Raise ContainerFailed
+        if the container cannot start or the broker does not come up."""
         try:
             self._container.start()
         except Exception as error:
@@ -135,16 +137,16 @@ class MoldauContainer:
         self._container.stop()
 
     def get_bootstrap_server(self) -> str:
-        """For clients on the host."""
+        """Return the bootstrap address for clients on the host."""
         host = self._container.get_container_host_ip()
         return f"{host}:{self._container.get_exposed_port(PORT)}"
 
     def get_internal_bootstrap_server(self) -> str:
-        """For clients in other containers of the same network."""
+        """Return the bootstrap address for clients in other containers of the same network."""
         return f"{self._alias}:{INSIDE_PORT}"
 
     def get_wrapped_container(self) -> Any:
-        """The engine's own object, for all else."""
+        """Return the container engine's own object, for everything else."""
         return self._container.get_wrapped_container()
 
     def __enter__(self) -> Self:

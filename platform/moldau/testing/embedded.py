@@ -1,9 +1,9 @@
-"""A broker on the event loop of the caller that starts it.
+"""A broker on the event loop of its caller.
 
-Invariants: its files are in a temporary directory that goes with it, unless the caller names one;
-after `stop`, and after a `start` or `restart` that failed, no task, thread, port or lock of it is
-left; `restart` is a clean stop and a start with the same files on the same port. From `start` to
-`stop` it belongs to one event loop.
+Invariants: its files are in a temporary directory that is removed with it, unless the caller names
+a directory; after `stop`, and after a failed `start` or `restart`, no task, thread, port or lock of
+it is left; `restart` is a clean stop and a start with the same files on the same port. From `start`
+to `stop` a broker belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ LOCAL: Final = "127.0.0.1"
 
 
 class EmbeddedBrokerMisused(MoldauError):
-    """A call at a time or from a place where it cannot be; the text says what to do instead."""
+    """A call that is not allowed now or on this event loop; the text says what to do instead."""
 
 
 class RunningBroker(Protocol):
-    """What an entry point of the group gives when it is called and awaited."""
+    """A started broker: the result of an awaited call of the entry point."""
 
     @property
     def bootstrap(self) -> tuple[str, int]:
-        """Where clients begin: host and port."""
+        """The host and port for the bootstrap of clients."""
         ...
 
     async def aclose(self) -> None:
-        """A clean stop."""
+        """Stop the broker cleanly."""
         ...
 
 
 class StartBroker(Protocol):
-    """What the entry point is: starts a broker that takes clients when it returns."""
+    """The type of the entry point. It starts a broker that accepts clients when it returns."""
 
     def __call__(
         self,
@@ -58,12 +58,13 @@ class StartBroker(Protocol):
 
 
 def installed_broker() -> StartBroker:
-    """The broker that is installed; PluginError when there is none."""
+    """Return the entry point of the installed broker. Raise PluginError if none is installed."""
     return cast(StartBroker, installed_plugins().load(GROUP, NAME))
 
 
 class EmbeddedBroker:
-    """`async with EmbeddedBroker() as broker`, or `await start()` and `await stop()`."""
+    """A broker on the running event loop. Use `async with EmbeddedBroker() as broker`, or
+    `await start()` and `await stop()`."""
 
     def __init__(
         self,
@@ -73,9 +74,9 @@ class EmbeddedBroker:
         runtime: Runtime | None = None,
         port: int = 0,
     ) -> None:
-        """`settings` are a broker's, by Kafka's names; lists are joined with commas, None is
-        refused. `directory` is kept when the broker stops. `runtime` is one that the caller owns,
-        such as a simulated node's. Port 0: a free one."""
+        """`settings` are a broker's settings by Kafka's names: lists are joined with commas, and
+        None raises BadSettings. A `directory` is kept when the broker stops. The caller owns
+        `runtime`, for example the runtime of a simulated node. Port 0 chooses a free port."""
         self._settings = setting_texts(settings or {})
         self._directory = directory
         self._is_temporary = directory is None
@@ -87,23 +88,23 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port`, for a client."""
+        """The bootstrap address for a client, as `host:port`."""
         host, port = self._broker().bootstrap
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def host(self) -> str:
-        """Where it listens."""
+        """The host that the broker listens on."""
         return self._broker().bootstrap[0]
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that the broker listens on."""
         return self._broker().bootstrap[1]
 
     @property
     def directory(self) -> str:
-        """Its files."""
+        """The directory with the broker's files."""
         if self._directory is None:
             raise not_running("an `async with` block, or await start()")
         return self._directory
@@ -118,7 +119,7 @@ class EmbeddedBroker:
         return self._running
 
     async def start(self) -> Self:
-        """Takes clients when this returns."""
+        """Start the broker; it accepts clients when this returns."""
         if self._loop is not None:
             raise running_already()
         self._loop = _this_loop()
@@ -136,7 +137,7 @@ class EmbeddedBroker:
         host = LOCAL if self._given_runtime is None else self._given_runtime.node
         running = await start(runtime, self.directory, self._settings, host, self._port)
         self._running = running
-        self._port = running.bootstrap[1]  # the next start comes back to it
+        self._port = running.bootstrap[1]  # the next start uses the same port
 
     def _make_runtime(self) -> RealRuntime:
         from moldau.runtime.real import RealRuntime
@@ -145,7 +146,7 @@ class EmbeddedBroker:
         return self._own_runtime
 
     async def stop(self) -> None:
-        """A clean stop; temporary files go. Not running: does nothing."""
+        """Stop the broker cleanly and remove temporary files. Do nothing if it does not run."""
         if self._running is None:
             return
         self._check_loop()
@@ -158,8 +159,8 @@ class EmbeddedBroker:
             await self._clear_away(runtime)
 
     async def restart(self) -> None:
-        """A clean stop, and a start with the same files on the same port. When that fails it is
-        stopped, and temporary files are gone."""
+        """Stop cleanly, then start with the same files on the same port. If that fails, the broker
+        is stopped and temporary files are removed."""
         running = self._broker()
         self._check_loop()
         self._running = None
@@ -198,20 +199,20 @@ class EmbeddedBroker:
 
 
 def not_running(helps: str) -> EmbeddedBrokerMisused:
-    """`helps`: in what it is to be used."""
+    """Return the error of a broker that is not running; `helps` says how to use it."""
     return EmbeddedBrokerMisused(f"the broker is not running: use it in {helps}")
 
 
 def running_already() -> EmbeddedBrokerMisused:
-    """What a second start hears."""
+    """Return the error of a second start."""
     return EmbeddedBrokerMisused(
         "the broker was started already: stop it first, or use restart(), or start another one"
     )
 
 
 def setting_texts(settings: Mapping[str, object]) -> dict[str, str]:
-    """Values as a file would say them: a list with commas between its items, true and false in
-    small letters. BadSettings for None: a setting that is left out has its default."""
+    """Return the values as a file of settings has them: lists joined with commas, booleans in lower
+    case. Raise BadSettings for None: a setting that is left out has its default."""
     nothing = [name for name, value in settings.items() if value is None]
     if nothing:
         reason = "is None, which is no value: leave it out to have its default"
@@ -226,7 +227,8 @@ def _text(value: object) -> str:
 
 
 def _this_loop() -> AbstractEventLoop:
-    """Imported here: the plugin of pytest costs nothing until a test asks for a broker."""
+    """Return the running event loop. asyncio is imported here, so that the pytest plugin costs
+    nothing until a test uses a broker."""
     from asyncio import get_running_loop
 
     return get_running_loop()

@@ -1,7 +1,7 @@
-"""The pytest plugin: a broker for a whole test session, and a fresh name of a topic for each test.
+"""The pytest plugin: a broker for a whole test session, and a new topic name for each test.
 
-It is loaded where moldau-broker is installed, so importing it must cost nothing: the broker is
-imported by the first test that asks for it.
+pytest loads it wherever moldau-broker is installed, so importing it must cost nothing: the first
+test that uses the fixture imports the broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session")
 def moldau_broker() -> Iterator[SyncEmbeddedBroker]:
-    """One broker for all tests of this process, on a free port of this machine."""
+    """Start one broker for all tests of this process, on a free port of this machine."""
     from moldau.testing.threaded import SyncEmbeddedBroker
 
     with SyncEmbeddedBroker() as broker:
@@ -32,6 +32,6 @@ def moldau_broker() -> Iterator[SyncEmbeddedBroker]:
 
 @pytest.fixture
 def moldau_topic(request: pytest.FixtureRequest) -> str:
-    """A name that no other test of this session gets. The topic does not exist yet."""
+    """Return a topic name that no other test of this session gets. The topic does not exist yet."""
     name = _NOT_IN_A_TOPIC.sub("-", request.node.name).strip("-.")[:_NAME_LENGTH]
     return f"{name}-{next(_numbers)}"

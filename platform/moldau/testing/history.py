@@ -1,4 +1,4 @@
-"""What producers, consumers and replicas saw of a topic: the events that `anomalies` judges.
+"""What producers, consumers and replicas saw of a topic: the events that `anomalies` checks.
 
 Each event is one line of JSON, so a program in any language can add its own lines to a history:
 
@@ -22,43 +22,43 @@ from moldau.errors import BadData
 
 
 class Outcome(StrEnum):
-    """What a producer knows of a record or a transaction."""
+    """The result of a record or a transaction, as far as its producer knows."""
 
     ACKNOWLEDGED = "acknowledged"
-    """It is written, or committed."""
+    """The record is written, or the transaction committed."""
     FAILED = "failed"
-    """It is certainly not written, or aborted."""
+    """The record is certainly not written, or the transaction aborted."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A producer sent a record. In the order of sending."""
+    """A producer sent a record. These events are in the order of sending."""
 
     producer: str
     partition: str
     value: str
     offset: int = -1
-    """Where it was acknowledged; -1 if it was not, or without an offset."""
+    """The acknowledged offset; -1 if there was no acknowledgement, or none with an offset."""
     outcome: Outcome = Outcome.ACKNOWLEDGED
     transaction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A consumer got a record."""
+    """A consumer received a record."""
 
     consumer: str
     partition: str
     offset: int
     value: str
     transaction: str = ""
-    """The transaction in which it was read, by a program that reads and writes."""
+    """The transaction of a program that reads and writes: this record was read in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A consumer goes on from another position of the partition: a rebalance, a seek, a restart."""
+    """A consumer continues at another position of a partition: a rebalance, a seek, a restart."""
 
     consumer: str
     partition: str
@@ -81,7 +81,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A leader told its high watermark. In the order of telling."""
+    """A leader reported its high watermark. These events are in the order of the reports."""
 
     broker: str
     partition: str
@@ -91,7 +91,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A batch in a replica's log, after all had time to become equal."""
+    """A batch in a replica's log, recorded after all replicas had time to become equal."""
 
     broker: str
     partition: str
@@ -114,12 +114,12 @@ _NAMES: Final = {kind: name for name, kind in _TYPES.items()}
 
 
 def line_of(event: Event) -> str:
-    """The event as a line of JSON, without its end."""
+    """Return the event as a line of JSON, without the line end."""
     return json.dumps({"event": _NAMES[type(event)], **asdict(event)}, separators=(",", ":"))
 
 
 def events_of(lines: Iterable[str]) -> Iterator[Event]:
-    """The events of lines of JSON. Raises BadData for a line that is none."""
+    """Yield the events of lines of JSON. Raise BadData for a line that is not an event."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield _event_of(line, number)

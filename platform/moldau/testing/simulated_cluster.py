@@ -7,12 +7,12 @@
         cluster.kill(cluster.leader_of("orders"))
 
 Nodes are numbered from 1 and are machines `b1`, `b2`, ... of the world. Each is broker and
-controller, and votes in the metadata quorum, unless `controllers` asks for nodes that are only
-that: they are numbered from 101, and the others are only brokers. The names of methods are those of
-`Cluster`, which is the same on real processes.
+controller, and votes in the metadata quorum. With `controllers` there are nodes that are only
+controllers, numbered from 101, and the others are only brokers. The names of methods are those of
+`Cluster`, which does the same with real processes.
 
 The brokers are those of production, found through the entry point group `moldau.cluster_nodes`: the
-distribution moldau-broker has to be installed.
+distribution moldau-broker must be installed.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _DIRECTORY: Final = "/data"
 
 
 class RunningNode(Protocol):
-    """What an entry point of the group gives when it is called and awaited."""
+    """A started node: the result of an awaited call of the entry point."""
 
     @property
     def metadata_offset(self) -> int:
-        """How far it knows the metadata."""
+        """The offset up to which the node has applied the metadata log."""
         ...
 
     @property
@@ -61,12 +61,12 @@ class RunningNode(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Stop in order."""
+        """Stop the node cleanly."""
         ...
 
 
 class StartNode(Protocol):
-    """What the entry point is: starts a node that takes part in its cluster when it returns."""
+    """The type of the entry point. It starts a node that has joined its cluster on return."""
 
     def __call__(
         self,
@@ -81,7 +81,7 @@ class StartNode(Protocol):
 
 
 class Program(Generic[T]):
-    """A client or an app that runs on a machine of its own."""
+    """A client or an app that runs on a simulated machine of its own."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -93,7 +93,7 @@ class Program(Generic[T]):
 
     @property
     def result(self) -> T:
-        """What it returned."""
+        """The return value of the program, which must have returned."""
         assert self._results, f"{self.node.name} has not returned"
         return self._results[0]
 
@@ -102,7 +102,7 @@ class Program(Generic[T]):
 
 
 class SimulatedCluster:
-    """See the module. The nodes start at once; `await_up` waits for them."""
+    """A cluster of simulated nodes. They start at once; `await_up` waits until they are up."""
 
     def __init__(
         self,
@@ -113,8 +113,9 @@ class SimulatedCluster:
         first_voter: int | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`settings` hold for each node, by Kafka's names. With a first voter the metadata log says
-        the voters, and the other controllers are observers until they are added."""
+        """Start the nodes. `settings` apply to every node, by Kafka's names. With a `first_voter`
+        the voters come from the metadata log, and the other controllers are observers until they
+        are added as voters."""
         self.world = world
         self.broker_ids = range(1, brokers + 1)
         self.controller_ids = self.broker_ids
@@ -122,13 +123,13 @@ class SimulatedCluster:
             self.controller_ids = range(CONTROLLERS_FROM, CONTROLLERS_FROM + controllers)
         self.first_voter = first_voter
         self.up: dict[int, RunningNode] = {}
-        """The nodes that take part now."""
+        """The running nodes, by id."""
         self.closing: dict[int, RunningNode] = {}
-        """The nodes that stop in order now."""
+        """The nodes that are stopping cleanly, by id."""
         self.lines: dict[int, list[str]] = {number: [] for number in self.node_ids}
-        """What each node has logged."""
+        """The log lines of each node, by id."""
         self.failures: list[MoldauError | OSError] = []
-        """Why nodes ended by themselves."""
+        """The errors that ended nodes."""
         self._given = dict(settings or {})
         self._start_node = cast(StartNode, installed_plugins().load(GROUP, NAME))
         self._programs = 0
@@ -138,16 +139,16 @@ class SimulatedCluster:
 
     @property
     def node_ids(self) -> tuple[int, ...]:
-        """All nodes."""
+        """The ids of all nodes, brokers first."""
         return tuple(dict.fromkeys((*self.broker_ids, *self.controller_ids)))
 
     @property
     def bootstrap_servers(self) -> str:
-        """For a client: all brokers."""
+        """The addresses of all brokers, for a client."""
         return ",".join(f"b{number}:{PORT}" for number in self.broker_ids)
 
     def settings_of(self, number: int) -> dict[str, str]:
-        """The settings of a node, by Kafka's names."""
+        """Return the settings of a node, by Kafka's names."""
         at = {each: f"b{each}:{CONTROLLER_PORT}" for each in self.controller_ids}
         roles, listeners = [], []
         if number in self.broker_ids:
@@ -201,21 +202,21 @@ class SimulatedCluster:
     # Nodes.
 
     def await_up(self, *numbers: int, within: float = 60) -> None:
-        """Let time pass until those nodes take clients. Without numbers: all."""
+        """Advance virtual time until the nodes with these ids, or all nodes, accept clients."""
         wanted = numbers or self.node_ids
         self.world.run_until(lambda: all(each in self.up for each in wanted), within=within)
 
     def is_alive(self, number: int) -> bool:
-        """Whether the node has a process, which may be paused."""
+        """Whether the node has a process; a paused process counts."""
         return self.nodes[number].is_alive
 
     def kill(self, number: int) -> None:
-        """As `kill -9`: what the process has written stays."""
+        """Crash the process of a node, as `kill -9` does; the data that it wrote stays."""
         self._forget(number)
         self.nodes[number].crash()
 
     def power_loss(self, number: int) -> None:
-        """The machine stops: what was not synced is at risk, and its peers are not told."""
+        """Cut the power of a machine: unsynced data may be lost, and its peers are not notified."""
         self._forget(number)
         self.nodes[number].power_loss()
 
@@ -224,7 +225,7 @@ class SimulatedCluster:
         self.closing.pop(number, None)
 
     def stop(self, number: int, *, within: float = 60) -> None:
-        """A clean stop, as of SIGTERM."""
+        """Stop a node cleanly, as SIGTERM does, and advance virtual time until it has ended."""
         self.nodes[number].stop()
         self.world.run_until(lambda: not self.is_alive(number), within=within)
 
@@ -233,19 +234,19 @@ class SimulatedCluster:
         self.nodes[number].start()
 
     def pause(self, number: int) -> None:
-        """Let a node stand still, with its connections open."""
+        """Pause a node; its connections stay open."""
         self.nodes[number].pause()
 
     def resume(self, number: int) -> None:
-        """Let it go on."""
+        """Continue a paused node."""
         self.nodes[number].resume()
 
     def isolate(self, number: int) -> None:
-        """Cut a node off from all others; `heal` ends that."""
+        """Cut a node off from all others; `heal` ends the cut."""
         self.world.network.isolate(f"b{number}")
 
     def heal(self) -> None:
-        """End every cut, resume what is paused, start what is dead."""
+        """End every cut, continue paused nodes and start dead ones."""
         self.world.network.heal()
         for number, node in self.nodes.items():
             if not node.is_alive:
@@ -253,22 +254,22 @@ class SimulatedCluster:
             elif node.state is State.PAUSED:
                 node.resume()
 
-    # What the cluster says of itself.
+    # The state of the cluster.
 
     def controller(self) -> int:
-        """The node that leads the metadata quorum; -1 if none does."""
+        """Return the id of the node that leads the metadata quorum; -1 if it has no leader."""
         for number, node in self.up.items():
             if node.is_active_controller:
                 return number
         return NOBODY
 
     def leader_of(self, topic: str, index: int = 0) -> int:
-        """The broker that leads a partition, as the newest metadata say; -1 if none does."""
+        """Return the id of a partition's leader by the newest metadata; -1 if it has none."""
         node = self._best_informed()
         return NOBODY if node is None else node.leader_of(topic, index)
 
     def isr_of(self, topic: str, index: int = 0) -> frozenset[int]:
-        """The replicas in sync, as the newest metadata say."""
+        """Return the in-sync replicas of a partition by the newest metadata."""
         node = self._best_informed()
         return frozenset() if node is None else node.isr_of(topic, index)
 
@@ -278,7 +279,7 @@ class SimulatedCluster:
     def await_in_sync(
         self, topic: str, replicas: Iterable[int], index: int = 0, *, within: float = 60
     ) -> None:
-        """Let time pass until exactly these replicas are in sync."""
+        """Advance virtual time until the in-sync replicas of a partition are exactly `replicas`."""
         wanted = frozenset(replicas)
         self.world.run_until(lambda: self.isr_of(topic, index) == wanted, within=within)
 
@@ -287,7 +288,7 @@ class SimulatedCluster:
     def start_program(
         self, main: Callable[[Runtime], Coroutine[Any, Any, T]], name: str = ""
     ) -> Program[T]:
-        """Run a client or an app on a machine of its own, beside what else runs."""
+        """Start a client or an app on a machine of its own, and return a handle for its result."""
         self._programs += 1
         programs: list[Program[T]] = []
 
@@ -306,7 +307,7 @@ class SimulatedCluster:
         *,
         within: float = 60,
     ) -> T:
-        """Run a client until it returns; its result."""
+        """Run a client until it returns, and return its result."""
         program = self.start_program(main, name)
         self.world.run_until(lambda: program.is_done, within=within)
         return program.result

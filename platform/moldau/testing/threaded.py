@@ -36,22 +36,22 @@ class SyncEmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port`, for a client."""
+        """The bootstrap address for a client, as `host:port`."""
         return self._running().bootstrap_servers
 
     @property
     def host(self) -> str:
-        """Where it listens."""
+        """The host that the broker listens on."""
         return self._running().host
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that the broker listens on."""
         return self._running().port
 
     @property
     def directory(self) -> str:
-        """Its files."""
+        """The directory with the broker's files."""
         return self._running().directory
 
     @property
@@ -64,7 +64,7 @@ class SyncEmbeddedBroker:
         return self._broker
 
     def start(self) -> Self:
-        """Takes clients when this returns."""
+        """Start the broker; it accepts clients when this returns."""
         from moldau.runtime.threaded import ThreadedRuntime
 
         if self._broker is not None:
@@ -80,7 +80,7 @@ class SyncEmbeddedBroker:
         return self
 
     def stop(self) -> None:
-        """A clean stop; temporary files go. Not running: does nothing."""
+        """Stop the broker cleanly and remove temporary files. Do nothing if it does not run."""
         broker, self._broker = self._broker, None
         threaded, self._threaded = self._threaded, None
         if broker is None or threaded is None:
@@ -91,8 +91,8 @@ class SyncEmbeddedBroker:
             threaded.close()
 
     def restart(self) -> None:
-        """A clean stop, and a start with the same files on the same port. When that fails it is
-        stopped, and temporary files are gone."""
+        """Stop cleanly, then start with the same files on the same port. If that fails, the broker
+        is stopped and temporary files are removed."""
         broker, threaded = self._running(), self._threaded
         assert threaded is not None
         with ExitStack() as on_failure:

@@ -13,8 +13,8 @@ from moldau.cli.commands.cluster_connection import add_action_arguments
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One of them: its arguments beside those of the connection, and what it does. `description`
-    is for its own help, where a line says too little."""
+    """One action: its arguments, except those of the connection, and the function that runs it.
+    `description` is shown in the action's own help if `help` is too short."""
 
     name: str
     help: str
@@ -22,12 +22,12 @@ class Action:
     act: Callable[[Namespace, Context], int]
     description: str = ""
     has_cluster: bool = True
-    """It connects to a cluster, and so takes the arguments for that."""
+    """Whether the action connects to a cluster, and so has the connection arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionCommand:
-    """A command that is nothing but its actions."""
+    """A command that consists of actions."""
 
     summary: str
     actions: Sequence[Action]

@@ -1,8 +1,9 @@
-"""`moldau broker drain|decommission`: replicas leave a broker, and then the broker the cluster.
+"""`moldau broker drain|decommission`: move the replicas off a broker, and remove it from the
+cluster.
 
-Invariants: a broker is said to have no replicas only when every living broker knows all that is
-committed, none of that gives it a replica, and its own disks have none. A broker is unregistered
-only when it has no replica and has stopped.
+Invariants: the command reports a broker without replicas only when every living broker knows all
+committed metadata, none of it gives the broker a replica, and the broker's own disks have none. A
+broker is unregistered only when it has no replica and has stopped.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 def add_drain_arguments(parser: ArgumentParser) -> None:
-    """Of both."""
+    """Add the arguments that `drain` and `decommission` share."""
     add_action_arguments(parser)
     parser.add_argument("broker", metavar="BROKER", type=whole(0, 2**31 - 1))
     parser.add_argument(
@@ -57,14 +58,14 @@ def add_drain_arguments(parser: ArgumentParser) -> None:
 
 
 def drain(arguments: Namespace, context: Context) -> int:
-    """Its replicas go to other brokers; it stays in the cluster."""
+    """Move the replicas of a broker to other brokers; the broker stays in the cluster."""
     with opened_admin(arguments, context) as admin:
         _check_known(arguments.broker, admin)
         return _drain(arguments, context, admin)
 
 
 def decommission(arguments: Namespace, context: Context) -> int:
-    """Drains it, waits until it has been stopped, and lets the cluster forget it."""
+    """Drain a broker, wait until it has stopped, and unregister it from the cluster."""
     leaving = arguments.broker
     with opened_admin(arguments, context) as admin:
         _check_known(leaving, admin)
@@ -85,8 +86,8 @@ def decommission(arguments: Namespace, context: Context) -> int:
 
 
 def _check_known(leaving: int, admin: Opened[Admin]) -> None:
-    """UsageError at once if the cluster has no such broker: none that lives, none that is
-    registered and dead, and none that a partition names as a replica."""
+    """Raise UsageError if the cluster does not know the broker: it is not alive, not registered as
+    dead, and no partition has it as a replica."""
     cluster = admin.run(all_brokers)
     registered = {each.node_id for each in (*cluster.brokers, *cluster.fenced)}
     if leaving in registered:
@@ -99,7 +100,7 @@ def _check_known(leaving: int, admin: Opened[Admin]) -> None:
 
 
 def _drain(arguments: Namespace, context: Context, admin: Opened[Admin]) -> int:
-    """Moves until no broker knows of a replica there, and its disks have none."""
+    """Move replicas until no broker knows of one there, and the broker's own disks have none."""
     leaving = arguments.broker
     if arguments.dry_run:
         write_lines(context.out, [plan_text(_goal(arguments, context, admin))])
@@ -127,7 +128,7 @@ def _drain(arguments: Namespace, context: Context, admin: Opened[Admin]) -> int:
 
 
 def _goal(arguments: Namespace, context: Context, admin: Opened[Admin]) -> dict[Place, Replicas]:
-    """What is to move, by a view of the cluster that leaves out nothing that is committed."""
+    """Return the moves that remain, by a view of the cluster with all committed metadata."""
     return evacuation(current_replicas(admin, context), _left(arguments, admin), arguments.broker)
 
 
@@ -148,7 +149,7 @@ def _move(
 
 
 def _on_disk(broker: int, context: Context, admin: Opened[Admin]) -> list[Place]:
-    """The replicas that the broker itself has, if it is alive."""
+    """Return the replicas on the broker's own disks; none if the broker is not alive."""
     from moldau.errors.codes import KafkaError
 
     cluster = admin.run(lambda client: client.describe_cluster())
@@ -165,13 +166,13 @@ def _on_disk(broker: int, context: Context, admin: Opened[Admin]) -> list[Place]
 
 
 def _tell_of_voter(node: int, context: Context, admin: Opened[Admin]) -> None:
-    """A node that was broker and controller is still counted by the metadata quorum."""
+    """Warn if the removed node is still a voter of the metadata quorum, as a controller."""
     from moldau.errors.codes import KafkaError
     from moldau.ids import ZERO_UUID
 
     try:
         quorum = admin.run(lambda client: client.describe_quorum())
-    except KafkaError:  # ZooKeeper has none; the broker is gone in any case
+    except KafkaError:  # a cluster with ZooKeeper has no quorum; the broker is gone in any case
         return
     known = next((each for each in quorum.voters if each.node_id == node), None)
     if known is None:
@@ -189,7 +190,7 @@ def _tell_of_voter(node: int, context: Context, admin: Opened[Admin]) -> None:
 
 
 def _some(places: Sequence[Place]) -> str:
-    """The first of them, and how many there are besides."""
+    """Return the first of the partitions, and the number of the others."""
     topic, number = places[0]
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     return f"{topic}-{number}{more}"
@@ -212,7 +213,7 @@ def _left(arguments: Namespace, admin: Opened[Admin]) -> Brokers:
 
 
 def _await_end(broker: int, context: Context, admin: Opened[Admin]) -> None:
-    """Ctrl-C ends the waiting."""
+    """Wait until the broker has stopped. Ctrl-C ends the wait."""
     from moldau.cli.shell import pause
 
     is_told = False

@@ -1,4 +1,4 @@
-"""`moldau cluster`: run one, and see its brokers, features, quorum, disks and API versions."""
+"""`moldau cluster`: run a cluster, and show brokers, features, quorum, disks and API versions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PASSES_ON: Final = "a broker that passes requests on to the controller"
 
 
 def _nothing(parser: ArgumentParser) -> None:
-    """The whole cluster is meant."""
+    """Add no arguments: the action is about the whole cluster."""
 
 
 def _add_broker(parser: ArgumentParser) -> None:
@@ -90,7 +90,7 @@ def _controller_line(leader: int | None, passes_on: int) -> str:
 
 
 def show_quorum(arguments: Namespace, context: Context) -> int:
-    """The leader of the metadata quorum, the voters, and how far each is."""
+    """Show the leader, voters and observers of the metadata quorum, and how far each has read."""
     with opened_admin(arguments, context) as admin:
         quorum = admin.run(described_quorum)
     replicas = [("voter", each) for each in quorum.voters]
@@ -128,8 +128,8 @@ def show_quorum(arguments: Namespace, context: Context) -> int:
 def _member_cells(
     quorum: Quorum, role: str, member: QuorumReplica, ahead: int, now_ms: int
 ) -> tuple[str, ...]:
-    """A row of the quorum. The leader counts as fetching now, so `now_ms` is its clock. If a node
-    has not fetched since the leader was elected, nothing is known of its log."""
+    """Return a row of the quorum table. The leader counts as fetching now, so `now_ms` is its
+    clock. If a node has not fetched since the leader was elected, nothing is known of its log."""
     if member.node_id == quorum.leader_id:
         return str(member.node_id), role, str(member.log_end_offset), "0", "leads"
     if member.last_caught_up_ms < 0 and member.log_end_offset <= 0:

@@ -1,4 +1,4 @@
-"""What all commands that talk to a cluster have in common: where it is, and how to get there.
+"""The parts that all commands with a cluster share: connection arguments, settings, the client.
 
 The client runs on an event loop in a thread of its own. So the command itself may wait for its
 input, and Ctrl-C ends it wherever it waits.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP_VARIABLE: Final = "MOLDAU_BOOTSTRAP"
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
-# A person at a terminal does not wait a minute to hear that the address is wrong.
+# A person at a terminal does not wait a minute for the error that the address is wrong.
 _SETTINGS: Final = {
     "default.api.timeout.ms": "20000",
     "start.timeout.ms": "0",
@@ -32,7 +32,7 @@ _SETTINGS: Final = {
 
 
 class Client(Protocol):
-    """Producer, consumer and admin alike."""
+    """The methods that producers, consumers and admin clients share."""
 
     async def start(self) -> None: ...
 
@@ -44,13 +44,13 @@ T = TypeVar("T")
 
 
 def add_action_arguments(parser: ArgumentParser) -> None:
-    """As `add_connection_arguments`, for a command's action: `moldau topic list --debug`."""
+    """Add the arguments of `add_connection_arguments`, and a `--debug` after an action's name."""
     add_connection_arguments(parser)
     parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
 
 def add_connection_arguments(parser: ArgumentParser) -> None:
-    """`--bootstrap` and its like, for a command."""
+    """Add `--bootstrap`, `--set`, `--command-config` and `--json` to a command."""
     parser.add_argument(
         "-b",
         "--bootstrap",
@@ -77,14 +77,14 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
 
 
 class ClientSettings(dict[str, str]):
-    """Settings by Kafka's names. Remembers for each where the user gave it (option or file)."""
+    """Client settings by Kafka's names, with the option or file that each one came from."""
 
     def __init__(self, defaults: Mapping[str, str]) -> None:
         super().__init__(defaults)
         self.sources: dict[str, Source] = {}
 
     def take(self, given: Mapping[str, str], kind: str, where: str) -> None:
-        """These win over what was there; `kind` is that of a source."""
+        """Add settings, which override existing ones; `kind` is the name of a SourceKind."""
         from moldau.config import Source, SourceKind
 
         self.update(given)
@@ -98,8 +98,8 @@ def client_settings(
     *,
     useless: Collection[str] = (),
 ) -> ClientSettings:
-    """The settings of the client that these arguments describe. `useless` ones are passed over in a
-    file, which may have been written for another client."""
+    """Return the client settings of these arguments. Settings in `useless` are ignored if they come
+    from a file, which may have been written for another client."""
     bootstrap = "bootstrap.servers"
     settings = ClientSettings({**_SETTINGS, **(defaults or {}), bootstrap: BOOTSTRAP_DEFAULT})
     if BOOTSTRAP_VARIABLE in context.environment:
@@ -117,7 +117,7 @@ def client_settings(
 
 @contextmanager
 def telling_where(settings: ClientSettings) -> Iterator[None]:
-    """Those of them that cannot be used are told with what has given them."""
+    """Add the source of each setting to a BadSettings error of the block."""
     from dataclasses import replace
 
     from moldau.config import BadSettings
@@ -132,7 +132,7 @@ def telling_where(settings: ClientSettings) -> Iterator[None]:
 
 
 def check_not_set(settings: Mapping[str, str], names: Iterable[str]) -> None:
-    """UsageError where bytes would not be taken as they are."""
+    """Raise UsageError if one of these (de)serializer settings is set: bytes are used as given."""
     for name in names:
         if name in settings:
             raise UsageError(f"{name} cannot be set here: keys and values are bytes")
@@ -151,8 +151,8 @@ def _given_in_file(path: str, context: Context, useless: Collection[str]) -> dic
 
 
 def assignments(words: Iterable[str], named: str = "setting") -> dict[str, str]:
-    """`name=value` words as a mapping; `named`: what has such names. A name that stands there twice
-    is refused: one of the values would be dropped without a word."""
+    """Return `name=value` words as a mapping; `named` says what the names are, for errors. A name
+    that is given twice raises UsageError, since one of its values would be lost."""
     found: dict[str, str] = {}
     for name, value in named_values(words):
         typed_name(name, named)
@@ -163,7 +163,7 @@ def assignments(words: Iterable[str], named: str = "setting") -> dict[str, str]:
 
 
 def named_values(words: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The names and values of `name=value` words, in their order."""
+    """Yield the names and values of `name=value` words, in their order."""
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
@@ -172,7 +172,7 @@ def named_values(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 class Opened(Generic[C]):
-    """A client that is connected; `run` gives it something to do and waits."""
+    """A connected client; `run` gives it an action and waits for the result."""
 
     def __init__(self, threaded: ThreadedRuntime, runtime: Runtime, client: C) -> None:
         from moldau.cli.shell import Interruptible
@@ -183,7 +183,7 @@ class Opened(Generic[C]):
         self._work = Interruptible()
 
     def run(self, action: Callable[[C], Coroutine[Any, Any, T]]) -> T:
-        """What `action(client)` returns; Ctrl-C ends the action before it goes on its way."""
+        """Return the result of `action(client)`. Ctrl-C ends the action first, then is raised."""
         try:
             return self._threaded.run(lambda _: self._work.run(action(self.client)))
         except KeyboardInterrupt:
@@ -193,7 +193,7 @@ class Opened(Generic[C]):
 
 @contextmanager
 def opened(make: Callable[[Runtime], C]) -> Iterator[Opened[C]]:
-    """The client that `make(runtime)` makes, started, and closed at the end."""
+    """Start the client that `make(runtime)` returns, and close it at the end of the block."""
     from moldau.runtime.threaded import ThreadedRuntime
 
     with ThreadedRuntime("moldau-cli") as threaded:
@@ -212,7 +212,7 @@ def opened(make: Callable[[Runtime], C]) -> Iterator[Opened[C]]:
 
 @contextmanager
 def opened_admin(arguments: Namespace, context: Context) -> Iterator[Opened[Admin]]:
-    """The admin client of these arguments."""
+    """Start the admin client of these arguments, and close it at the end of the block."""
     from moldau.client.admin.admin import Admin
 
     settings = client_settings(arguments, context)

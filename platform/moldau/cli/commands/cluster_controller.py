@@ -1,7 +1,8 @@
-"""What the cluster tells of its nodes: the controller, the quorum, the brokers that are down.
+"""Finds the nodes of a cluster: the controller, the quorum, and the brokers, also those that are
+down.
 
-DescribeCluster on a broker names a broker that passes requests on to the controller, any of them.
-Only the quorum tells which node decides, and that node need not be a broker.
+DescribeCluster on a broker names any broker that forwards requests to the controller. Only the
+quorum names the node that decides, and that node need not be a broker.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from moldau.client.admin.cluster import ClusterDescription, Quorum
 
 QUORUM_SECONDS: Final = 2.0
-"""A quorum that elects a leader answers within this time or not soon."""
+"""A quorum that is electing a leader answers within this time, or not soon."""
 _NOBODY: Final = -1
 
 
@@ -24,11 +25,11 @@ class NoLeader(MoldauError):
 
 
 async def leading_controller(client: Admin) -> int | None:
-    """The id of the node. None if the cluster does not tell: it has no leader now, it uses
-    ZooKeeper, or this client may not ask.
+    """Return the id of the quorum's leader. Return None if it is unknown: the quorum has no leader
+    now, the cluster uses ZooKeeper, or this client is not authorized.
 
-    A question that is given up still has its place in the connection: requests after it wait until
-    the broker has answered it.
+    A request that is given up keeps its place in the connection: later requests wait until the
+    broker has answered it.
     """
     from moldau.cli.shell import within
     from moldau.errors.codes import KafkaError
@@ -43,7 +44,7 @@ async def leading_controller(client: Admin) -> int | None:
 
 
 async def described_quorum(client: Admin) -> Quorum:
-    """The quorum as its leader sees it. NoLeader says what to do if none answers."""
+    """Return the quorum as its leader sees it. Raise NoLeader, with advice, if none answers."""
     from moldau.errors.codes import ErrorCode, KafkaError
 
     try:
@@ -58,8 +59,8 @@ async def described_quorum(client: Admin) -> Quorum:
 
 
 async def all_brokers(client: Admin) -> ClusterDescription:
-    """The living brokers, and those that are registered and down if the cluster tells them (since
-    Kafka 4.0)."""
+    """Return the living brokers, and those that are registered but down if the cluster reports them
+    (since Kafka 4.0)."""
     from moldau.errors.codes import ErrorCode, KafkaError
 
     try:

@@ -1,8 +1,8 @@
-"""Which nodes of `moldau cluster up` are started again, and when. Pure.
+"""Decides which nodes of `moldau cluster up` are restarted, and when. Pure.
 
 A node that ends with code 0 was stopped on purpose and stays stopped. Any other end is a failure:
-the node is started again after a pause, which doubles with each failure in a row. After several in
-a row it stays as it is, because the next start would fail for the same reason.
+the node is restarted after a pause, which doubles with each failure in a row. After several
+failures in a row it is not restarted, because the next start would fail for the same reason.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Final
 
 FIRST_PAUSE_S: Final = 1.0
 FAILURES_MAX: Final = 6
-"""In a row; the last one is not followed by a start."""
+"""The failures in a row after which a node is not restarted any more."""
 STEADY_S: Final = 10.0
-"""A node that was up for so long has recovered, and its failures count from one again."""
+"""A node that was up for this long has recovered, and its failures count from one again."""
 
 
 class Restarts:
-    """See the module."""
+    """Failures and due restarts of the nodes of a cluster."""
 
     def __init__(self) -> None:
         self._failures: dict[int, int] = {}
@@ -26,15 +26,15 @@ class Restarts:
 
     @property
     def are_pending(self) -> bool:
-        """Whether a node waits for its start."""
+        """Whether a node waits to be restarted."""
         return bool(self._due_at_s)
 
     def on_up(self, node_id: int, now_s: float) -> None:
-        """A node takes clients."""
+        """Record that a node accepts clients."""
         self._up_at_s[node_id] = now_s
 
     def on_end(self, node_id: int, code: int, now_s: float) -> float | None:
-        """A node has ended. Return the pause before its next start, None if it gets none."""
+        """Record the end of a node. Return the pause before its restart; None for no restart."""
         up_at_s = self._up_at_s.pop(node_id, None)
         if code == 0:
             return None

@@ -1,8 +1,8 @@
-"""`moldau cluster top`: what each broker leads, holds and takes in, as it changes.
+"""`moldau cluster top`: what each broker leads, holds and receives, as it changes.
 
-A broker that is down, or does not answer soon, does not hold up the others.
+A broker that is down, or does not answer soon, does not delay the others.
 
-A person gets a screen that renews itself, a pipe a line for each broker and look, `--json` a
+A terminal gets a screen that is renewed, a pipe a line for each broker and look, and `--json` one
 document a line.
 """
 
@@ -42,7 +42,7 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A broker at one look."""
+    """The state of a broker at one look."""
 
     broker: int
     address: str
@@ -52,13 +52,13 @@ class Row:
     leads: int
     replicas: int
     behind: int
-    """Replicas that are not in sync."""
+    """The number of its replicas that are not in sync."""
     size_bytes: int | None
-    """None if the broker does not answer."""
+    """The size of its logs; None if the broker does not answer."""
     bytes_per_second: float | None = None
 
     def cells(self) -> tuple[str, ...]:
-        """As a line of the table."""
+        """Return the cells of its row in the table."""
         rate = "-" if self.bytes_per_second is None else f"{self.bytes_per_second / _MIB:.1f} MiB"
         mark = "*" if self.is_controller else ""
         return (
@@ -75,7 +75,7 @@ class Row:
 
 
 def add_top(parser: ArgumentParser) -> None:
-    """How often, and how long."""
+    """Add the arguments for the interval and the number of looks."""
     parser.add_argument(
         "--every", type=whole(1, 3600), default=2, metavar="SECONDS", help="default: 2"
     )
@@ -83,7 +83,7 @@ def add_top(parser: ArgumentParser) -> None:
 
 
 async def look(client: Admin, controller: int | None) -> list[Row]:
-    """All brokers by number, those too that are registered and down."""
+    """Return the state of all registered brokers, sorted by id, including those that are down."""
     from moldau.client.admin.requests import at_once, value_of
 
     cluster = await all_brokers(client)
@@ -119,8 +119,8 @@ async def _looked(
 
 
 async def _size(client: Admin, broker: int) -> int | None:
-    """What its replicas take. None if it does not answer soon: it may have died a moment ago, and
-    the others shall be shown meanwhile."""
+    """Return the size of a broker's replicas; None if it does not answer soon. It may have died a
+    moment ago, and must not delay the others."""
     from moldau.cli.shell import within_or_later
 
     found = await within_or_later(_SIZE_WITHIN_S, client.describe_log_dirs([broker]))
@@ -130,14 +130,14 @@ async def _size(client: Admin, broker: int) -> int | None:
 
 
 def _grown(row: Row, before: Row | None, seconds: float) -> Row:
-    """With its rate, if both looks know the size."""
+    """Return the row with the growth rate, if both looks have the size."""
     if before is None or before.size_bytes is None or row.size_bytes is None:
         return row
     return replace(row, bytes_per_second=(row.size_bytes - before.size_bytes) / seconds)
 
 
 def top(arguments: Namespace, context: Context) -> int:
-    """Until Ctrl-C, or so many times as were asked for."""
+    """Show the brokers until Ctrl-C, or `--times` times."""
     from moldau.cli.shell import pause
 
     def tell(seconds: float) -> None:
@@ -158,7 +158,7 @@ def top(arguments: Namespace, context: Context) -> int:
             while arguments.times is None or looks < arguments.times:
                 if looks:
                     admin.run(lambda _: pause(arguments.every))
-                # By another connection: the answer may be late, and others would wait behind it.
+                # Another connection: this answer may be late, and requests behind it would wait.
                 leader = asker.run(leading_controller)
                 found = admin.run(partial(_looked, leader, tell))
                 now_s = admin.runtime.clock.monotonic()

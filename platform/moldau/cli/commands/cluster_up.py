@@ -1,7 +1,7 @@
-"""`moldau cluster up`: several nodes on this machine, until Ctrl-C.
+"""`moldau cluster up`: run several nodes on this machine, until Ctrl-C.
 
-A node that fails is started again; one that was stopped on purpose, as for `moldau broker
-decommission`, stays so.
+A node that fails is restarted. A node that was stopped on purpose, as for `moldau broker
+decommission`, stays stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOK_SECONDS: Final = 0.5
 
 
 def add_up(parser: ArgumentParser) -> None:
-    """What a cluster can be told."""
+    """Add the arguments of the cluster: nodes, controllers, port, data and settings."""
     parser.add_argument(
         "--nodes", type=whole(1, NODES_MAX), default=3, help="how many (default: 3)"
     )
@@ -53,7 +53,7 @@ def add_up(parser: ArgumentParser) -> None:
 
 
 def run_up(arguments: Namespace, context: Context) -> int:
-    """Until Ctrl-C, SIGTERM, or the end of all nodes."""
+    """Run the nodes until Ctrl-C, SIGTERM, or the end of all nodes."""
     from moldau.config import load_assignments
     from moldau.runtime.places import absolute_path
     from moldau.runtime.signals import interrupted_by_sigterm
@@ -96,7 +96,7 @@ def _start(cluster: Cluster, context: Context) -> None:
 
 
 def _watch(cluster: Cluster, context: Context) -> int:
-    """Tell of each node that ends, and start again what failed. Return when none is left."""
+    """Report each node that ends, and restart the failed ones. Return when none is left."""
     from moldau.runtime.node_processes import monotonic_s, pause_s
 
     restarts = Restarts()
@@ -127,7 +127,7 @@ def _watch(cluster: Cluster, context: Context) -> int:
 
 
 def _end_of(cluster: Cluster, node_id: int, code: int, again_s: float | None) -> str:
-    """What happened, and what happens next."""
+    """Return the lines that report the end of a node, and whether it is restarted."""
     from moldau.runtime.node_processes import signal_name
 
     by_hand = f"moldau broker start --config {quote(cluster.settings_path_of(node_id))}"

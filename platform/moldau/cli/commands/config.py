@@ -1,4 +1,4 @@
-"""`moldau config`: the settings that the cluster keeps, of topics, brokers and groups."""
+"""`moldau config`: the settings of topics, brokers and groups that the cluster stores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES: Final = ("topic", "broker", "group", "client-metrics")
 
 
 class ConfigCommand:
-    """Settings of resources."""
+    """Shows and changes the settings of resources."""
 
     summary = "Settings of topics, brokers and groups: describe, set, unset."
 

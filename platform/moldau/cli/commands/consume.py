@@ -1,7 +1,7 @@
-"""`moldau consume`: records of topics, from where one says to their end, or on and on.
+"""`moldau consume`: write the records of topics, from a place to their end, or on and on.
 
-How it reads, by hand or as a member of a group, is in `consume_assigned` and `consume_group`; this
-writes out what they give, and tells them when it is written.
+`consume_assigned` and `consume_group` read, by assignment or as a member of a group; this module
+writes the records out, and then lets them commit.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _DESERIALIZERS: Final = frozenset(("key.deserializer", "value.deserializer"))
 
 
 class Reading(Protocol):
-    """Where records come from."""
+    """The source of records for the command."""
 
     @property
     def notes(self) -> list[str]:
-        """What happened, for the user to know; to be taken out when it is told."""
+        """Messages for the user; the command removes them when it has written them."""
         ...
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out that was to be read."""
+        """Whether nothing was left out of the partitions to read."""
         ...
 
     async def begin(self, topics: Sequence[str]) -> None: ...
@@ -60,7 +60,7 @@ class Reading(Protocol):
 
 
 class ConsumeCommand:
-    """Reads records."""
+    """Reads records and writes them to the output."""
 
     summary = "Read records, from the beginning to the end unless told otherwise."
 
@@ -156,10 +156,10 @@ def _checked_place(arguments: Namespace) -> Place:
 
 
 def _defaults(arguments: Namespace) -> dict[str, str]:
-    """Reading begins where the command seeks to. It is reset only when records are gone, or when
-    the topic was made again, and whatever is in the log then is yet to be read. Nothing is
-    committed by itself: with --group what is written out is, and without it nothing, though a file
-    may name a group.id."""
+    """Return the default settings. Reading begins where the command seeks to. A reset happens only
+    when records are gone or the topic was created again; then everything in the log is still to be
+    read. The client commits nothing by itself: with --group the command commits written records,
+    and without it nothing, though a file may set a group.id."""
     defaults = {
         "allow.auto.create.topics": "false",
         "auto.offset.reset": "earliest",
@@ -173,14 +173,14 @@ def _defaults(arguments: Namespace) -> dict[str, str]:
 
 
 def _check_group(group: str | None, settings: dict[str, str]) -> None:
-    """UsageError if a setting names another group: it is not clear which one was meant."""
+    """Raise UsageError if a setting names another group than --group: which one is meant?"""
     other = settings.get("group.id")
     if group is not None and other != group:
         raise UsageError(f"two groups are named: --group {group}, and {other} by group.id")
 
 
 def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:
-    """UsageError where it would commit by itself what is not written out yet."""
+    """Return the consumer. Raise UsageError if it would commit records that are not yet written."""
     from moldau.client.consumer.consumer import Consumer
     from moldau.client.settings.group import enable_auto_commit
 
@@ -198,7 +198,7 @@ def _reading(arguments: Namespace, consumer: Opened[Consumer], place: Place) -> 
         from moldau.cli.commands.consume_group import GroupReading
         from moldau.client.settings.group import group_id
 
-        group = consumer.client.settings[group_id] or ""  # of a setting blanks are cut off
+        group = consumer.client.settings[group_id] or ""  # without blanks around it
         return GroupReading(consumer.client, consumer.runtime.clock, group, place)
     from moldau.cli.commands.consume_assigned import AssignedReading
 
@@ -242,7 +242,7 @@ def _read(
 
 
 def _tell(progress: Progress, reading: Reading) -> None:
-    """What the client's thread adds meanwhile is told the next time."""
+    """Write the notes. Those that the client's thread adds meanwhile are written the next time."""
     notes = tuple(reading.notes)
     if notes:
         progress.tell(f"moldau: {note}" for note in notes)

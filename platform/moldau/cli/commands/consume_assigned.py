@@ -1,4 +1,4 @@
-"""`moldau consume` without a group: reads partitions by hand, and leaves no trace behind."""
+"""`moldau consume` without a group: read assigned partitions, and store nothing in the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MISSING_S: Final = 2.0  # a topic that was made just now may not be known every
 
 
 class AssignedReading:
-    """All partitions, or those that were named."""
+    """A reading of all partitions of the topics, or of the chosen ones."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class AssignedReading:
         partitions: Sequence[int] | None,
         follow: bool,
     ) -> None:
-        """`last`: begin so many offsets before each end; `follow`: what comes later counts too."""
+        """`last`: begin this many offsets before each end. `follow`: go on with later records."""
         self.notes: list[str] = []
         self._client = client
         self._place = place
@@ -45,11 +45,11 @@ class AssignedReading:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no partition was left out, or went while it was read."""
+        """Whether no partition was left out, or deleted while it was read."""
         return not (self._leaderless.waiting or self._gone)
 
     async def begin(self, topics: Sequence[str]) -> None:
-        """Seek to where reading begins. A partition without a leader does not delay the others."""
+        """Seek to the first offsets. A partition without a leader does not delay the others."""
         client = self._client
         chosen = self._chosen(await client.partitions(*topics, timeout_s=_MISSING_S))
         client.assign(chosen)
@@ -57,8 +57,8 @@ class AssignedReading:
         await self._leaderless.begin(chosen)
 
     async def _go_to(self, led: list[TopicPartition]) -> None:
-        """To where reading begins in these, of which it notes where they end at this moment: at
-        last, since one that loses its leader meanwhile is not waited for."""
+        """Seek to the first offsets of these partitions, and note their present ends. Ends are
+        noted last, so that a partition that loses its leader meanwhile is not waited for."""
         from moldau.client.consumer.offsets import EARLIEST, LATEST
 
         client, place = self._client, self._place
@@ -77,7 +77,7 @@ class AssignedReading:
         client.resume(led)
 
     def _chosen(self, there: list[TopicPartition]) -> list[TopicPartition]:
-        """UsageError for each number that none of the topics has."""
+        """Return the partitions to read. Raise UsageError for a number that no topic has."""
         if self._partitions is None:
             return there
         known = {each.partition for each in there}
@@ -90,8 +90,8 @@ class AssignedReading:
         return [each for each in there if each.partition in self._partitions]
 
     def _first(self, where: TopicPartition, start: int, end: int) -> int:
-        """The offset to begin at, within the log. If the user asked for an offset outside of it, a
-        note says where the log begins and ends."""
+        """Return the first offset to read, within the log. If the user gave an offset outside of
+        the log, add a note that says where the log begins or ends."""
         offset = self._place.offset
         if self._last is not None:
             return max(start, end - self._last)
@@ -104,30 +104,29 @@ class AssignedReading:
         return min(max(start, offset), end)
 
     async def next(self, max_records: int) -> list[PartitionRecords]:
-        """More records."""
+        """Return more records."""
         await self._leaderless.look()
         parts = await self._client.poll(_POLL_S, max_records=max_records)
         self._has_nothing = not parts
         return parts if self._follow else list(map(self._before_the_end, parts))
 
     def _before_the_end(self, part: PartitionRecords) -> PartitionRecords:
-        """Without what came after the beginning: a topic that is written to all the time has no
-        end."""
+        """Return the part without records behind the noted end: a busy topic has no real end."""
         end = self._ends.get((part.topic, part.partition), 0)  # type: ignore[call-overload]
         if part.records[-1].offset < end:
             return part
         return part._replace(records=[each for each in part.records if each.offset < end])
 
     async def is_read(self) -> bool:
-        """Whether everything that was there at the beginning is read. Transaction markers and
-        compacted records have offsets too, so positions decide and not counts."""
+        """Whether everything before the noted ends is read. Transaction markers and compacted
+        records have offsets too, so positions decide and not counts."""
         if self._has_nothing:
             self._gone += await cut_ends(self._client, self._ends, self.notes)
         positions = ((self._client.position(where), end) for where, end in self._ends.items())
         return all(position is not None and position >= end for position, end in positions)
 
     async def commit(self) -> None:
-        """Nothing to do: offsets are committed only in a group."""
+        """Do nothing: offsets are committed only in a group."""
 
     async def finish(self) -> None:
-        """Nothing to do: offsets are committed only in a group."""
+        """Do nothing: offsets are committed only in a group."""

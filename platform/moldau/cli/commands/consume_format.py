@@ -1,7 +1,7 @@
-"""Records as lines: the value, key and value, everything, or a JSON document.
+"""Formats records as lines: the value, key and value, everything, or a JSON document.
 
-Lines are for people: bytes that are no UTF-8 are escaped there, and look as text might that has the
-same signs. JSON is for programs, which can tell them apart: text is a string, other bytes are an
+Lines are for people: bytes that are not UTF-8 are escaped, and look like text with the same
+characters. JSON is for programs, which can tell them apart: text is a string, other bytes are an
 object, null is null.
 """
 
@@ -20,7 +20,7 @@ _NULL: Final = "null"
 
 
 def lines_of(name: str, separator: str, *, json: bool) -> Lines:
-    """How to write records under that name of a format."""
+    """Return the function that formats records, by the name of the format."""
     if json:
         return _json_lines
     if name == "full":
@@ -33,7 +33,7 @@ def lines_of(name: str, separator: str, *, json: bool) -> Lines:
 
 
 def text(data: bytes | None) -> str:
-    """Bytes as people can read them; what is no UTF-8 is escaped."""
+    """Return bytes as readable text; bytes that are not UTF-8 are escaped."""
     return _NULL if data is None else data.decode("utf-8", "backslashreplace")
 
 
@@ -66,7 +66,7 @@ def _document(part: PartitionRecords, record: ConsumerRecord) -> dict[str, Any]:
 
 
 def _json_value(data: bytes | None) -> str | dict[str, str] | None:
-    """The text, or `{"base64": ...}` where it is none."""
+    """Return the text, or `{"base64": ...}` if the bytes are not text."""
     if data is None:
         return None
     try:

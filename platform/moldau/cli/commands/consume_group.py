@@ -1,11 +1,11 @@
-"""`moldau consume --group`: reads as a member of a group, and commits what it has written out.
+"""`moldau consume --group`: read as a member of a group, and commit the records that were written.
 
 Invariant: an offset is committed only after all records below it were written and flushed. If the
 output is cut short (Ctrl-C, SIGTERM, a pipe that closes), its last lines may come again; none is
-left out.
+lost.
 
-The listener runs on the client's loop while the command waits for its poll, so what it has to say
-is gathered in `notes` and written by the command.
+The listener runs on the client's loop while the command waits for its poll, so its messages are
+collected in `notes`, and the command writes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COMMIT_S: Final = 1.0
 _POLL_S: Final = 1.0
 _MISSING_S: Final = 2.0
-# Another member reads those partitions now, from what was committed before.
+# Another member reads those partitions now, from the offset that was committed before.
 _NO_MEMBER: Final = frozenset(
     (
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -34,15 +34,15 @@ _NO_MEMBER: Final = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
     )
 )
-# The topic was deleted, or another one has its name now: of what was read there nothing is left.
+# The topic was deleted, or another topic has its name now: the records that were read are gone.
 _NO_TOPIC: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 class GroupReading(RebalanceListener):
-    """One member at work."""
+    """A reading as one member of a group."""
 
     def __init__(self, client: Consumer, clock: Clock, group: str, place: Place) -> None:
-        """`place`: where to begin what the group has committed nothing of."""
+        """`place`: where to begin in partitions without a committed offset."""
         self.notes: list[str] = []
         self._client = client
         self._clock = clock
@@ -51,7 +51,7 @@ class GroupReading(RebalanceListener):
         self._ends: dict[TopicPartition, int] = {}
         self._ends_at_first: dict[TopicPartition, int] = {}
         self._unended: set[TopicPartition] = set()
-        """Partitions whose log end is not known yet."""
+        """The partitions whose log end is not known yet."""
         self._unplaced: set[TopicPartition] = set()
         """This member's partitions that are paused, since their first offset is not known yet."""
         self._has_nothing = False
@@ -63,19 +63,19 @@ class GroupReading(RebalanceListener):
 
     @property
     def is_whole(self) -> bool:
-        """Whether no partition was left out, or went while it was read."""
+        """Whether no partition was left out, or deleted while it was read."""
         return not (self._leaderless.waiting or self._gone)
 
     async def begin(self, topics: Sequence[str]) -> None:
-        """Joins with the first poll. KafkaError for a topic that there is not."""
+        """Subscribe; the first poll joins the group. Raise KafkaError for an unknown topic."""
         there = await self._client.partitions(*topics, timeout_s=_MISSING_S)
         self._unended.update(there)
         await self._leaderless.begin(there)
         await self._client.subscribe(topics, listener=self)
 
     async def _go_to(self, led: list[TopicPartition]) -> None:
-        """Note where they end, unless it is known, and seek to where reading begins in those
-        without a committed offset."""
+        """Note the ends that are not known yet, and seek to the first offsets in partitions without
+        a committed offset."""
         await self._note_ends([where for where in led if where in self._unended])
         await self._place_at([where for where in led if where in self._unplaced])
 
@@ -93,7 +93,7 @@ class GroupReading(RebalanceListener):
         self._unended.difference_update(led)
 
     async def next(self, max_records: int) -> list[PartitionRecords]:
-        """More records. Those that were given before are written: they may be committed."""
+        """Return more records. The earlier ones have been written, and may be committed."""
         self._written = self._consumed()
         if self._clock.monotonic() - self._last_commit >= _COMMIT_S:
             await self.commit()
@@ -103,17 +103,18 @@ class GroupReading(RebalanceListener):
         return parts
 
     async def finish(self) -> None:
-        """All that was given is written: commits it."""
+        """Commit everything: all returned records have been written."""
         self._written = self._consumed()
         await self.commit()
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """As the client has it, but for those that wait: it would begin at their beginning."""
+        """Return the consumed offsets, without partitions whose first offset is not known: the
+        client would take their beginning."""
         found = self._client.consumed()
         return {where: each for where, each in found.items() if where not in self._unplaced}
 
     async def commit(self) -> None:
-        """Commits what is known to be written."""
+        """Commit the offsets of records that are known to be written."""
         self._last_commit = self._clock.monotonic()
         await self._commit(self._written)
 
@@ -135,8 +136,8 @@ class GroupReading(RebalanceListener):
         known.update(new)
 
     async def is_read(self) -> bool:
-        """Whether the group has read all that was there at the beginning: this member its part, and
-        others theirs, as far as they have committed."""
+        """Whether the group has read everything before the noted ends: this member in its own
+        partitions, the others as far as they have committed."""
         client = self._client
         if self._has_nothing:
             self._gone += await cut_ends(client, self._ends, self.notes)
@@ -155,11 +156,11 @@ class GroupReading(RebalanceListener):
             for where, found in committed.items()
         )
 
-    # What the group says
+    # Callbacks of the group
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Seek to where reading begins in partitions without a committed offset. Pause those
-        without a leader until they have one."""
+        """Seek to the first offsets in partitions without a committed offset. Pause those without a
+        leader until they have one."""
         self._note("reads now", partitions)
         if not partitions or self._place == BEGINNING:
             return
@@ -181,9 +182,9 @@ class GroupReading(RebalanceListener):
         self._unplaced.difference_update(new)
 
     async def _seek(self, new: Sequence[TopicPartition]) -> None:
-        """To an offset, but not behind the end, from where a reset would go to the beginning. The
-        end is that of the time when the command began: what came later is read, also in a partition
-        or a topic that was made since, which begins at its beginning."""
+        """Seek to an offset, but not behind the end, where a reset would go to the beginning. The
+        end is that of the time when the command began: later records are read, also in a partition
+        or topic that was created since, which is read from its beginning."""
         from moldau.client.consumer.offsets import LATEST
 
         ends = await self._client.offsets(dict.fromkeys(new, LATEST))
@@ -196,14 +197,14 @@ class GroupReading(RebalanceListener):
             self._client.seek(where, min(offset, end))
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """The last moment to commit them."""
+        """Commit the revoked partitions: this is the last moment to do it."""
         self._note("gives up", partitions)
         gone = set(partitions)
         await self._commit({where: each for where, each in self._written.items() if where in gone})
         self._forget(partitions)
 
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Others may have them."""
+        """Forget the lost partitions without a commit: others may own them."""
         self._note("has lost", partitions)
         self._forget(partitions)
 

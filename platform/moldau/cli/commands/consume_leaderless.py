@@ -1,10 +1,10 @@
-"""Partitions without a leader: the others are read meanwhile, and these as soon as they have one.
+"""Partitions without a leader wait here, and are read as soon as they have one.
 
-Their ends cannot be asked, so it is not known where to begin. A reading leaves them here, and goes
-on with each when it has a leader.
+Their ends cannot be requested, so it is not known where to begin. A reading leaves them here, and
+goes on with each of them when it has a leader. The other partitions are read meanwhile.
 
-Invariant: a partition waits here until the reading has gone on with it; if a broker goes away
-meanwhile, that is tried again.
+Invariant: a partition waits here until the reading has gone on with it. If a broker fails
+meanwhile, the reading tries again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOOK_S: Final = 5.0
 
 
 class Leaderless:
-    """Those of one reading that wait."""
+    """The waiting partitions of one reading."""
 
     def __init__(
         self,
@@ -43,11 +43,13 @@ class Leaderless:
 
     async def begin(self, chosen: Collection[TopicPartition]) -> None:
         """Go on with the partitions that have a leader; the others wait. A partition that is
-        electing one, as of a topic that was just made, gets two seconds for that. If none has a
-        leader, go on with all, so that the client waits for them as long as it waits for anything.
+        electing a leader, as in a topic that was just created, gets two seconds for that. If none
+        has a leader, go on with all, so that the client waits for them as long as it waits for
+        anything.
 
-        A broker that has just gone away stays the leader until the cluster notices, some seconds
-        later: while its answer is awaited, the metadata are looked at again."""
+        A broker that has just failed stays the leader until the cluster notices, some seconds
+        later: while its answer is awaited, the metadata are requested again.
+        """
         from moldau.cli.shell import unless, within
         from moldau.client.consumer.offsets import LATEST
 
@@ -60,25 +62,25 @@ class Leaderless:
             self._leave(set(chosen) - set(led))
 
     async def _has_lost_some(self, led: list[TopicPartition]) -> bool:
-        """Whether some of them have lost their leader and others not; False if it is not known."""
+        """Whether some of them lost their leader and others did not; False if that is not known."""
         from moldau.cli.shell import within_or_later
 
         found = await within_or_later(_LOOK_S, self._led(led))
         return found is not None and 0 < len(found) < len(led)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Goes on with those that are led, as soon as that can be."""
+        """Add partitions, and go on with those that have a leader as soon as possible."""
         self.waiting.update(partitions)
         await self._look()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are not waited for any more."""
+        """Stop waiting for these partitions."""
         self.waiting.difference_update(partitions)
         self._told &= self.waiting
 
     async def look(self) -> None:
-        """Goes on with those that have a leader by now. It looks now and then, and not for long:
-        others are to be read."""
+        """Go on with the partitions that have a leader now. Do nothing if the last look was less
+        than a second ago, and give up soon: other partitions must be read."""
         if self.waiting and self._clock.monotonic() >= self._next_look:
             await self._look()
 
@@ -97,7 +99,7 @@ class Leaderless:
             self.remove(led)
 
     def _leave(self, leaderless: set[TopicPartition]) -> None:
-        """They wait; each is told of once."""
+        """Let these partitions wait, and note each of them once."""
         self.waiting |= leaderless
         self._notes += [
             f"{each} has no leader: it is left out until it has one"
@@ -106,7 +108,7 @@ class Leaderless:
         self._told |= leaderless
 
     async def _led(self, chosen: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those of them that have a leader."""
+        """Return those of the partitions that have a leader, sorted."""
         led = {
             (topic.name, each.index)
             for topic in await self._client.list_topics(internal=True)

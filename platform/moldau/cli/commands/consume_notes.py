@@ -1,6 +1,6 @@
-"""Tell the user of a command what the client only logs: records that are gone, and the like.
+"""Shows the user of a command the warnings that the client only logs, such as lost records.
 
-The client says it in warnings of its logger; the user of a command reads standard error.
+The client warns with its logger; the user of a command reads standard error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BY_CONSUMERS: Final = "consumer: "
 
 @contextmanager
 def noting(notes: list[str]) -> Iterator[None]:
-    """Within this the client's warnings are in `notes`, in words for people."""
+    """Add the client's warnings to `notes` during the block, in words for the user."""
     logger, handler = logging.getLogger(_LOGGER), _Notes(notes)
     logger.addHandler(handler)
     try:
@@ -42,7 +42,7 @@ class _Notes(logging.Handler):
 
 
 def _skipped(error: MoldauError) -> str | None:
-    """Of a position that has gone forward over what was not read."""
+    """Return a note about a position that skipped records; None if the error is another one."""
     facts = error.context
     old, new = facts.get("old_offset"), facts.get("new_offset")
     if not (isinstance(old, int) and isinstance(new, int) and 0 <= old < new):
@@ -52,10 +52,10 @@ def _skipped(error: MoldauError) -> str | None:
 
 
 def gone(where: TopicPartition, old: int, new: int) -> str:
-    """Of a log that begins later than reading was to begin."""
+    """Return a note about a log that begins after the offset where reading was to begin."""
     return f"{where}: {_offsets(old, new)} skipped: the log begins at {new}"
 
 
 def _offsets(old: int, new: int) -> str:
-    """From `old` up to what is before `new`."""
+    """Return words for the offsets from `old` to `new` - 1."""
     return f"offset {old} is" if new - old == 1 else f"offsets {old} to {new - 1} are"

@@ -1,4 +1,4 @@
-"""Where to begin to read, as people write it: `beginning`, `end`, an offset, or a time."""
+"""The place where reading begins, as users write it: `beginning`, `end`, an offset, or a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CUT_S: Final = 2.0
 
 
 class Place(NamedTuple):
-    """An offset, or a timestamp in ms, or one of the two ends; exactly one of them is given."""
+    """An offset, a timestamp in ms, or the end. With none of them it is the beginning."""
 
     offset: int | None = None
     timestamp_ms: int | None = None
@@ -27,7 +27,7 @@ BEGINNING = Place()
 
 
 def parse_place(text: str) -> Place:
-    """What `--from` means."""
+    """Return the place of `--from`. Raise UsageError if it is none."""
     if text in ("beginning", "earliest"):
         return BEGINNING
     if text in ("end", "latest"):
@@ -38,9 +38,9 @@ def parse_place(text: str) -> Place:
 
 
 def parse_time_ms(text: str, or_else: str = "") -> int:
-    """`2026-11-20T12:00:00Z` (UTC unless it says otherwise) or `@` and milliseconds since 1970.
-    `or_else`: what the error names beside them, since the caller takes that too. Times before 1970
-    are refused: they would be the protocol's words for the ends of a log."""
+    """Parse `2026-11-20T12:00:00Z` (UTC unless it has another zone) or `@` and milliseconds since
+    1970. `or_else` names the other words that the caller accepts, for the error. Times before 1970
+    are rejected: the protocol uses negative numbers for the ends of a log."""
     from datetime import UTC, datetime
 
     if text.startswith("@") and is_int64(text[1:]):
@@ -63,9 +63,9 @@ def parse_time_ms(text: str, or_else: str = "") -> int:
 async def cut_ends(
     client: Consumer, ends: dict[TopicPartition, int], notes: list[str]
 ) -> list[TopicPartition]:
-    """Lower `ends` to where logs end now: a log that was truncated, or a topic that was deleted and
-    made again, may never again be as long as it was. Remove partitions that no longer exist, and
-    return them. Partitions without a leader are asked later."""
+    """Lower `ends` to the present log ends: a log that was truncated, or a topic that was deleted
+    and created again, may never again be as long. Remove partitions that no longer exist from
+    `ends`, and return them. Partitions without a leader are checked later."""
     from moldau.cli.shell import within_or_later
     from moldau.client.consumer.offsets import LATEST
 
@@ -80,7 +80,7 @@ async def cut_ends(
 
 
 async def _gone(client: Consumer, known: Collection[TopicPartition]) -> list[TopicPartition]:
-    """Those of them that there are not, as the cluster says and goes on saying."""
+    """Return the partitions that do not exist; a topic must be missing for `_CUT_S` seconds."""
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.backoff import may_work_later
 

@@ -1,13 +1,13 @@
-"""Waits until every living broker knows what the controllers have committed.
+"""Waits until every living broker knows the committed metadata of the controllers.
 
-A broker that is behind answers without a topic that was created a moment ago. Before an action that
-would lose data by that, wait for `await_current_view`.
+A broker that is behind omits a topic that was created a moment ago from its answer. Before an
+action that would then lose data, wait for `await_current_view`.
 
-The controllers tell of each broker how far it has read the metadata log, and when it last fetched.
-Both together prove that it knows what was committed at the first look:
+The controllers report how far each broker has read the metadata log, and when it last fetched. Both
+together prove that it knows what was committed at the first look:
 1. The log ends at T at the leader, and the leader commits all below T.
-2. A fetch of the broker arrives after that. The answer says that all below T is committed.
-3. Another fetch arrives, from T or later. The broker has read the answer.
+2. A fetch of the broker arrives after that. The response says that all below T is committed.
+3. Another fetch arrives, from T or later. The broker has read the response.
 
 Invariant: nothing counts that was seen under an earlier leader, or before T was committed.
 """
@@ -31,11 +31,11 @@ LOOK_SECONDS: Final = 0.1
 WITHIN_SECONDS: Final = 60.0
 FETCHES: Final = 2
 LATER_MS: Final = 10
-"""A fetch that is so much later is another one. The times are computed from two clocks."""
+"""A fetch that is this much later is a different fetch. The times are computed from two clocks."""
 
 
 class MetadataLooks:
-    """What successive looks at the metadata quorum prove. See the module."""
+    """Successive looks at the metadata quorum, and what they prove. See the module."""
 
     def __init__(self) -> None:
         self._end = 0
@@ -44,12 +44,12 @@ class MetadataLooks:
         self._fetches: dict[int, int] = {}
 
     def behind(self, quorum: Quorum, brokers: Iterable[int]) -> list[int]:
-        """Return those of the brokers that may not know yet what was committed at the first
-        look."""
+        """Return the brokers that may not know yet what was committed at the first look."""
         replicas = {each.node_id: each for each in (*quorum.observers, *quorum.voters)}
         epoch = quorum.leader_id, quorum.leader_epoch
         if epoch != self._epoch:
-            # A new leader does not know at first what is committed: all below its log's end may be.
+            # A new leader does not know at first what is committed: all records below its log's end
+            # may be.
             self._epoch = epoch
             self._forget()
             leader = replicas.get(quorum.leader_id)
@@ -85,8 +85,9 @@ class MetadataLooks:
 
 
 def await_current_view(admin: Opened[Admin], context: Context) -> None:
-    """Return when every living broker knows all that is committed now. MoldauError if one of them
-    does not within a minute. A cluster with ZooKeeper cannot tell, and the person is told so."""
+    """Return when every living broker knows everything that is committed now. Raise MoldauError if
+    one does not within a minute. A cluster with ZooKeeper cannot report it: warn the user and
+    return."""
     from moldau.cli.shell import pause
     from moldau.errors.codes import ErrorCode, KafkaError
 

@@ -1,4 +1,4 @@
-"""`moldau group`: consumer groups and their offsets, as kafka-consumer-groups.sh does it."""
+"""`moldau group`: consumer groups and their offsets, as in kafka-consumer-groups.sh."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _facts(group: ListedGroup) -> dict[str, Any]:
 
 
 def _known(words: Sequence[str], names: Sequence[str], what: str) -> list[str]:
-    """Several may stand in one word."""
+    """Return the names that the words list, split at commas. Raise UsageError for unknown ones."""
     from moldau.client.settings.arguments import known_names
 
     try:
@@ -147,8 +147,8 @@ async def _progress(client: Admin, arguments: Namespace) -> list[GroupProgress |
 
 
 async def _look(client: Admin, arguments: Namespace) -> list[GroupProgress]:
-    """What `--watch` shows. A group that cannot be described ends it, unless all groups are
-    watched: groups come and go."""
+    """Return the groups that `--watch` shows. A group that cannot be described raises its error,
+    unless all groups are watched: groups come and go."""
     found = []
     for each in await _progress(client, arguments):
         if not isinstance(each, KafkaError):
@@ -208,8 +208,8 @@ def _tell_offsets(arguments: Namespace, context: Context, chosen: Chosen) -> int
 
 
 async def _committed_in(client: Admin, arguments: Namespace, groups: Sequence[str]) -> Chosen:
-    """What each group has committed of what `--topic` says; MoldauError for one that was named and
-    has committed nothing of it."""
+    """Return the committed offsets of each group that `--topic` covers. Raise MoldauError for a
+    named group without any of them."""
     scope = parse_scope(arguments.topic)
     chosen = {}
     for group in groups:
@@ -247,8 +247,9 @@ def _delete_offsets(
 
 
 async def _forget(client: Admin, group: str, partitions: list[TopicPartition]) -> Results:
-    """A group that is refused as a whole, since it has got members or has gone meanwhile, costs the
-    others nothing; a cluster that does not answer ends it all."""
+    """Delete offsets of a group, and return the result of each. A group-wide error, as for new
+    members or a deleted group, is the result of all, so that other groups go on; but raise if no
+    answer came."""
     from moldau.link.backoff import may_work_later
 
     try:

@@ -1,7 +1,8 @@
-"""`moldau group move`: what a group has committed becomes that of another group, or topic.
+"""`moldau group move`: move the committed offsets of a group to another group or topic name.
 
-Invariant: offsets are deleted where they were only after they are stored where they go, and only
-those that were stored: a move that is cut short leaves them in both places, and can be repeated.
+Invariant: offsets are deleted at their old place only after they are stored at the new one, and
+only those that were stored. A move that is cut short leaves them in both places, and can be
+repeated.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ Without --execute nothing is changed: a table shows what would be. Neither group
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One committed offset on its way. `before`: what was committed there; `is_obstacle`: it
-    cannot go, and `note` says why."""
+    """The move of one committed offset. `before` is the offset that the target had; `is_obstacle`
+    means that it cannot be moved, and `note` says why."""
 
     source: TopicPartition
     target: TopicPartition
@@ -80,7 +81,7 @@ def _add_move(parser: ArgumentParser) -> None:
 
 
 def _move(arguments: Namespace, context: Context) -> int:
-    """Shows the plan, and carries it out if told to."""
+    """Show the plan, and carry it out if `--execute` is given."""
     to = arguments.to or arguments.group
     names = assignments(arguments.rename, "topic")
     if to == arguments.group and not names:
@@ -101,8 +102,8 @@ def _move(arguments: Namespace, context: Context) -> int:
 
 
 def _only_renamed(scope: Scope, names: dict[str, str]) -> Scope:
-    """Within one group only renamed topics go anywhere. UsageError where another one is named: if
-    nothing were left of what was said, that would mean everything."""
+    """Return the part of the scope that is renamed, since within one group nothing else can move.
+    Raise UsageError if the scope names another topic: an empty scope would mean everything."""
     strays = [topic for topic in scope if topic not in names]
     if strays:
         raise UsageError(f"nothing of {', '.join(strays)} would move: --rename does not name it")
@@ -151,7 +152,7 @@ async def _plan(
 async def carry_out(
     client: Admin, arguments: Namespace, to: str, transfers: Sequence[Transfer]
 ) -> None:
-    """Stores, and then deletes; MoldauError says what is left where."""
+    """Store the offsets, then delete the old ones. Raise MoldauError if only a part was done."""
     from moldau.client import OffsetAndMetadata
 
     stored = {
@@ -166,7 +167,7 @@ async def carry_out(
     if arguments.keep:
         return
     moved = {each.source: each.committed for each in transfers}
-    if to == arguments.group:  # of two topics that change names with each other nothing goes
+    if to == arguments.group:  # two topics may swap their names; then nothing is deleted
         moved = {where: each for where, each in moved.items() if where not in stored}
     try:
         await _delete(client, arguments.group, moved, is_same=to == arguments.group)
@@ -184,7 +185,7 @@ async def _delete(
     *,
     is_same: bool,
 ) -> None:
-    """Deletes what has moved, and a group that has nothing else left."""
+    """Delete the moved offsets, or the whole group if it has no others."""
     left = await client.group_offsets(group)
     newer = [str(where) for where, each in moved.items() if left.get(where, each) != each]
     if newer:

@@ -1,7 +1,7 @@
-"""What will become of committed offsets: planned, shown as before and after, carried out.
+"""Plans changes of committed offsets, shows them as before and after, and reports their outcome.
 
-Invariant: what is shown is what is done, or is shown as not done. A group with a step that cannot
-be done is left as it is, which costs the other groups nothing.
+Invariant: each step that is shown is done, or is shown as not done. A group with a step that cannot
+be done is left unchanged, and the other groups are still changed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ DRY_RUN: Final = "dry run: nothing was changed; --execute does it"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One committed offset. `after` is None where it stays as it is, and `note` says why;
-    `is_obstacle` when that is no reason to leave it out, but to leave its group as it is."""
+    """The change of one committed offset. If `after` is None, the offset stays, and `note` says
+    why. With `is_obstacle` the whole group then stays unchanged, not only this offset."""
 
     group: str
     where: TopicPartition
@@ -36,8 +36,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a plan: what stands in the way of which groups, and which were not changed,
-    or cannot be, and why. `stored` is what was changed all the same, by group."""
+    """The result of a plan, by group: `obstacles` prevented a change, `failures` say why a group
+    was not changed or cannot be. `stored` has the offsets that were changed all the same."""
 
     obstacles: Mapping[str, Sequence[str]] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def problems(self) -> list[str]:
-        """All of that, for people."""
+        """All obstacles and failures as lines for the user."""
         hindered = [line for lines in self.obstacles.values() for line in lines]
         failed = [
             f"{'changed in part' if self.stored.get(group) else 'not changed'}: {why}"
@@ -54,17 +54,17 @@ class Outcome:
         return [*hindered, *failed]
 
     def error(self, group: str) -> str | None:
-        """Why the group was not changed, or would not be."""
+        """Return why the group was not changed, or would not be; None if nothing is wrong."""
         found = self.failures.get(group)
         return found if found is not None else "; ".join(self.obstacles.get(group, ())) or None
 
     def is_undone(self, step: Step) -> bool:
-        """Whether the step was to be done, and was not."""
+        """Whether the step was planned but not done."""
         return bool(self.error(step.group)) and step.where not in self.stored.get(step.group, ())
 
 
 def within(wanted: int, start: int, end: int) -> tuple[int, str]:
-    """The nearest offset that the log has, and a note if it is another one."""
+    """Return the nearest offset that the log has, and a note if it is not the wanted one."""
     if wanted < start:
         return start, f"{wanted} is below where the log begins"
     if wanted > end:
@@ -73,14 +73,14 @@ def within(wanted: int, start: int, end: int) -> tuple[int, str]:
 
 
 def add_execute(parser: ArgumentParser) -> None:
-    """`--execute`."""
+    """Add `--execute` to a command."""
     parser.add_argument(
         "--execute", action="store_true", help="do it; else only show what would be done"
     )
 
 
 async def members_of(client: Admin, groups: Iterable[str]) -> dict[str, int]:
-    """How many members each group has; none where there is no such group."""
+    """Return the number of members of each group; 0 for a group that does not exist."""
     from moldau.client import GroupDescription
     from moldau.errors.codes import ErrorCode
 
@@ -96,7 +96,7 @@ async def members_of(client: Admin, groups: Iterable[str]) -> dict[str, int]:
 
 
 def occupied(members: dict[str, int]) -> dict[str, str]:
-    """Why offsets of which of these groups cannot be changed now."""
+    """Return why the offsets of groups with members cannot be changed now, by group."""
     return {
         group: f"group {group} has {count} {'member' if count == 1 else 'members'}: stop them first"
         for group, count in members.items()
@@ -105,7 +105,7 @@ def occupied(members: dict[str, int]) -> dict[str, str]:
 
 
 def obstacles(steps: Sequence[Step], members: dict[str, int]) -> dict[str, list[str]]:
-    """Why the plan cannot be carried out now, by group."""
+    """Return the obstacles of the plan, by group."""
     found = {group: [why] for group, why in occupied(members).items()}
     for each in steps:
         if each.is_obstacle:
@@ -115,7 +115,7 @@ def obstacles(steps: Sequence[Step], members: dict[str, int]) -> dict[str, list[
 
 
 def write_steps(context: Context, steps: Sequence[Step]) -> None:
-    """As a table for people."""
+    """Write the steps as a table."""
     rows = []
     for each in steps:
         change = None if each.after is None or each.before is None else each.after - each.before
@@ -137,12 +137,12 @@ def write_steps(context: Context, steps: Sequence[Step]) -> None:
 
 
 def number(count: int | None) -> str:
-    """A number, or that there is none."""
+    """Return a number as text; "-" for None."""
     return "-" if count is None else str(count)
 
 
 def facts_of(step: Step) -> dict[str, Any]:
-    """The same for programs."""
+    """Return a step as JSON data."""
     return {
         "group": step.group,
         "topic": step.where.topic,
@@ -157,8 +157,8 @@ def facts_of(step: Step) -> dict[str, Any]:
 def tell_plan(
     arguments: Namespace, context: Context, steps: Sequence[Step], outcome: Outcome
 ) -> None:
-    """Shows it; on a dry run also that it is one, and what stands in its way; else of each group
-    that was not changed that it was not."""
+    """Write the plan and its problems. With `--execute` steps that were not done are marked;
+    otherwise the output says that it is a dry run."""
     problems = outcome.problems
     if arguments.execute:
         steps = [_undone(each) if outcome.is_undone(each) else each for each in steps]
@@ -190,5 +190,5 @@ def _undone(step: Step) -> Step:
 
 
 def exit_code(arguments: Namespace, problems: Sequence[str]) -> int:
-    """A dry run has only looked, so what it found is no failure."""
+    """Return FAILED if a change had problems. Problems of a dry run are no failure."""
     return Exit.FAILED if problems and arguments.execute else Exit.DONE

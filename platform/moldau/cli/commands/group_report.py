@@ -1,4 +1,4 @@
-"""What a group looks like from outside, for people and for programs."""
+"""Writes the state, members, offsets and lag of groups, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEW = 4
 
 
 def headline(progress: GroupProgress) -> str:
-    """A group in one line."""
+    """Return a group as one line."""
     group = progress.group
     members = len(group.members)
     kind = "" if group.protocol_type in ("", "consumer") else f" of {group.protocol_type}"
@@ -31,7 +31,7 @@ def headline(progress: GroupProgress) -> str:
 
 
 def write_report(out: TextIO, found: Sequence[GroupProgress], arguments: Namespace) -> None:
-    """The tables that were asked for; all of them, by group, when none was."""
+    """Write the requested tables; if none is requested, write all of them for each group."""
     if arguments.state:
         _write_states(out, found)
     if arguments.members:
@@ -97,7 +97,7 @@ def _protocol(member: MemberDescription) -> str:
 
 
 def _partitions(assignment: Sequence[TopicPartition], at_most: int | None = None) -> str:
-    """`orders:0,1 others:2`, or the first few of them."""
+    """Return `orders:0,1 others:2`; with `at_most`, only the first few partitions."""
     numbers: dict[str, list[int]] = {}
     for where in sorted(assignment)[:at_most]:
         numbers.setdefault(where.topic, []).append(where.partition)
@@ -108,7 +108,7 @@ def _partitions(assignment: Sequence[TopicPartition], at_most: int | None = None
 
 
 def write_offsets(out: TextIO, found: Sequence[GroupProgress], verbose: bool) -> None:
-    """Committed offsets, ends and lag by partition."""
+    """Write committed offsets, log ends and lag by partition."""
     header = ["GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST", "CLIENT"]
     header += ["LEADER EPOCH", "NOTE"] if verbose else []
     rows = []
@@ -130,7 +130,7 @@ def write_offsets(out: TextIO, found: Sequence[GroupProgress], verbose: bool) ->
 
 
 def facts_of(progress: GroupProgress) -> dict[str, Any]:
-    """All of it for programs."""
+    """Return everything about a group as JSON data."""
     group, coordinator = progress.group, progress.coordinator
     return {
         "group": group.group_id,

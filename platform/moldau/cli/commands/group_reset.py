@@ -1,4 +1,4 @@
-"""`moldau group reset`: makes groups go on elsewhere."""
+"""`moldau group reset`: change the committed offsets of groups, so that they go on elsewhere."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ others are changed. One that does not exist yet may be given offsets."""
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one partition when its new offset is chosen."""
+    """The facts about a partition that its new offset depends on."""
 
     committed: int | None
     start: int
@@ -64,36 +64,36 @@ class NothingCommitted(Exception):
 
 
 def to_earliest(known: Known) -> tuple[int, str]:
-    """Where the log begins."""
+    """Choose the start of the log."""
     return known.start, ""
 
 
 def to_latest(known: Known) -> tuple[int, str]:
-    """Where the log ends."""
+    """Choose the end of the log."""
     return known.end, ""
 
 
 def to_current(known: Known) -> tuple[int, str]:
-    """Where it is, which is of use for --export and for offsets that the log has lost."""
+    """Keep the committed offset; useful for --export, and for offsets that the log has lost."""
     if known.committed is None:
         return known.end, "nothing is committed: the end"
     return within(known.committed, known.start, known.end)
 
 
 def to_time(known: Known) -> tuple[int, str]:
-    """The first record that is not older."""
+    """Choose the first record with this timestamp or a later one; without one, the end."""
     if known.at_time is None:
         return known.end, "no record is as new: the end"
     return known.at_time, ""
 
 
 def to_offset(wanted: int) -> Rule:
-    """That offset."""
+    """Return the rule that chooses this offset."""
     return lambda known: within(wanted, known.start, known.end)
 
 
 def shift_by(count: int) -> Rule:
-    """So many records on, or back."""
+    """Return the rule that moves the committed offset by `count`, back if it is negative."""
 
     def rule(known: Known) -> tuple[int, str]:
         if known.committed is None:
@@ -126,7 +126,7 @@ def _add_reset(parser: ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the arguments say: which partitions, how to choose, and a time or an age to ask for."""
+    """The parsed arguments: the partitions, the rule, and a timestamp or an age for the rule."""
 
     scope: Scope
     rule: Rule
@@ -138,7 +138,7 @@ class Wanted:
 
 
 def _reset(arguments: Namespace, context: Context) -> int:
-    """Shows the plan, and carries it out if told to."""
+    """Show the plan, and carry it out if `--execute` is given."""
     wanted = _checked(arguments)
     with opened_admin(arguments, context) as admin:
         steps, failures = _plan(arguments, context, admin, wanted)
@@ -182,7 +182,7 @@ def _checked(arguments: Namespace) -> Wanted:
 def _plan(
     arguments: Namespace, context: Context, admin: Opened[Admin], wanted: Wanted
 ) -> tuple[list[Step], dict[str, str]]:
-    """The steps, and which groups have none, and why."""
+    """Return the steps, and the reasons for groups that have none."""
     if arguments.from_file is not None:
         given = parse_offsets_file(_file(arguments, context, admin), arguments.groups)
         return admin.run(lambda client: _plan_from_file(client, given)), {}
@@ -205,8 +205,9 @@ async def plan_groups(
     *,
     only_committed: bool = False,
 ) -> tuple[list[Step], dict[str, str]]:
-    """The steps for these groups, and which have none, and why: a misspelled name costs the others
-    nothing. `only_committed`: a group is left alone where it has committed nothing."""
+    """Return the steps for these groups, and the reasons for groups that have none: a misspelled
+    name does not stop the others. `only_committed`: change only partitions with a committed
+    offset."""
     scope = wanted.scope
     steps: list[Step] = []
     failures = {}
@@ -231,7 +232,7 @@ def _file(arguments: Namespace, context: Context, admin: Opened[Admin]) -> str:
 
 
 def _decoded(data: bytes, origin: str) -> str:
-    """Spreadsheets put a byte order mark before what they export."""
+    """Decode UTF-8. Spreadsheets write a byte order mark before their exports; it is skipped."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -262,7 +263,7 @@ async def _plan_group(
     rules: dict[TopicPartition, Rule],
     timestamp: int | None,
 ) -> list[Step]:
-    """The steps for a group: each partition by its rule."""
+    """Return the steps for a group: each partition by its rule."""
     from moldau.client.consumer.offsets import EARLIEST, LATEST
 
     topics = await client.describe_topics({where.topic for where in rules})
@@ -296,7 +297,8 @@ def _step(group: str, where: TopicPartition, known: Known, rule: Rule) -> Step:
 def unreachable(
     group: str, where: TopicPartition, before: int | None, topic: Topic | KafkaError
 ) -> Step:
-    """A topic that is gone has nothing to be reset; a partition without a leader tells nothing."""
+    """Return the step for a partition without offsets. If its topic is gone, nothing must be reset;
+    a partition without a leader is an obstacle, because its offsets are unknown."""
     if not isinstance(topic, KafkaError):
         is_there = any(each.index == where.partition for each in topic.partitions)
         note = "the partition has no leader at present" if is_there else "no such partition"
@@ -309,8 +311,8 @@ def unreachable(
 async def follow(
     client: Admin, steps: Sequence[Step], failures: Mapping[str, str], *, execute: bool
 ) -> Outcome:
-    """What stands in the way of the plan, and what cannot be or was not changed. Only with
-    `execute` is anything changed: the groups that nothing stands in the way of."""
+    """Return the obstacles and failures of the plan. With `execute` change the groups without
+    obstacles; otherwise change nothing."""
     groups = list(dict.fromkeys(each.group for each in steps))
     hindered = obstacles(steps, await members_of(client, groups))
     if not execute:
@@ -321,8 +323,8 @@ async def follow(
 
 
 async def carry_out(client: Admin, steps: Sequence[Step]) -> Outcome:
-    """Commits, group by group; which groups could not be changed, or only in part, and why. A
-    member may have come since the plan was made: that costs the other groups nothing."""
+    """Commit the steps, group by group, and return which groups failed, wholly or in part, and why.
+    A member may have joined since the plan was made; then the other groups are still changed."""
     from moldau.client import OffsetsNotStored
 
     by_group: dict[str, dict[TopicPartition, int]] = {}
@@ -342,7 +344,7 @@ async def carry_out(client: Admin, steps: Sequence[Step]) -> Outcome:
 
 
 def export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:
-    """As `--from-file` reads them again."""
+    """Write the new offsets as CSV lines that `--from-file` reads."""
     for each in steps:
         if each.after is not None:
             row = (each.where.topic, each.where.partition, each.after)
@@ -350,8 +352,8 @@ def export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:
 
 
 def _line(row: Sequence[object]) -> str:
-    """A line of CSV. The writer quotes a name that contains one of its line ends, so a carriage
-    return alone must be one of them: CSV readers take it for the end of a line."""
+    """Return a line of CSV. The writer quotes a name that contains one of its line ends, so a
+    carriage return alone must be one of them: CSV readers take it for the end of a line."""
     import csv
     from io import StringIO
 

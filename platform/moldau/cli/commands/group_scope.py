@@ -1,4 +1,4 @@
-"""Which offsets are meant: `--topic orders:0,1`, and the CSV that Kafka's own tool has.
+"""Selects offsets: by `--topic orders:0,1`, and by the CSV file of Kafka's own tool.
 
 A line of such a file is `topic,partition,offset`, or `group,topic,partition,offset`.
 """
@@ -23,7 +23,7 @@ FileOffsets = dict[str, "dict[TopicPartition, int]"]
 
 
 def add_topics(parser: ArgumentParser, help_text: str) -> None:
-    """`--topic`, whose words `parse_scope` reads."""
+    """Add `--topic`, whose words `parse_scope` parses."""
     parser.add_argument(
         "--topic",
         action="append",
@@ -34,7 +34,7 @@ def add_topics(parser: ArgumentParser, help_text: str) -> None:
 
 
 def parse_scope(words: Iterable[str]) -> Scope:
-    """Partitions by topic, None for all that the topic has; empty where nothing was said."""
+    """Return the partitions by topic; None means all of a topic. Without words it is empty."""
     scope: Scope = {}
     for word in words:
         topic, colon, numbers = word.partition(":")
@@ -53,8 +53,8 @@ def parse_scope(words: Iterable[str]) -> Scope:
 
 
 async def partitions_in(client: Admin, scope: Scope) -> list[TopicPartition]:
-    """The partitions of a scope; KafkaError for a topic, UsageError for a partition that there is
-    not."""
+    """Return the partitions of a scope. Raise KafkaError for unknown topics, UsageError for
+    partitions."""
     there = await client.partitions(*scope)
     for topic, numbers in scope.items():
         has = {where.partition for where in there if where.topic == topic}
@@ -65,7 +65,7 @@ async def partitions_in(client: Admin, scope: Scope) -> list[TopicPartition]:
 
 
 def is_in(scope: Scope, where: TopicPartition) -> bool:
-    """Whether the scope has it."""
+    """Whether the scope includes the partition."""
     if where.topic not in scope:
         return False
     numbers = scope[where.topic]
@@ -73,13 +73,13 @@ def is_in(scope: Scope, where: TopicPartition) -> bool:
 
 
 async def idle_groups(client: Admin) -> list[str]:
-    """The groups of consumers that have no members."""
+    """Return the consumer groups that have no members."""
     found = await client.list_groups(states=["Empty"], types=["classic", "consumer"])
     return [each.group_id for each in found]
 
 
 def parse_offsets_file(text: str, groups: Sequence[str]) -> FileOffsets:
-    """Offsets by group. Lines without a group are of the one that was named."""
+    """Return the offsets by group. Lines without a group belong to the only named group."""
     from moldau.client import TopicPartition
 
     found: FileOffsets = {}
@@ -107,7 +107,7 @@ def parse_offsets_file(text: str, groups: Sequence[str]) -> FileOffsets:
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Its rows, each by the number of the line that it ends in: a group's name may have several."""
+    """Yield the rows with the number of their last line: a group name may span several lines."""
     reader = csv.reader(StringIO(text, newline=""), skipinitialspace=True)
     try:
         for row in reader:

@@ -1,7 +1,7 @@
-"""`moldau group describe --watch`: lag as it changes, with the speed of readers and writers.
+"""`moldau group describe --watch`: lag as it changes, with the rates of readers and writers.
 
-A person gets a screen that renews itself, with the partitions that are furthest behind on top; a
-pipe gets a line a look, or with --json a document a line.
+A terminal gets a screen that is renewed, with the partitions that are furthest behind on top. A
+pipe gets one line for each group and look, or with --json one document.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Look = Callable[["Admin"], Coroutine[Any, Any, "list[GroupProgress]"]]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Offsets a second between two looks; None at the first one."""
+    """Offsets per second between two looks; None at the first look."""
 
     read: float | None = None
     written: float | None = None
 
     def left_s(self, lag: int) -> float | None:
-        """In how many seconds nothing is left to read; None if it will not be soon."""
+        """Return the seconds until the lag is 0 at these rates; None if it does not shrink."""
         if self.read is None or self.written is None or self.read <= self.written:
             return None
         return lag / (self.read - self.written)
@@ -46,14 +46,14 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A group at one look, and how fast its partitions went since the one before."""
+    """A group at one look, and the rates of its partitions since the look before."""
 
     progress: GroupProgress
     by_partition: dict[TopicPartition, Pace]
 
     @property
     def pace(self) -> Pace:
-        """Of the whole group."""
+        """The rates of the whole group."""
         known = [each for each in self.by_partition.values() if each.read is not None]
         if not known:
             return Pace()
@@ -61,7 +61,7 @@ class Seen:
 
 
 def seen(now: GroupProgress, before: GroupProgress | None, seconds: float) -> Seen:
-    """What two looks tell, so many seconds apart."""
+    """Return what two looks show that are `seconds` apart."""
     paces: dict[TopicPartition, Pace] = {}
     known = {} if before is None else {each.where: each for each in before.partitions}
     for each in now.partitions:
@@ -78,8 +78,8 @@ def seen(now: GroupProgress, before: GroupProgress | None, seconds: float) -> Se
 
 
 def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Look) -> int:
-    """Looks again and again until Ctrl-C, or so many times as were asked for. A cluster that does
-    not answer is said to be silent: on a screen what was seen last would pass for what is."""
+    """Show the groups until Ctrl-C, or `--times` times. Say so if a cluster does not answer:
+    otherwise the last look on a screen would be taken for the present state."""
     from moldau.cli.shell import patiently, pause
 
     clock = admin.runtime.clock
@@ -116,7 +116,7 @@ Say = Callable[[str], None]
 
 @contextmanager
 def _shows(arguments: Namespace, context: Context) -> Iterator[tuple[Show, Say]]:
-    """How a look is shown, and how something is said beside it."""
+    """Yield two functions: one shows a look, the other writes a line beside it."""
 
     def say(line: str) -> None:
         write_lines(context.err, [line])
@@ -174,7 +174,7 @@ def _pace_in_words(each: Seen) -> str:
 
 
 def screen(found: Sequence[Seen]) -> RenderableType:
-    """What a person sees of one look."""
+    """Return the screen of one look."""
     from rich.console import Group
     from rich.table import Column, Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""`moldau leader`: see which leaderships are not where they are preferred, and elect."""
+"""`moldau leader`: elect leaders of partitions, preferred or unclean."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _in_file(path: str) -> list[tuple[str, int | None]]:
 def _told(
     arguments: Namespace, context: Context, results: dict[TopicPartition, KafkaError | None]
 ) -> int:
-    """What needed no election is no failure."""
+    """Write the results. A partition that needed no election is no failure."""
     from moldau.errors.codes import ErrorCode
 
     states = {where: _state(error) for where, error in sorted(results.items())}

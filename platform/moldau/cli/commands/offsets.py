@@ -1,4 +1,4 @@
-"""`moldau offsets`: where the logs of topics begin and end, or which offset a time has."""
+"""`moldau offsets`: the start and end offsets of topics, or the offset of a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ELECTION_S: Final = 2.0
 
 
 class OffsetsCommand:
-    """Offsets by end or by time."""
+    """Shows offsets by end or by time."""
 
     summary = "Where logs begin and end, and the offset of a time."
 
@@ -60,8 +60,8 @@ Ends = dict["TopicPartition", tuple["FoundOffset", "FoundOffset"]]
 
 
 async def _led(client: Admin, chosen: list[TopicPartition]) -> list[TopicPartition]:
-    """Those with a leader. One that is elected now, as of a topic that was just made, is waited
-    for."""
+    """Return the partitions with a leader. Wait for one that is being elected, as in a topic that
+    was just created."""
     from moldau.cli.shell import within
     from moldau.client.consumer.offsets import LATEST
 
@@ -73,7 +73,7 @@ async def _led(client: Admin, chosen: list[TopicPartition]) -> list[TopicPartiti
 
 
 def _tell_leaderless(context: Context, partitions: list[TopicPartition]) -> int:
-    """Say that the offsets of these are not known now; those of the others are written."""
+    """Report partitions whose offsets are unknown, and return the exit code."""
     for where in partitions:
         context.err.write(f"moldau: {where} has no leader: its offsets are not known now\n")
     return Exit.FAILED if partitions else Exit.DONE

@@ -1,4 +1,4 @@
-"""`moldau plugins`: what is installed, by layer and by group, and what is wrong with it."""
+"""`moldau plugins`: the installed layers and plugins, by group, and their faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.plugins import Contracts, Layer, Plugin, PluginError, Plugins, insta
 from moldau.plugins.contracts import LAYERS
 
 Faults = Mapping[tuple[str, str], str]
-"""By group and name."""
+"""The fault of each faulty plugin, by group and name."""
 
 
 class PluginsCommand:
@@ -68,7 +68,7 @@ def _faults(plugins: list[Plugin], contracts: Contracts) -> Faults:
 
 
 def _warnings(layers: tuple[Layer, ...]) -> list[str]:
-    """Of moldau's own layers, which belong together."""
+    """Return a warning if moldau's own layers have different versions."""
     versions = {
         each.version
         for each in layers

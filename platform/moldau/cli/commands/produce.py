@@ -1,4 +1,4 @@
-"""`moldau produce`: lines from the input as records, or records made up as a load."""
+"""`moldau produce`: send lines of the input as records, or generated records as a load."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _CHUNK_BYTES: Final = 4 << 20
 _MADE_UP: Final = 1_000
 _SIZE_DEFAULT: Final = 100
 _SERIALIZERS: Final = frozenset(("key.serializer", "value.serializer"))
-# What a load wants that a few lines do not: large batches.
+# A load needs large batches; a few lines do not.
 _LOAD_SETTINGS: Final = {"batch.size": "262144", "buffer.memory": "67108864"}
 
 
 class ProduceCommand:
-    """Sends records."""
+    """Sends records from the input, or generated ones."""
 
     summary = "Send records: lines of the input, or --count of them made up."
 
@@ -120,7 +120,7 @@ class ProduceCommand:
 
 
 def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) -> Producer:
-    """UsageError where records of that size cannot be: better than to make them up first."""
+    """Return the producer. Raise UsageError for a `--size` that is too large, before any work."""
     from moldau.client.producer.producer import Producer
     from moldau.client.settings.producer import max_request_size
 
@@ -135,8 +135,8 @@ def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) 
 
 
 class _Out(AbstractContextManager["_Out"]):
-    """Where records go; tells what keeps them from being acknowledged. Ctrl-C gives up what is not
-    acknowledged yet, at once."""
+    """Sends records, and reports what delays their acknowledgement. Ctrl-C discards unacknowledged
+    records at once."""
 
     def __init__(self, arguments: Namespace, producer: Opened[Producer], trouble: Trouble) -> None:
         self.random = producer.runtime.random
@@ -155,7 +155,7 @@ class _Out(AbstractContextManager["_Out"]):
             self._producer.run(lambda client: client.aclose(abort=True))
 
     def send(self, values: list[bytes | None], keys: list[bytes | None] | None) -> None:
-        """Waits for the topic and for room, not for acknowledgements."""
+        """Send records. Wait for the topic and for buffer space, but not for acknowledgements."""
         if not self._is_known:
             self._run(lambda client: client.partitions(self._topic), self._miss)
             self._is_known = True
@@ -172,7 +172,7 @@ class _Out(AbstractContextManager["_Out"]):
         self._run(act, self._trouble.tell)
 
     def flush(self) -> None:
-        """Waits until everything is acknowledged."""
+        """Wait until all records are acknowledged."""
         self._run(lambda client: client.flush(), self._trouble.tell)
 
     @property
@@ -216,7 +216,7 @@ def _send_load(arguments: Namespace, out: _Out, progress: Progress) -> None:
 
 
 def _made_up(random: Random, size: int) -> list[bytes | None]:
-    """Different values of that size, which compress about as well as text does."""
+    """Return different values of that size, which compress about as well as text."""
     noise = random.randbytes(size // 4 + _MADE_UP).hex().encode()
     made: list[bytes | None] = []
     for number in range(min(_MADE_UP, max(1, _CHUNK_BYTES // max(1, size)))):
@@ -229,7 +229,7 @@ def _made_up(random: Random, size: int) -> list[bytes | None]:
 
 
 def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Progress) -> None:
-    """Of a line without its separator nothing is sent, nor of what is behind it."""
+    """Send the lines of the input. A line without its separator and later ones are not sent."""
     null = None if arguments.null is None else typed_bytes(arguments.null)
     separator = typed_bytes(arguments.separator)
     for lines in read_lines(context.source):
@@ -254,7 +254,8 @@ def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Pro
 
 @contextmanager
 def _by_line(before: int) -> Iterator[None]:
-    """An error of what is sent here says at which line, and which ones were not sent for it."""
+    """Add to an error of the block the line that failed, and the lines that were not sent because
+    of it."""
     from moldau.client.producer.bulk import Indices
 
     try:
@@ -270,9 +271,9 @@ def _by_line(before: int) -> Iterator[None]:
 
 
 def read_lines(source: BinaryIO) -> Iterator[list[bytes]]:
-    """Lines without their ends, as many at a time as have come; a last one may lack its end."""
+    """Yield lists of lines without their ends, as they arrive; the last line may lack its end."""
     read1 = getattr(source, "read1", source.read)
-    begun: list[bytes] = []  # put together once: of a long line there come thousands of pieces
+    begun: list[bytes] = []  # joined once: a long line arrives in thousands of pieces
     while data := read1(_READ_BYTES):
         first, *others = data.split(b"\n")
         begun.append(first)

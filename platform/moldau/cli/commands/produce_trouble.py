@@ -1,8 +1,7 @@
-"""What `moldau produce` says while it waits for its topic, or while a broker refuses records that
-the producer sends again.
+"""Messages of `moldau produce` while its topic is unknown, or a broker rejects records for now.
 
-A refusal that may pass (a full disk, too few replicas, a broker that restarts) is tried again for
-`delivery.timeout.ms`, two minutes unless told otherwise: too long to say nothing.
+The producer retries after a temporary error (a full disk, too few replicas, a broker that restarts)
+for `delivery.timeout.ms`, by default two minutes: too long to be silent.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ PATIENCE_S: Final = 2.0
 
 
 class Trouble:
-    """Tells each new trouble once."""
+    """Reports each new trouble once."""
 
     def __init__(self, progress: Progress, client: Producer) -> None:
         self._progress = progress
@@ -26,8 +25,7 @@ class Trouble:
         self._missed: set[bool] = set()
 
     def miss(self, topic: str, seconds: float) -> None:
-        """So long nothing has been known of the topic. Where no broker answers, it is not the topic
-        that is to blame."""
+        """Report that the topic has been unknown, or no broker has answered, for `seconds`."""
         from moldau.client.settings import producer as rows
 
         blind_for = self._client.blind_for
@@ -42,7 +40,7 @@ class Trouble:
             self._write(f"{topic}: no broker answers for {seconds:.0f} s, {limit}: {blind_for}")
 
     def tell(self, seconds: float) -> None:
-        """So long it has taken already."""
+        """Report why records have not been acknowledged for `seconds`."""
         from moldau.client.settings import producer as rows
 
         troubles = self._client.troubles()

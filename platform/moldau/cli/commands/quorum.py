@@ -1,4 +1,4 @@
-"""`moldau quorum`: the controllers that keep the metadata, and which of them vote (KIP-853)."""
+"""`moldau quorum`: the controllers that keep the metadata, and the voters among them (KIP-853)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _nothing(parser: ArgumentParser) -> None:
-    """The whole quorum is meant."""
+    """Add no arguments: the action is about the whole quorum."""
 
 
 def _add_node(parser: ArgumentParser) -> None:

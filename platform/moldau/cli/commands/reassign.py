@@ -1,4 +1,4 @@
-"""`moldau reassign`: partitions move to other brokers, by plans as Kafka's tool has them."""
+"""`moldau reassign`: move partitions to other brokers, with plans in the format of Kafka's tool."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def _add_file(parser: ArgumentParser) -> None:
 
 
 def _add_nothing(parser: ArgumentParser) -> None:
-    """All moves are meant."""
+    """Add no arguments: the action lists all moves."""
 
 
 def broker_ids(text: str) -> tuple[int, ...]:
-    """`1,2,3`."""
+    """Return the ids of `1,2,3`. Raise UsageError for anything else."""
     try:
         return tuple(int(each) for each in text.split(","))
     except ValueError:
@@ -96,7 +96,7 @@ def _plan_of(arguments: Namespace, context: Context) -> dict[Place, Replicas]:
 def current_replicas(
     admin: Opened[Admin], context: Context, names: Iterable[str] | None = None
 ) -> dict[Place, Replicas]:
-    """Of these topics, or of all; waits until every broker knows what is committed."""
+    """Return the replicas of these topics, or of all, once every broker knows current metadata."""
     await_current_view(admin, context)
     if names is None:
         topics = admin.run(lambda client: client.list_topics(internal=True))
@@ -116,7 +116,7 @@ def current_replicas(
 
 
 def known_brokers(admin: Opened[Admin], ids: Sequence[int] | None = None) -> Brokers:
-    """Of the cluster; only `ids` if given. UsageError for one that is not there."""
+    """Return the brokers of the cluster, or those of `ids`. Raise UsageError for an unknown id."""
     cluster = admin.run(lambda client: client.describe_cluster())
     racks = {each.node_id: each.rack for each in cluster.brokers}
     missing = sorted(set(ids or ()) - racks.keys())
@@ -180,14 +180,14 @@ def set_throttle(
     goal: Mapping[Place, Replicas],
     rate: int,
 ) -> None:
-    """So many bytes a second for these moves, on each broker that has a part in them."""
+    """Limit these moves to `rate` bytes a second on each broker that takes part in them."""
     topics = reassign_throttle.throttled_replicas(current, goal)
     brokers = {each for place in goal for each in (*goal[place], *current[place])}
     admin.run(lambda client: reassign_throttle.throttle(client, topics, brokers, rate))
 
 
 def clear_throttle(admin: Opened[Admin], goal: Mapping[Place, Replicas]) -> None:
-    """No throttle any more, on any broker."""
+    """Remove the throttles of the topics of `goal`, and of all brokers."""
     topics = {topic for topic, _ in goal}
     brokers = known_brokers(admin).racks
     admin.run(lambda client: reassign_throttle.clear(client, topics, brokers))
@@ -196,7 +196,7 @@ def clear_throttle(admin: Opened[Admin], goal: Mapping[Place, Replicas]) -> None
 def start_moves(
     admin: Opened[Admin], context: Context, goal: Mapping[Place, Sequence[int] | None]
 ) -> int:
-    """Begin them, or cancel them where the goal is None; what cannot be is told."""
+    """Start the moves, or cancel those whose goal is None. Report those that fail."""
     from moldau.client import TopicPartition
 
     wanted = {TopicPartition(*place): replicas for place, replicas in goal.items()}

@@ -1,8 +1,8 @@
-"""Plans for `moldau reassign`: the JSON of kafka-reassign-partitions, and how replicas are spread.
+"""Plans for `moldau reassign`: the JSON of kafka-reassign-partitions, and the spread of replicas.
 
-Invariants: a plan keeps a replica where it is unless its broker is not among those that are given,
-or has more than its share; a partition has at most one replica on a broker, and its replicas are in
-as many racks as before or more.
+Invariants: a plan keeps a replica where it is unless its broker is not among the given ones, or has
+more than its share; a partition has at most one replica on a broker, and its replicas are in as
+many racks as before or more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ANY: Final = "any"
 
 
 def plan_text(replicas: Mapping[Place, Sequence[int]]) -> str:
-    """In the form that Kafka's tool writes and reads, a line."""
+    """Return a plan in the format of Kafka's tool, as one line."""
     partitions = [
         {
             "topic": topic,
@@ -37,7 +37,7 @@ def plan_text(replicas: Mapping[Place, Sequence[int]]) -> str:
 
 
 def parse_plan(text: str, name: str) -> dict[Place, Replicas]:
-    """UsageError that names what is wrong in the file `name`."""
+    """Return the replicas of each partition. Raise UsageError that says what is wrong in `name`."""
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -83,15 +83,16 @@ class Brokers:
     racks: Mapping[int, str | None]
 
     def rack_of(self, broker: int) -> str | int:
-        """A broker without a rack is one by itself."""
+        """Return the rack of a broker; a broker without a rack counts as a rack of its own."""
         return self.racks.get(broker) or broker
 
 
 def spread(
     current: Mapping[Place, Sequence[int]], brokers: Brokers, factor: int | None = None
 ) -> dict[Place, Replicas]:
-    """Replicas for each partition, on those brokers alone, with as few moves as an even spread
-    takes. `factor` is how many each shall have; None: as many as now."""
+    """Return replicas for each partition, on these brokers only, with as few moves as an even
+    spread needs. `factor` is the number of replicas of each partition; None keeps the present
+    number."""
     if not brokers.racks:
         raise UsageError("no brokers are left that could have the replicas")
     placed = {}
@@ -116,8 +117,8 @@ def spread(
 def evacuation(
     current: Mapping[Place, Sequence[int]], left: Brokers, leaving: int
 ) -> dict[Place, Replicas]:
-    """The partitions that have a replica on the broker, with another one in its place: in a rack
-    that the partition is not in yet, if there is one, and where the fewest replicas are."""
+    """Return new replicas for the partitions on the leaving broker: another broker takes its place,
+    in a rack that the partition is not in yet if possible, and with the fewest replicas."""
     counts = Counter(dict.fromkeys(left.racks, 0))
     for replicas in current.values():
         counts.update(each for each in replicas if each in counts)
@@ -154,7 +155,7 @@ def _fill(chosen: list[int], wanted: int, brokers: Brokers, counts: Counter[int]
 
 
 def _level(placed: Mapping[Place, list[int]], brokers: Brokers, counts: Counter[int]) -> None:
-    """From the fullest broker to the emptiest that can take a replica, as long as it helps."""
+    """Move replicas from the fullest broker to the emptiest possible one, as long as that helps."""
     while True:
         ordered = sorted(counts, key=lambda each: (counts[each], each))
         pair = next(
@@ -184,7 +185,7 @@ def _may_replace(chosen: Collection[int], old: int, new: int, brokers: Brokers) 
 
 
 def _level_leaders(placed: Mapping[Place, list[int]]) -> None:
-    """The first replica is to lead: another one of the partition, where that is fairer."""
+    """Reorder replicas so that brokers lead equally often: the first replica is preferred."""
     leads = Counter({each: 0 for chosen in placed.values() for each in chosen})
     leads.update(chosen[0] for chosen in placed.values())
     is_better = True

@@ -1,7 +1,7 @@
-"""The throttle of a move: rates of brokers, and the replicas of topics that they are for.
+"""The throttle of moves: the rates of brokers, and the replicas of topics that are throttled.
 
-As in Kafka's tool: the old replicas are throttled as leaders, the new ones as followers. What is
-set here is what `clear` takes away.
+As in Kafka's tool, old replicas are throttled as leaders, and new ones as followers. `clear`
+removes the settings that `throttle` sets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOLLOWERS: Final = "follower.replication.throttled.replicas"
 def throttled_replicas(
     current: Mapping[Place, Sequence[int]], goal: Mapping[Place, Sequence[int]]
 ) -> dict[str, dict[str, str]]:
-    """For each topic its two settings."""
+    """Return the two settings of each topic with moves that add replicas."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     for (topic, number), replicas in sorted(goal.items()):
         leaders, followers = found.setdefault(topic, ([], []))
@@ -41,7 +41,7 @@ def throttled_replicas(
 async def throttle(
     admin: Admin, topics: Mapping[str, Mapping[str, str]], brokers: Iterable[int], rate: int
 ) -> None:
-    """So many bytes a second for each of these brokers."""
+    """Set the replicas of these topics, and a rate in bytes a second for each of these brokers."""
     from moldau.client import Resource, ResourceType
 
     for topic, values in topics.items():
@@ -52,7 +52,7 @@ async def throttle(
 
 
 async def clear(admin: Admin, topics: Collection[str], brokers: Iterable[int]) -> None:
-    """No throttle any more on these topics and brokers."""
+    """Remove the throttles of these topics and brokers."""
     from moldau.client import Resource, ResourceType
 
     for broker in sorted(brokers):

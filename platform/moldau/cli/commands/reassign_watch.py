@@ -1,4 +1,4 @@
-"""Waits for moves to end: a bar for a person, a line a change for a pipe."""
+"""Waits for moves to end: with a bar on a terminal, or a line for each change otherwise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Show = "Callable[[int], None]"
 
 
 def wait_until_moved(admin: Opened[Admin], context: Context, places: Collection[Place]) -> None:
-    """Until none of these partitions moves any more. Ctrl-C ends the waiting, not the move."""
+    """Wait until none of these partitions moves. Ctrl-C ends the wait, but not the moves."""
     from moldau.cli.shell import pause
 
     total = len(places)

@@ -1,7 +1,7 @@
-"""Unknown names of settings: refused where they have no effect, mentioned where they may.
+"""Checks names of settings: rejects unknown ones without effect, and notes those that may have one.
 
-A cluster is silent about them: it describes what it finds, unsets what is not set, and keeps for a
-broker whatever its plugins may read.
+A cluster does not report unknown names: it describes only what it finds, unsets what is not set,
+and keeps any setting of a broker, because a plugin may read it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def check_known(client: Admin, resource: Resource, names: Iterable[str]) -> None:
-    """MoldauError for names that are no settings of the resource's, and not set there either."""
+    """Raise MoldauError for names that are neither settings of the resource nor set on it."""
     names = list(names)
     if not names:
         return
@@ -31,7 +31,7 @@ async def check_known(client: Admin, resource: Resource, names: Iterable[str]) -
 
 
 async def notes_on_unknown(client: Admin, resource: Resource, names: Iterable[str]) -> list[str]:
-    """A line for each name that has no meaning for a broker itself; another resource refuses it."""
+    """Return a note for each name that a broker does not know; other resources reject those."""
     from moldau.client import ResourceType
 
     if resource.type is not ResourceType.BROKER:
@@ -45,8 +45,9 @@ async def notes_on_unknown(client: Admin, resource: Resource, names: Iterable[st
 
 
 async def known_names(client: Admin, resource: Resource) -> set[str]:
-    """The names of settings that the resource can be given. The description of all brokers has only
-    what is set, so one broker is asked. Settings of plugins are described without documentation."""
+    """Return the names of the settings that the resource may have. The description of all brokers
+    lists only what is set, so one broker is described instead. Settings of plugins have no
+    documentation."""
     from moldau.client import ResourceType
 
     if resource.type is ResourceType.BROKER and not resource.name:
@@ -57,13 +58,14 @@ async def known_names(client: Admin, resource: Resource) -> set[str]:
 
 
 def no_setting(resource: Resource, names: Iterable[str], known: Collection[str]) -> str:
-    """What is wrong with these names, in one line."""
+    """Return an error text for these unknown names, as one line."""
     whose = f"{resource.type.name.lower().replace('_', '-')} {resource.name or 'default'}"
     return "; ".join(f"{whose} has no setting {name}{_hint(name, known)}" for name in names)
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """A topic's setting has its broker's default under the same name behind a word of its own."""
+    """Suggest a known name: one that ends with this name, as the broker's default of a topic
+    setting does, or a similar one."""
     from difflib import get_close_matches
 
     near = sorted((each for each in known if each.endswith(f".{name}")), key=len)

@@ -92,7 +92,7 @@ def _describe(arguments: Namespace, context: Context) -> int:
 
 
 async def _own_configs(client: Admin, topics: list[Topic]) -> dict[str, dict[str, str | None]]:
-    """The settings that were given to each topic itself."""
+    """Return the settings that are set on each topic itself."""
     from moldau.client import ConfigSource, Resource, ResourceType
 
     found = {}
@@ -182,7 +182,7 @@ def _create(arguments: Namespace, context: Context) -> int:
 
 @contextmanager
 def _telling_whose_settings(arguments: Namespace) -> Iterator[None]:
-    """If `--set` names a setting of the topic and not of the client, say where it belongs."""
+    """Add a hint to an error about `--set` that `--config` is for settings of the topic."""
     from moldau.config import BadSettings
 
     try:

@@ -1,7 +1,7 @@
-"""`moldau topic alter`: other settings and more partitions, which are two requests to a cluster.
+"""`moldau topic alter`: change settings and add partitions, with two requests to the cluster.
 
-Invariant: both are tried without being done before the first is done, so a mistake changes nothing;
-if the second fails all the same, what the first has done is told.
+Invariant: both requests are validated before the first one is executed, so a mistake changes
+nothing. If the second fails all the same, the error says what the first has done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add_alter(parser: ArgumentParser) -> None:
 
 
 def alter(arguments: Namespace, context: Context) -> int:
-    """Settings first, then partitions."""
+    """Alter the settings first, then the partitions."""
     if arguments.partitions is None and not arguments.config and not arguments.unset:
         raise UsageError("nothing to alter: give --partitions, --config or --unset")
     set_to = assignments(arguments.config)

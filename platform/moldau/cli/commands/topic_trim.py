@@ -1,6 +1,6 @@
-"""`moldau topic trim`: records deleted from the front, each partition for itself.
+"""`moldau topic trim`: delete records from the front of partitions, each independently.
 
-Invariant: what was done and what was not is told of every partition, as none of it can be undone.
+Invariant: the result of every partition is reported, because a deletion cannot be undone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_trim(parser: ArgumentParser) -> None:
 
 
 def trim(arguments: Namespace, context: Context) -> int:
-    """Exit.FAILED when any partition was not trimmed."""
+    """Trim the partitions. Return FAILED if any of them was not trimmed."""
     before = _before(arguments.before)
     with opened_admin(arguments, context) as admin:
         chosen = admin.run(lambda client: client.partitions(arguments.name))

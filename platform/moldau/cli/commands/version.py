@@ -1,4 +1,4 @@
-"""`moldau version`: which versions of what are at work here."""
+"""`moldau version`: the versions of moldau, Python and the record kernel."""
 
 from __future__ import annotations
 

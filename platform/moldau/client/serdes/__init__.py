@@ -1,4 +1,4 @@
-"""Serializers and deserializers: between what an application has and the bytes of a record.
+"""Serializers and deserializers: they convert between an application's values and records' bytes.
 
     from moldau.client.serdes import AvroSerializer, JsonDeserializer, SchemaRegistry
 
@@ -6,9 +6,9 @@
     Consumer(value_deserializer=JsonDeserializer(Order))     # an object, into a type
     Consumer(value_deserializer=json.loads)                  # any function of the bytes
 
-`contract` says what one is; `plain` and `typed_json` need nothing else, `avro`, `protobuf` and
-`json_schema` a Schema Registry (`registry`) and an extra of the installation. `resolve` finds one
-by what a client was told, `decoding` runs those of a consumer.
+`contract` defines their interface. `plain` and `typed_json` need nothing else; `avro`, `protobuf`
+and `json_schema` need a Schema Registry (`registry`) and an extra of the installation. `resolve`
+finds a serde by the setting of a client, and `consumer.decoding` runs a consumer's deserializers.
 
 Importing this package imports none of that: a name is loaded when it is first used.
 """

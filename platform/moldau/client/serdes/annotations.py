@@ -1,7 +1,7 @@
-"""What the annotation of a type is made of: arguments, aliases, the fields of classes.
+"""Takes the annotation of a type apart: arguments, aliases, the fields of classes.
 
-Typing has many forms and no common way into them. Here each is asked one level at a time, so that
-the caller can stop at any level.
+Typing has many forms and no common way to inspect them. The functions here go one level at a time,
+so that the caller can stop at any level.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from typing import (
 )
 
 UNKNOWN: Final = object()
-"""Stands for what cannot be found out: a name that is not known where the class is."""
+"""Stands for a type that cannot be resolved: its name is not defined where the class is."""
 
 _UNRESOLVED: Final = (NameError, AttributeError, TypeError, ValueError, SyntaxError)
 
 
 def reachable(annotation: Any, is_end: Callable[[Any], bool]) -> Iterator[Any]:
-    """The annotation and everything that it is made of, each once; not what an end is made of."""
+    """Yield the annotation and all its parts, each once, but no parts of what `is_end` accepts."""
     left, seen = [annotation], dict[int, Any]()
     while left:
         part = left.pop()
         if id(part) in seen:
             continue
-        seen[id(part)] = part  # which keeps it, or another one could get its id
+        seen[id(part)] = part  # keeps the part, or another one could get its id
         yield part
         if not is_end(part):
             left += made_of(part)
 
 
 def made_of(annotation: Any) -> list[Any]:
-    """What it is made of directly. The metadata of `Annotated` is among it."""
+    """Return the direct parts of an annotation, including the metadata of `Annotated`."""
     origin = get_origin(annotation)
     if origin is Literal:
         return []
@@ -57,7 +57,7 @@ def made_of(annotation: Any) -> list[Any]:
 
 
 def is_union(annotation: Any) -> bool:
-    """Whether it is one of several."""
+    """Whether the annotation is a union."""
     return get_origin(annotation) in (Union, UnionType)
 
 
@@ -69,8 +69,8 @@ def _has_types(kind: type[Any]) -> bool:
 
 
 def field_types(kind: Any) -> Iterator[tuple[str, list[str], Any]]:
-    """Of each field its name, what it is called in plain values, and its type. Nothing of what
-    cannot be found out."""
+    """Yield each field's name, its keys in plain values, and its type. A hint that cannot be
+    resolved gives UNKNOWN."""
     for name, info in _pydantic_fields(kind).items():
         keys = {name, *(each for each in (info.alias, info.validation_alias) if type(each) is str)}
         metadata = [*info.metadata, *([info] if info.discriminator is not None else [])]
@@ -85,7 +85,7 @@ def field_types(kind: Any) -> Iterator[tuple[str, list[str], Any]]:
 
 
 def _types_of(kind: Any) -> list[Any]:
-    """Of its fields, with their metadata."""
+    """Return the types of a class's fields, with their metadata."""
     fields = _pydantic_fields(kind)
     if fields:
         return [part for each in fields.values() for part in (each.annotation, *each.metadata)]
@@ -99,7 +99,7 @@ def _pydantic_fields(kind: Any) -> dict[str, Any]:
 
 
 def _complete(kind: Any) -> None:
-    """Finds the classes that were not there yet when it was made, if they are now."""
+    """Resolve the names that were not defined yet when the class was made, if they are now."""
     if hasattr(kind, "model_rebuild"):
         kind.model_rebuild(raise_errors=False)
     else:
@@ -122,7 +122,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _hint(kind: Any, base: Any, written: Any) -> Any:
-    """Of one field, which `base` has."""
+    """Return the type of one field, which `base` declares, or UNKNOWN."""
     alone = type("", (), {"__annotations__": {"": written}, "__module__": base.__module__})
     try:
         return get_type_hints(alone, localns={kind.__name__: kind}, include_extras=True)[""]

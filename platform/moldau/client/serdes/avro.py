@@ -1,13 +1,13 @@
-"""Avro behind the id of its schema, through fastavro.
+"""Avro after the id of its schema, through fastavro.
 
 A value is a dict (or what the schema says), a dataclass, a pydantic model or a msgspec struct. The
-serializer's own schema is given as text or `Schema`; without one, text, bytes, numbers and booleans
-have Avro's primitive types, and anything else is written with the latest version that the subject
-has in the registry.
+serializer's own schema is given as text or `Schema`. Without one, text, bytes, numbers and booleans
+have Avro's primitive types, and anything else is written with the subject's latest version in the
+registry.
 
-Invariants: bytes are those of Confluent's serializers, of which one oddity is kept: a schema that
-is just `bytes` has the bytes themselves for payload, without Avro's length; a payload is read whole
-or is an error.
+Invariants: the bytes are those of Confluent's serializers, with one oddity: if a schema is just
+`bytes`, the payload is the bytes themselves, without Avro's length. A payload is read to its end,
+or it is an error.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ _PRIMITIVES: Final[dict[type, str]] = {
     int: '"long"',
     float: '"double"',
 }
-# As many levels as the compiled reader surely has stack for: each takes a byte at least. The second
-# one counts levels, each of which takes some 2 KiB of a stack that is 8 MiB, and 2 at the worst.
+# How deep values may be for the compiled reader, which needs stack for each level. The first limit
+# counts bytes: a level takes at least one. The second counts levels, each of which takes about
+# 2 KiB of a stack of usually 8 MiB, at worst 2 MiB.
 _NESTED_BYTES_MAX: Final = 500
 _FITTED_LEVELS_MAX: Final = 750
 _OWN: Final = object()
 _REFUSED: Final = (ValueError, TypeError, LookupError, AttributeError)
-"""What else validators raise, and msgspec."""
+"""What validators and msgspec raise besides DeserializationFailed."""
 _DAMAGED: Final = (EOFError, ValueError, IndexError, OverflowError)
-"""What fastavro raises for bytes that are no value of the schema."""
+"""What fastavro raises for bytes that are not a value of the schema."""
 
 
 class AvroSerializer(SchemaSerializer):
@@ -71,43 +72,43 @@ class AvroSerializer(SchemaSerializer):
         options: SchemaOptions | None = None,
         owns_registry: bool = False,
     ) -> None:
-        """`to_dict` makes of a value what the schema describes; without it, an object is its
-        fields."""
+        """`to_dict` converts a value to what the schema describes; without it, the fields of an
+        object are written."""
         super().__init__(registry, options, owns_registry=owns_registry)
         self._fastavro = need("fastavro", "avro")
         self._schema = None if schema is None else avro_schema(schema)
         if self._schema is not None and not self._schema.references:
-            parse_alone(self._schema, {})  # what is wrong with it is told before it is registered
+            parse_alone(self._schema, {})  # report its errors before it is registered
         self._name = None if self._schema is None else name_of(self._schema)
         self._to_dict = to_dict
 
     def kind_of(self, value: Any) -> Hashable:
-        """All values have the one schema, or that of their type."""
+        """Return one kind for all values; without a given schema, each primitive type is a kind."""
         if self._schema is not None:
             return _OWN
         kind = type(value)
         return kind if kind in _PRIMITIVES else _OWN
 
     def subject_of(self, value: Any, place: Place) -> str:
-        """Named by the record of the schema."""
+        """Return the subject, which may be named by the record or primitive type of the schema."""
         name = self._name
         if self._schema is None and type(value) in _PRIMITIVES:
             name = json.loads(_PRIMITIVES[type(value)])
         return self.options.subject(place, name)
 
     def has_own(self, value: Any) -> bool:
-        """Where one was given, or the type has one."""
+        """Whether a schema was given or the value has a primitive type."""
         return self._schema is not None or type(value) in _PRIMITIVES
 
     async def own_schema(self, value: Any) -> Schema | None:
-        """The given one, or the type's."""
+        """Return the given schema, or that of the primitive type, or None."""
         if self._schema is not None:
             return self._schema
         text = _PRIMITIVES.get(type(value))
         return None if text is None else Schema(text)
 
     async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
-        """Writes through fastavro."""
+        """Return a function that writes values through fastavro."""
         if schema.type != AVRO:
             raise SerializationFailed(
                 f"the subject has a schema of another kind: {schema.type}", schema=schema_id
@@ -149,8 +150,8 @@ class AvroDeserializer(SchemaDeserializer):
         options: SchemaOptions | None = None,
         owns_registry: bool = False,
     ) -> None:
-        """`schema` is the reader's: what was written with another version is fitted to it by Avro's
-        rules. `type` is a dataclass, pydantic model or msgspec struct to make of each value."""
+        """`schema` is the reader's: values of another version are converted to it by Avro's rules.
+        `type` is a dataclass, pydantic model or msgspec struct to make of each value."""
         super().__init__(registry, options, owns_registry=owns_registry)
         self._fastavro = need("fastavro", "avro")
         self._schema = None if schema is None else avro_schema(schema)
@@ -158,7 +159,7 @@ class AvroDeserializer(SchemaDeserializer):
         self._place = NOWHERE if type is None else TypePlace(type)
 
     async def reader(self, key: SchemaKey) -> Read:
-        """Reads through fastavro."""
+        """Return a function that reads values through fastavro."""
         schema = await self.schema_of(key, AVRO)
         writers, named = await parse_avro(self.registry, schema)
         readers, names, finish = None, set(named), list[Callable[[Any], Any]]()
@@ -214,8 +215,8 @@ class AvroDeserializer(SchemaDeserializer):
         return read
 
     def _make_of_named(self, names: Container[str]) -> Callable[[Any], Any]:
-        """Makes the type of a value in which records are named: with instances of their classes,
-        or if it does not take these, as if they had no names."""
+        """Return a function that makes the type of a value with named records: with instances of
+        their classes, or if the type does not accept these, without the names."""
         make, place = self._make, self._place
         assert make is not None
 
@@ -227,7 +228,7 @@ class AvroDeserializer(SchemaDeserializer):
         return made
 
     def _bytes_reader(self, readers: Any) -> Read:
-        """Of bytes alone, which have no length before them."""
+        """Return a reader for the schema `bytes`, whose values have no length before them."""
         fastavro, make = self._fastavro, self._make
 
         def read(data: bytes, at: int) -> Any:
@@ -251,7 +252,7 @@ def _no_value(error: Exception, key: SchemaKey) -> DeserializationFailed:
 def _one_after_the_other(
     steps: list[Callable[[Any], Any]], key: SchemaKey
 ) -> Callable[[Any], Any] | None:
-    """None where there is nothing to do."""
+    """Return a function that applies all steps in order, or None if there are none."""
     if not steps:
         return None
 

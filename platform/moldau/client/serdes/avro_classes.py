@@ -1,13 +1,13 @@
-"""Which class a record of a union is read into: the one that is named after the record.
+"""Chooses the class for a record of a union: the one that is named after the record.
 
-What a value looks like does not tell it: two records may have the same fields, and a type check
-takes the first class that fits. So fastavro says which record of a union it has read, and that
-becomes an instance of its class (a struct gets its tag) before the whole is made.
+The value alone does not show it: two records may have the same fields, and a validator takes the
+first class that fits. So fastavro reports which record of a union it has read, and that becomes an
+instance of its class (a struct gets its tag) before the whole value is made.
 
 The value and the type are walked together, and an instance is made only where the type has a union
-with its class. Records that no class there, or more than one, is named after stay as they are, and
-go by what they look like; so does every value that other code sees first: a validator that runs
-before, a discriminator that is a function, a type that makes its schema itself.
+with its class. If no class there, or more than one, has the name of the record, the record stays
+unchanged and is matched by its fields. So does every value that other code sees first: a validator
+that runs before, a discriminator that is a function, a type that defines its own core schema.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from moldau.client.serdes.typed_json import is_struct, object_reader
 Make = Callable[[Any], Any]
 
 NAMING: Final = {"return_record_name": True, "return_record_name_override": True}
-"""What makes fastavro give a record of a union with others as a tuple of its name and it."""
+"""Makes fastavro return a record of a union with other records as a tuple (name, record)."""
 
 _LISTS: Final = (list, set, frozenset, abc.Sequence, abc.Set, abc.Collection, abc.Iterable)
 _MAPS: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 
 class TypePlace:
-    """Where a value goes. `known` are the classes of the whole type."""
+    """The place of a value in a type. `known` are the classes of the whole type."""
 
     def __init__(self, annotation: Any, known: dict[Any, _Object] | None = None) -> None:
         self._annotation = annotation
@@ -48,7 +48,7 @@ class TypePlace:
 
     @cached_property
     def objects(self) -> list[_Object]:
-        """The classes that may be here."""
+        """The classes with fields that the value may have."""
         return [
             self._known.setdefault(_key(part), _Object(part, self._known))
             for part in self._parts
@@ -57,7 +57,7 @@ class TypePlace:
 
     @cached_property
     def makers(self) -> dict[str, Make]:
-        """By their names, what makes the classes of a union that has nothing else for records."""
+        """The functions that make a union's classes, by class name; empty if it also has a dict."""
         if any(map(_is_map, self._parts)):
             return {}
         names = [each.name for each in self.objects]
@@ -69,7 +69,7 @@ class TypePlace:
 
     @cached_property
     def items(self) -> TypePlace:
-        """Of what is in a list."""
+        """The place of a list's items."""
         found = [get_args(part)[:1] for part in self._parts if get_origin(part) in _LISTS]
         for part in self._parts:
             if get_origin(part) is tuple:
@@ -78,11 +78,12 @@ class TypePlace:
 
     @cached_property
     def values(self) -> TypePlace:
-        """Of what is in a dict that is no record."""
+        """The place of the values of a dict that is not a record."""
         return self._only([get_args(part)[1:] for part in self._parts if _is_map(part)])
 
     def inside(self, name: str | None) -> dict[str, TypePlace] | None:
-        """The fields of the record of that name; None for what is no record here."""
+        """Return the places of the fields of the record with that name; {} if several classes or a
+        dict may be meant, None if no record can be here."""
         named = self.objects
         if name in self.makers:
             named = [each for each in self.objects if each.name == name]
@@ -97,7 +98,7 @@ class TypePlace:
 
     @cached_property
     def _parts(self) -> list[Any]:
-        """What it may be; nothing where something may be anything."""
+        """The types that the value may have; empty if one of them accepts anything."""
         parts = list(_parts_of(self._annotation))
         return parts if all(map(_is_known, parts)) else []
 
@@ -106,7 +107,7 @@ NOWHERE: Final = TypePlace(Any)
 
 
 class _Object:
-    """A class with fields, maybe with its arguments."""
+    """A class with fields, and its type arguments if it is generic."""
 
     def __init__(self, annotation: Any, known: dict[Any, _Object]) -> None:
         self._annotation, self._known = annotation, known
@@ -115,7 +116,7 @@ class _Object:
 
     @cached_property
     def is_closed(self) -> bool:
-        """Whether it is not for us to say how it is made."""
+        """Whether other code defines how it is made: the class itself or its validators."""
         if is_struct(self._kind):
             return False
         from moldau.client.serdes.models import says_itself
@@ -131,12 +132,12 @@ class _Object:
 
     @property
     def is_made(self) -> bool:
-        """Whether a dict becomes an instance of it."""
+        """Whether a dict becomes an instance of the class."""
         return not self.is_closed and not _is_typed_dict(self._kind)
 
     @cached_property
     def make(self) -> Make:
-        """What makes an instance of its fields."""
+        """The function that makes an instance of its fields."""
         if not is_struct(self._kind):
             return object_reader(self._annotation)
         config = self._kind.__struct_config__
@@ -146,7 +147,7 @@ class _Object:
 
     @cached_property
     def fields(self) -> dict[str, TypePlace]:
-        """By the names that they have in a record."""
+        """The places of the fields, by their names in a record."""
         if self.is_closed:
             return {}
         params = getattr(self._kind, "__parameters__", ())
@@ -161,7 +162,7 @@ class _Object:
 
 
 def _key(part: Any) -> Any:
-    """What is in an annotation may be of any type."""
+    """Return a key for a part of an annotation, which may not be hashable."""
     try:
         hash(part)
     except TypeError:
@@ -183,7 +184,7 @@ def _is_typed_dict(part: type[Any]) -> bool:
 
 
 def _validated(kind: Any) -> set[str]:
-    """The fields that a validator sees before they are read."""
+    """Return the fields that a validator sees before they are read."""
     decorators = getattr(kind, "__pydantic_decorators__", None)
     if decorators is None:
         return set()
@@ -198,7 +199,7 @@ def _is_map(part: Any) -> bool:
 
 
 def _is_known(part: Any) -> bool:
-    """Whether it is a class with fields, a list or dict of something, or has nothing inside."""
+    """Whether it is a class with fields, a list or dict of something, or has no parts."""
     origin = get_origin(part)
     if part is None or origin in (*_LISTS, *_MAPS, tuple, Literal) or _is_object(origin or part):
         return True
@@ -208,7 +209,7 @@ def _is_known(part: Any) -> bool:
 
 
 def _with_arguments(annotation: Any, bound: dict[Any, Any]) -> Any:
-    """For the variables in it."""
+    """Return the annotation with its type variables replaced by their arguments."""
     if isinstance(annotation, TypeVar):
         return bound.get(annotation, Any)
     params = getattr(annotation, "__parameters__", ())
@@ -218,7 +219,7 @@ def _with_arguments(annotation: Any, bound: dict[Any, Any]) -> Any:
 
 
 def _parts_of(annotation: Any) -> Iterator[Any]:
-    """The branches of a union, also of one in another, or under another name."""
+    """Yield the branches of a union, also those of nested unions and of aliases."""
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *metadata = get_args(annotation)
@@ -240,7 +241,7 @@ def _parts_of(annotation: Any) -> Iterator[Any]:
 
 
 def _is_only_checked(metadata: Any) -> bool:
-    """Whether it sees only what is read already."""
+    """Whether the metadata only sees values that are read already."""
     discriminator = getattr(metadata, "discriminator", None)
     if discriminator is not None:
         return isinstance(discriminator, str)
@@ -252,8 +253,8 @@ def _is_only_checked(metadata: Any) -> bool:
 
 
 def told_apart(value: Any, place: TypePlace, named: Container[str]) -> Any:
-    """A value with each named record in the class of its name, or without the name. At `NOWHERE`
-    all are without."""
+    """Return the value with each named record as an instance of the class with its name, or else
+    without the name. At `NOWHERE` all names are removed."""
     kind, name = type(value), None
     if kind is tuple and len(value) == 2 and isinstance(value[0], str) and value[0] in named:
         name, value = value[0].rpartition(".")[2], value[1]

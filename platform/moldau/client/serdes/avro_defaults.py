@@ -1,8 +1,8 @@
-"""Defaults of a reader's schema, as the values that they stand for.
+"""Replaces the defaults of a reader's schema by the values that they stand for.
 
-A default is JSON: bytes are text there, a time is a number, and a record may leave out what has
-defaults of its own. fastavro gives out what stands there, and one list for the values of all.
-So each default is written and read once, in place of the JSON, and what can be changed is copied.
+A default is JSON: bytes are text there, a time is a number, and a record may leave out fields that
+have defaults. fastavro returns that JSON unchanged, and the same list for all values. So each
+default is written and read once and replaces the JSON, and its lists and dicts are copied.
 
 Invariant: a caller may change the value it got, and no other value changes. fastavro alone gives
 one list to all (tests/client/serdes/test_libraries.py).
@@ -24,9 +24,9 @@ _WITH_ITEMS: Final = frozenset((dict, list, tuple))
 
 
 def make_defaults(readers: Mapping[str, Any], writers: Mapping[str, Any]) -> bool:
-    """Puts the values into the records that a reader's schema names, with `writers` those of the
-    writer's. Whether one is a list or a dict that may be given out, which `copied` has to follow.
-    """
+    """Replace the defaults of the records in `readers` by values; `writers` are the writer's
+    schemas by name. Return whether a value may get a default that is a list or a dict, which
+    `copied` must copy."""
     values, made = Values(readers), []
     for name, record in readers.items():
         for each in record.get("fields", ()):
@@ -34,7 +34,7 @@ def make_defaults(readers: Mapping[str, Any], writers: Mapping[str, Any]) -> boo
                 is_needed = _may_be_missing(each, record, writers)
                 value = _value_or_json(name, each, values, readers, is_needed=is_needed)
                 made.append((each, value, is_needed))
-    for each, value, _ in made:  # not before: a default is made with those of what is in it
+    for each, value, _ in made:  # not before: a default is made with the JSON defaults inside it
         each["default"] = value
     return any(is_needed and isinstance(value, list | dict) for _, value, is_needed in made)
 
@@ -47,7 +47,7 @@ def _value_or_json(
     *,
     is_needed: bool,
 ) -> Any:
-    """ConfigError for what is no value of the field, but only where it would be read as one."""
+    """Return the default's value. Without one, return the JSON, or raise ConfigError if needed."""
     try:
         return _value(name, field, values, named)
     except (Misfit, ValueError, TypeError, ArithmeticError) as error:
@@ -72,7 +72,7 @@ def _value(name: str, field: Mapping[str, Any], values: Values, named: Mapping[s
 def _may_be_missing(
     field: Mapping[str, Any], record: Mapping[str, Any], writers: Mapping[str, Any]
 ) -> bool:
-    """Whether some record that is read as this one has no such field."""
+    """Whether a writer's record that is read as this one may lack the field."""
     lasts = {each.rpartition(".")[2] for each in (record["name"], *record.get("aliases", ()))}
     names = {field["name"], *field.get("aliases", ())}
     return any(
@@ -83,7 +83,7 @@ def _may_be_missing(
 
 
 def copied(value: Any) -> Any:
-    """The same, with lists and dicts of its own, however deep."""
+    """Return the value with copies of all lists and dicts, at all levels."""
     left = list[Any]()  # copies, whose items are still shared
     whole = _copied(value, left)
     while left:
@@ -95,9 +95,9 @@ def copied(value: Any) -> Any:
 
 
 def _copied(value: Any, left: list[Any]) -> Any:
-    """The outermost level; what is in it is left."""
+    """Return a copy of the outermost level, and add it to `left` for the levels inside."""
     kind = type(value)
-    if kind is tuple:  # of a name and a record
+    if kind is tuple:  # a name and a record
         return tuple(_copied(each, left) for each in value)
     if kind is not dict and kind is not list:
         return value

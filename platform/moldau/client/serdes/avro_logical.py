@@ -1,12 +1,11 @@
-"""Avro's logical types: Python's times, decimals and UUIDs as the plain types below them.
+"""Converts Python's times, decimals and UUIDs to the plain types below Avro's logical types.
 
-Stricter than fastavro, which takes a time without a zone for one of this machine's zone, drops the
-time of a datetime in a date and the zone of a time, and writes -0.00 in a `fixed` as -0.02
-(tests/client/serdes/test_libraries.py shows it). Here they are refused or right. A value that is of
-the plain type already passes.
+This is stricter than fastavro, which takes a time without a zone for one of this machine's zone,
+drops the time of a datetime in a date and the zone of a time, and writes -0.00 in a `fixed` as
+-0.02 (tests/client/serdes/test_libraries.py shows it). Here such values are rejected or written
+correctly. A value that already has the plain type passes.
 
-The one thing that is changed: a time has the resolution of its type, and what is finer is cut off,
-as Java's conversions do it.
+One thing is changed: a time is cut off to the resolution of its type, as in Java's conversions.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _UUID: Final = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _UUID_HEX: Final = re.compile("[0-9a-fA-F]{32}").fullmatch
 
 Prepare = Callable[[Any], Any]
-"""Makes the plain value; ValueError with the reason for what cannot be one."""
+"""Returns the plain value. Raises ValueError with the reason if there is none."""
 
 
 def prepare_of(schema: Mapping[str, Any]) -> tuple[Prepare, bool] | None:
-    """What prepares values of the schema, and whether its answer is what is written; None where
-    its logical type means nothing, as Avro wants it."""
+    """Return the function that prepares values of the schema, and whether its result is what is
+    written. Return None for an unknown logical type, which Avro ignores."""
     name = f"{schema['type']}-{schema.get('logicalType')}"
     known = _KNOWN.get(name)
     if known is not None:

@@ -1,16 +1,16 @@
-"""Reads Avro that is nested as deeply as it likes, on a stack of its own, and counts what takes no
-bytes.
+"""Reads Avro that is nested to any depth, on a stack of its own, and counts items without bytes.
 
-fastavro's compiled reader takes some 2 KiB of the thread's stack a level and ends the process where
-that is used up; its reader in Python ends at Python's limit, with a hundred and some records in one
-another. So what may be nested deeply is read here, and how deep it was is known afterwards.
-Items of arrays that take no bytes (null, a record without fields) are bounded too: a few bytes may
-claim billions of them.
+fastavro's compiled reader uses about 2 KiB of the thread's stack for each level and crashes the
+process when the stack is used up. Its reader in Python stops at Python's recursion limit, at a
+hundred and some nested records. So values that may be nested deeply are read here, and their depth
+is known afterwards. Array items that take no bytes (null, a record without fields) are limited too:
+a few bytes may claim billions of them.
 
-Why not fastavro's own reader: tests/client/serdes/test_libraries.py shows it end the process on
-deep records, and make a million items of four bytes. All other values are read by fastavro.
+Why not fastavro's own reader: tests/client/serdes/test_libraries.py shows that it crashes the
+process on deep records, and makes a million items of four bytes. All other values are read by
+fastavro.
 
-Invariant: the value is that of fastavro's reader, for the schema that it was written with.
+Invariant: the value is the same as that of fastavro's reader, for the schema it was written with.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from moldau.client.serdes.extras import need
 DEPTH_MAX: Final = 10_000
 
 SIZELESS_ITEMS_MAX: Final = 100_000
-"""In all arrays of one value: that many cost about a tenth of a second."""
+"""The limit for all arrays of one value. So many items cost about a tenth of a second."""
 
 _WHOLE_MAX: Final = 1 << 63
 
 _Inside = Generator[Any, Any, Any]
-"""Gives the schema of the next value inside, is sent the value, and returns the whole."""
+"""Yields the schema of the next inner value, is sent that value, and returns the whole value."""
 
 _LEAVES: Final = {
     "null": "read_null",
@@ -47,12 +47,12 @@ _LEAVES: Final = {
 
 
 class NestedReader:
-    """Reads one value. `deepest` is then how many records, arrays and maps were in one another."""
+    """Reads one value. `deepest` is then how many records, arrays and maps were nested."""
 
     def __init__(
         self, named: Mapping[str, Any], buffer: BytesIO, *, names_records: bool = False
     ) -> None:
-        """`names_records` gives a record of a union with others as a tuple of its name and it."""
+        """`names_records` gives a record of a union with others as a tuple (name, record)."""
         self._named = named
         self._names_records = names_records
         self._position = buffer.tell
@@ -62,7 +62,7 @@ class NestedReader:
         self.deepest = 0
 
     def read(self, schema: Any) -> Any:
-        """The value."""
+        """Return the value. Raise DeserializationFailed if it is nested too deeply."""
         inside: list[_Inside] = []
         while True:
             leaf, opened = self._open(schema)
@@ -83,7 +83,7 @@ class NestedReader:
                 return value
 
     def _open(self, schema: Any) -> tuple[Any, _Inside | None]:
-        """A value that has none inside, or what reads one that has."""
+        """Return a value without inner values, or the generator that reads a value with them."""
         is_named = False
         while True:
             if isinstance(schema, list):
@@ -153,14 +153,14 @@ class NestedReader:
         return self._made(schema, entries)
 
     def _count(self) -> int:
-        """How many are in the next block; 0 at the end."""
+        """Return the number of items in the next block; 0 at the end."""
         count: int = self._decoder.read_long()
         if count < 0:
             self._decoder.read_long()  # the block's size, for readers that skip it
         return abs(count)
 
     def _made(self, schema: Any, value: Any) -> Any:
-        """By the schema's logical type, where it has one that is known."""
+        """Return the value in its logical type, if the schema has one that fastavro knows."""
         if "logicalType" not in schema:
             return value
         make = self._logical.get(f"{schema['type']}-{schema['logicalType']}")

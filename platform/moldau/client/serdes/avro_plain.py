@@ -1,8 +1,8 @@
-"""Values of Avro's plain types: each is taken as it is, said in the type's own way, or refused.
+"""Fits values of Avro's plain types: each is unchanged, converted without loss, or rejected.
 
-numpy's numbers and the members of an Enum count as what they hold. A whole number or a Decimal may
-stand for a `float` or `double` that can hold it exactly; nothing else becomes another number,
-except that a `float` is rounded to its 4 bytes. fastavro alone would write other values
+numpy's numbers and the members of an Enum count as what they hold. A whole number or a Decimal is
+accepted for a `float` or `double` that can hold it exactly; no other number is converted, except
+that a `float` is rounded to its 4 bytes. fastavro alone would write other values
 (tests/client/serdes/test_libraries.py).
 """
 
@@ -17,7 +17,7 @@ from reprlib import Repr
 from typing import Any, Final
 
 Fit = Callable[[Any], Any]
-"""Gives the value to write; Misfit for one that does not fit."""
+"""Returns the value to write. Raises Misfit if the value does not fit."""
 
 _TOLD_MAX: Final = 60
 _FLOAT: Final = struct.Struct("<f")
@@ -25,7 +25,7 @@ _RANGES: Final = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 
 
 class Misfit(Exception):
-    """A value that its schema does not take; the path to it is found on the way out."""
+    """A value that does not fit its schema. Each level outside adds its step to `path`."""
 
     def __init__(self, expected: str, value: object) -> None:
         super().__init__()
@@ -34,13 +34,13 @@ class Misfit(Exception):
         self.path: list[str] = []
 
     def within(self, step: str) -> Misfit:
-        """The same, seen from outside."""
+        """Add the step of the next outer level to the path. Return this error."""
         self.path.append(step)
         return self
 
     @property
     def at(self) -> str:
-        """Where in the value it is: `lines[2].sku`; empty for the value itself."""
+        """The position in the value, such as `lines[2].sku`; empty for the value itself."""
         return "".join(reversed(self.path)).removeprefix(".")
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Misfit(Exception):
 
 _REPR: Final = Repr()
 _REPR.maxstring = _REPR.maxother = _TOLD_MAX
-told: Final = _REPR.repr  # bounded, whatever it is
+told: Final = _REPR.repr  # of bounded length for every value
 
 
 def _null(value: Any) -> Any:
@@ -121,7 +121,7 @@ def _real(value: Any, name: str) -> float:
 
 
 def string(value: Any) -> Any:
-    """Text, and UUIDs as theirs."""
+    """Return text; a UUID becomes its text."""
     if not isinstance(value, str):
         if isinstance(value, Enum):
             return string(value.value)
@@ -144,7 +144,7 @@ def _bytes(value: Any) -> Any:
 
 
 def fixed(size: int) -> Fit:
-    """Bytes, as many."""
+    """Return the function that accepts bytes of exactly that size."""
 
     def fit(value: Any) -> Any:
         data = _bytes(value)
@@ -156,7 +156,7 @@ def fixed(size: int) -> Fit:
 
 
 def enum(symbols: Sequence[str]) -> Fit:
-    """One of the symbols, or a member of a Python Enum with such a value."""
+    """Return the function that accepts a symbol, or a member of a Python Enum with such a value."""
 
     known = frozenset(symbols)
 

@@ -1,12 +1,12 @@
-"""Avro schemas: parsed with all that they refer to, and looked at before they are used to read.
+"""Parses Avro schemas with all their references, and checks them before they are used to read.
 
-Some bytes can do harm with a schema that looks harmless, and a reader must not be ended by what
-a producer wrote into a topic:
+Some bytes can do harm with a schema that looks harmless, and what a producer wrote into a topic
+must not be able to crash a reader:
 
 * a schema that contains itself lets few bytes nest so deeply that fastavro's compiled reader runs
-  out of stack, which ends the process; so where the payload is long enough for that, `avro_nested`
+  out of stack, which crashes the process; if a payload is long enough for that, `avro_nested`
   reads it;
-* a record that needs itself never ends;
+* a record that requires itself never ends;
 * an array whose items take no bytes may claim billions of them; `avro_nested` counts them.
 """
 
@@ -33,7 +33,7 @@ _PRIMITIVES: Final = frozenset(
 
 
 def avro_schema(schema: str | Schema) -> Schema:
-    """A schema of its text; a bare name such as `string` is a type."""
+    """Return the schema of a text, in which a bare name such as `string` is a type."""
     if isinstance(schema, Schema):
         return schema
     text = schema.strip()
@@ -47,7 +47,7 @@ def avro_schema(schema: str | Schema) -> Schema:
 
 
 async def parse_avro(registry: SchemaRegistry, schema: Schema) -> tuple[Any, dict[str, Any]]:
-    """For fastavro, with everything that the schema refers to, which comes by name too."""
+    """Return the schema parsed for fastavro, and by name all schemas inside and referenced."""
     named: dict[str, Any] = {}
     await _add_references(registry, schema, named, _DEPTH_MAX)
     parsed = parse_alone(schema, named)
@@ -58,8 +58,8 @@ async def parse_avro(registry: SchemaRegistry, schema: Schema) -> tuple[Any, dic
 
 
 def _whole(schema: Any, named: Mapping[str, Any], defined: set[str]) -> Any:
-    """A parsed schema that has all it refers to in itself, each where it is first used. fastavro
-    knows what came by name only below a record."""
+    """Return the parsed schema with each schema that it refers to inserted at its first use.
+    fastavro knows referenced names only inside a record."""
     if isinstance(schema, str):
         if schema not in named or schema in defined:
             return schema
@@ -70,7 +70,7 @@ def _whole(schema: Any, named: Mapping[str, Any], defined: set[str]) -> Any:
     if "name" in made:
         defined.add(made["name"])
         if "." not in made["name"]:
-            made["namespace"] = ""  # and not that of what is around it now
+            made["namespace"] = ""  # and not that of the schema around it now
     if "fields" in made:
         made["fields"] = [
             {**each, "type": _whole(each["type"], named, defined)} for each in made["fields"]
@@ -84,7 +84,7 @@ def _whole(schema: Any, named: Mapping[str, Any], defined: set[str]) -> Any:
 async def _add_references(
     registry: SchemaRegistry, schema: Schema, named: dict[str, Any], depth: int
 ) -> None:
-    """Depth first: what a schema needs is known before it is."""
+    """Parse the referenced schemas depth first, so that each comes after those that it needs."""
     if schema.references and not depth:
         raise ConfigError("the schema's references are too deep or go in a circle")
     for each in schema.references:
@@ -96,7 +96,7 @@ async def _add_references(
 
 
 def parse_alone(schema: Schema, named: dict[str, Any]) -> Any:
-    """For fastavro; adds to `named` what the schema names."""
+    """Return the schema parsed for fastavro. Add the schemas that it names to `named`."""
     unusable = need("fastavro", "avro").schema.SchemaParseException
     try:
         return parse_loaded(json.loads(schema.text, object_hook=_meant), named)
@@ -108,18 +108,19 @@ def parse_alone(schema: Schema, named: dict[str, Any]) -> Any:
 
 
 def _meant(part: dict[str, Any]) -> dict[str, Any]:
-    """Without a logical type that means nothing, by Avro's rules: a decimal needs its precision."""
+    """Remove a logical type that Avro's rules ignore: a decimal without its precision."""
     if part.get("logicalType") == "decimal" and not part.get("precision"):
         del part["logicalType"]
     return part
 
 
 def parse_loaded(schema: Any, named: dict[str, Any]) -> Any:
-    """The same of a schema that is no text any more; the errors are fastavro's.
+    """Parse a schema that is no longer text, as `parse_alone` does; the errors are fastavro's.
 
-    fastavro marks the records that it has parsed, and parses all else again for each value. So the
-    rest is marked here, or it would not know what is only named, and would refuse defaults that are
-    no JSON any more."""
+    fastavro marks the records that it has parsed, and parses everything else again for each value.
+    So the rest is marked here. Otherwise it would not know referenced names, and would reject
+    defaults that are no longer JSON.
+    """
     parsed = need("fastavro", "avro").parse_schema(schema, named_schemas=named)
     if isinstance(parsed, list):
         return [_with_marks(each, named) for each in parsed]
@@ -127,17 +128,17 @@ def parse_loaded(schema: Any, named: dict[str, Any]) -> Any:
 
 
 def _with_marks(parsed: Any, named: Mapping[str, Any]) -> Any:
-    """A copy, as it may be one of those that are named, and would be in itself."""
+    """Return a marked copy: the schema may be in `named`, and would then contain itself."""
     return {**parsed, **marked(named)} if isinstance(parsed, dict) else parsed
 
 
 def marked(named: Mapping[str, Any]) -> dict[str, Any]:
-    """What says to fastavro that a schema is parsed, with what it names."""
+    """Return the keys that tell fastavro that a schema is parsed, and which schemas it names."""
     return {"__fastavro_parsed": True, "__named_schemas": named}
 
 
 def name_of(schema: Schema) -> str | None:
-    """The record's whole name, or that of the primitive type."""
+    """Return the full name of the record, or the name of the primitive type, or None."""
     parsed = json.loads(schema.text)
     if not isinstance(parsed, dict):
         return parsed if isinstance(parsed, str) else None
@@ -149,21 +150,21 @@ def name_of(schema: Schema) -> str | None:
 
 
 def is_bytes(parsed: Any) -> bool:
-    """Whether it is the type `bytes` and nothing else."""
+    """Whether the schema is the type `bytes` and nothing else."""
     if isinstance(parsed, dict):
         return parsed.get("type") == "bytes" and "logicalType" not in parsed
     return bool(parsed == "bytes")
 
 
 def has_records(union: list[Any], named: Mapping[str, Any]) -> bool:
-    """Whether there is a choice between records."""
+    """Whether the union has more than one record."""
     wholes = [named.get(each) if isinstance(each, str) else each for each in union]
     return [each["type"] for each in wholes if each is not None].count("record") > 1
 
 
 @dataclass
 class Shape:
-    """What bytes of a schema can do. `named` has the schemas that it names."""
+    """What a schema allows its bytes to do. `named` are the schemas that it refers to by name."""
 
     named: Mapping[str, Any]
     is_recursive: bool = False
@@ -175,10 +176,10 @@ class Shape:
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def problem(self, parsed: Any) -> str | None:
-        """Why nothing can be read with it safely; also finds out the rest.
+        """Return why it is not safe to read with the schema, or None. Set the other attributes.
 
-        A record counts as endless until its fields say less, and all are asked again until nothing
-        changes: where records need each other, no order of asking would be the right one.
+        A record counts as endless until its fields have a smaller size, and all sizes are computed
+        again until none changes: where records need each other, no single order would be right.
         """
         self._visit(parsed)
         while self._shrinks():
@@ -189,7 +190,7 @@ class Shape:
         return None
 
     def _visit(self, schema: Any) -> None:
-        """Finds the records, those that others need before these, and the items of arrays."""
+        """Collect the records, each after those that it needs, and the items of arrays."""
         if isinstance(schema, list):
             self.has_choices |= has_records(schema, self.named)
             for each in schema:
@@ -220,7 +221,7 @@ class Shape:
         self._records[name] = schema
 
     def _shrinks(self) -> bool:
-        """Whether some record turns out to take less than it was known to."""
+        """Compute the least size of each record again. Return whether one has changed."""
         before = dict(self._sizes)
         for name, schema in self._records.items():
             size = sum(self._least(each["type"]) for each in schema["fields"])
@@ -228,7 +229,7 @@ class Shape:
         return self._sizes != before
 
     def _least(self, schema: Any) -> int:
-        """How many bytes a value takes at least, as far as it is known."""
+        """Return the least number of bytes that a value takes, as far as it is known."""
         if isinstance(schema, list):
             return 1 + min(map(self._least, schema), default=0)
         if isinstance(schema, str):

@@ -1,15 +1,15 @@
-"""Which values an Avro schema takes: what does not fit is refused, and never changed.
+"""Fits values to an Avro schema: a value that does not fit is rejected, and never changed.
 
-fastavro writes what it can: it cuts a fraction off an `int`, makes infinity of what is too large
-for a `float`, leaves out keys that the schema does not have and takes null for keys that are not
-there. So each value is held against the schema first, by functions that are made of it once. They
-give back the value to write, which is the same object unless something in it needs to be said in
+fastavro writes what it can: it cuts the fraction off for an `int`, makes infinity of a number too
+large for a `float`, leaves out keys that the schema does not have, and takes null for missing keys.
+So each value is first checked against the schema, by functions that are made from it once. They
+return the value to write, which is the same object unless something in it must be written in
 another way: an object as its fields, a default filled in, the branch of a union named.
 
-Invariants: a function that returns has looked at everything below its value; what it returns is
-written by fastavro without a choice that could be another one; the caller's value is never touched.
+Invariants: a function that returns has checked everything inside its value; fastavro has no choice
+left when it writes the result; the caller's value is never modified.
 
-Why not fastavro's own validation: it takes more than four times as long and passes most of the
+Why not fastavro's own validation: it takes more than four times as long and accepts most of the
 above, as tests/client/serdes/test_libraries.py shows.
 """
 
@@ -104,7 +104,7 @@ def _map(fit: Fit) -> Fit:
 
 
 def _optional(fit: Fit, name: str) -> Fit:
-    """Of a union with null and one other branch, of that name."""
+    """Return the function for a union of null and one other branch, which has that name."""
 
     def optional(value: Any) -> Any:
         if value is None:
@@ -121,7 +121,7 @@ def _optional(fit: Fit, name: str) -> Fit:
 
 
 def _naming(fit: Fit, name: str | None) -> Fit:
-    """Of the same, where the branch has to be named."""
+    """Return the function for such a union if fastavro needs the name of the branch."""
 
     def naming(value: Any) -> Any:
         fitted = fit(value)
@@ -131,25 +131,25 @@ def _naming(fit: Fit, name: str | None) -> Fit:
 
 
 def _named_beside_null(name: str) -> str | None:
-    """The name of the one branch beside null, unless it is a plain type: fastavro would look
-    through all that is below before it takes it, again on each level, and for its own words."""
+    """Return the name of the one branch beside null, or None for a plain type. Without a name,
+    fastavro would search everything inside, again on each level, and for its own keywords."""
     return None if name in PLAIN else name
 
 
 def _name_in(value: Any) -> str | None:
-    """The branch that a tuple may name; all other tuples are sequences."""
+    """Return the branch that a tuple may name, or None: all other tuples are sequences."""
     is_named = type(value) is tuple and len(value) == 2 and isinstance(value[0], str)
     return value[0] if is_named else None
 
 
 class _Union:
-    """Finds the branch of a value, and names it, for fastavro would choose another one.
+    """Finds the branch of a value and names it, because fastavro would choose another one.
 
-    A branch may be named: by a tuple of its name and the value, or by the class of an object. Else
-    it is the first that takes the value, in the schema's order, except that a dict goes to the
-    record of just its keys, a plain type comes before a logical one, and a number stays what it is:
-    whole numbers go to `double` and `float` last. A class that two records could be named after
-    decides nothing, and is refused.
+    A branch may be named: by a tuple of its name and the value, or by the class of an object.
+    Otherwise it is the first that accepts the value, in the schema's order, with three exceptions:
+    a dict goes to the record with exactly its keys, a plain type comes before a logical one, and
+    `double` and `float` come last, so that whole numbers stay whole. An object is rejected if two
+    records have the name of its class.
     """
 
     def __init__(self, branches: list[_Branch]) -> None:
@@ -193,7 +193,7 @@ class _Union:
                 return branch.name, branch.fit(value)
             except Misfit as misfit:
                 misfits.append(misfit)
-        # Of a record, what is wrong in it says more than that it is none of the branches.
+        # An error inside a record says more than the error that no branch fits.
         deepest = max(misfits, key=lambda misfit: len(misfit.path))
         if deepest.path:
             raise deepest
@@ -212,8 +212,8 @@ class _Branch:
 
 
 class _Field:
-    """`optional` is what takes a union with null as a whole, `fit` then its other branch, which
-    `branch` names where it has to be named."""
+    """A field of a record. `optional` fits a whole union with null; then `fit` fits its other
+    branch, which `branch` names if it needs a name."""
 
     __slots__ = ("branch", "default", "fit", "is_optional", "optional", "sure")
 
@@ -238,10 +238,9 @@ def _row(item: tuple[str, _Field]) -> _Row:
 
 
 def _record(name: str, fields: Mapping[str, _Field]) -> Fit:
-    """`fields` is filled later, but before the first value: a record may contain itself.
-
-    `rows` is made whole and then set: the first values may come from several threads at once.
-    """
+    """Return the function for a record. `fields` is filled before the first value, but later than
+    now: a record may contain itself. `rows` is made completely and then set, because the first
+    values may come from several threads at once."""
     rows: tuple[_Row, ...] | None = None
 
     def record(value: Any) -> Any:
@@ -278,7 +277,7 @@ def _record(name: str, fields: Mapping[str, _Field]) -> Fit:
 
 
 def _given(name: str, fields: Mapping[str, _Field], value: Any) -> dict[str, Any]:
-    """The fields of what is no plain dict; a record may be named, as in a union."""
+    """Return the fields of a value that is no plain dict. A tuple may name the record."""
     if _name_in(value) == name:
         value = value[1]
     given = fields_of(value, fields)
@@ -296,7 +295,8 @@ def _default(field: _Field, given: Any) -> Any:
 def _refuse_others(
     name: str, fields: Mapping[str, Any], given: Mapping[Any, Any], left: int
 ) -> None:
-    """Passes `-type`, with which fastavro lets a dict say what record it is."""
+    """Raise Misfit for an unknown key. fastavro lets a dict name its record with `-type`: accept
+    it."""
     if given.get("-type") == name and left == 1:
         return
     for key, each in given.items():
@@ -308,14 +308,14 @@ def _refuse_others(
 
 
 class Values:
-    """Makes the functions of a parsed schema. `named` has the schemas that it names."""
+    """Makes the functions of a parsed schema. `named` are the schemas that it refers to by name."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._records: dict[str, tuple[Fit, dict[str, _Field]]] = {}
 
     def fit(self, schema: Any) -> Fit:
-        """What takes the values of the schema."""
+        """Return the function that fits values to the schema."""
         if isinstance(schema, str):
             return PLAIN[schema] if schema in PLAIN else self.fit(self._named[schema])
         if isinstance(schema, list):
@@ -378,7 +378,7 @@ class Values:
         return _Branch(name, rank, self.fit(whole), None)
 
     def _default(self, schema: Any, default: Any) -> Callable[[], Any]:
-        """Made when it is first needed: the schema below may not be known whole before."""
+        """Return a function that makes the default on first use: then all its schemas are known."""
         made = _MISSING
 
         def fill() -> Any:
@@ -390,7 +390,7 @@ class Values:
         return fill
 
     def defaulted(self, schema: Any, default: Any) -> Any:
-        """The value that a default in JSON stands for: bytes are text there."""
+        """Return the value of a default in JSON, in which bytes are text."""
         if isinstance(schema, str) and schema not in PLAIN:
             return self.defaulted(self._named[schema], default)
         if isinstance(schema, list):
@@ -399,9 +399,9 @@ class Values:
         if kind in ("bytes", "fixed") and isinstance(default, str):
             default = default.encode("latin-1")
         elif kind in ("float", "double") and type(default) in (str, int):
-            default = _converted(float, default)  # of a whole number the nearest one
+            default = _converted(float, default)  # the nearest one to a whole number
         elif kind == "string" and isinstance(default, str) and _is_uuid(schema):
-            default = _uuid_digits(default)  # in all the ways that one is written
+            default = _uuid_digits(default)  # accepts all notations of a UUID
         elif kind == "array" and isinstance(default, list):
             default = [self.defaulted(schema["items"], each) for each in default]
         elif kind == "map" and isinstance(default, dict):
@@ -416,7 +416,7 @@ class Values:
         return self.fit(schema)(default)
 
     def _defaulted_union(self, schema: list[Any], default: Any) -> Any:
-        """Of the first branch that can be meant, which is the first one at all in old schemas."""
+        """Return the default in the first branch that fits; in old schemas it is the first one."""
         for each in schema:
             try:
                 value = self.defaulted(each, default)
@@ -445,7 +445,7 @@ def _is_uuid(schema: Any) -> bool:
 
 
 def _without_null(schema: Any) -> Any:
-    """The one other branch of a union with null; None for everything else."""
+    """Return the other branch of a union of null and one branch, or None for any other schema."""
     if not isinstance(schema, list) or len(schema) != 2 or "null" not in schema:
         return None
     other = schema[1] if schema[0] == "null" else schema[0]

@@ -1,16 +1,16 @@
-"""What a serializer and a deserializer are: the seam between the clients and the formats.
+"""The interface of serializers and deserializers, between the clients and the formats.
 
-A serde is called with a value and the `Place` it goes to or comes from. It answers at once, unless
-something has to be fetched first (a schema that is not known yet): then it gives an awaitable of
-the answer. So the usual record costs one plain call and no task.
+A serde is called with a value and the `Place` it goes to or comes from. It returns the result at
+once, unless it must fetch something first (a schema that is not cached yet): then it returns an
+awaitable of the result. So the usual record costs one plain call and no task.
 
-Invariants: None is a tombstone and never handed to a serde; a place is one object a topic and side,
-made once, so a serde may keep what it knows of a place in a dict by it. Whatever a serde raises
-becomes `SerializationFailed` or `DeserializationFailed`, which name the place.
+Invariants: None is a tombstone and never passed to a serde; there is one place object for each
+topic and side, so a serde may use places as the keys of a dict. Any error of a serde becomes
+`SerializationFailed` or `DeserializationFailed`, which name the place.
 
-Two things a serde may have beside the call, both looked up once, when the client starts:
-`many(values, place)` for a whole batch, and `wants_headers` for formats that keep the schema's id
-in a header; records with headers then come one by one, each with a place that has them.
+A serde may have two more attributes, both read once, when the client starts: `many(values, place)`
+for a whole batch, and `wants_headers` for formats that keep the schema's id in a header; records
+with headers then come one by one, each with a place that has its headers.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a key or a value goes to or comes from. `headers` are the record's, for a deserializer
-    that wants them; else empty."""
+    """The topic and the side (key or value) that data goes to or comes from. `headers` are the
+    record's for a deserializer with `wants_headers`, else empty."""
 
     topic: str
     is_key: bool
@@ -40,30 +40,30 @@ class Place:
 
     @property
     def side(self) -> str:
-        """Which half of the record."""
+        """The side of the record: `key` or `value`."""
         return "key" if self.is_key else "value"
 
 
 class Serializer(Protocol):
-    """Makes bytes of what the application has. None as the answer is a tombstone."""
+    """Converts a value to bytes. The result None is a tombstone."""
 
     def __call__(self, value: Any, place: Place, /) -> bytes | Awaitable[bytes | None] | None: ...
 
 
 class Deserializer(Protocol):
-    """Makes what the application wants of bytes."""
+    """Converts bytes to a value."""
 
     def __call__(self, data: bytes, place: Place, /) -> Any | Awaitable[Any]: ...
 
 
 class Gives(Protocol[T_co]):
-    """A deserializer, by the type that it gives."""
+    """A deserializer, typed by what it returns."""
 
     def __call__(self, data: bytes, place: Place, /) -> T_co | Awaitable[T_co]: ...
 
 
 class Takes(Protocol[T_contra]):
-    """A serializer, by the type that it takes."""
+    """A serializer, typed by what it accepts."""
 
     def __call__(
         self, value: T_contra, place: Place, /
@@ -72,7 +72,7 @@ class Takes(Protocol[T_contra]):
 
 @runtime_checkable
 class BatchSerializer(Protocol):
-    """A serializer that takes many values at once; None among them stays None."""
+    """A serializer that accepts many values at once; None among them stays None."""
 
     def many(
         self, values: Sequence[Any], place: Place, /
@@ -81,9 +81,9 @@ class BatchSerializer(Protocol):
 
 @runtime_checkable
 class BatchDeserializer(Protocol):
-    """A deserializer that takes many at once; None among them stays None.
+    """A deserializer that accepts many values at once; None among them stays None.
 
-    It raises for the first that is bad; the caller then asks one by one to learn which it was.
+    It raises for the first bad value; the caller then converts them one by one to find that value.
     """
 
     def many(
@@ -95,15 +95,15 @@ SerializerGiven = Serializer | Callable[[Any], bytes | None] | str | None
 DeserializerGiven = Deserializer | Callable[[bytes], Any] | str | None
 SerializerFrom = Takes[T] | Callable[[T], bytes | None] | str | None
 DeserializerTo = Gives[T] | Callable[[bytes], T] | str | None
-"""What a client takes: a serde, a function of the value alone, a name, or nothing."""
+"""What a client accepts: a serde, a function of the value alone, a name, or None."""
 
 
 class SerializationFailed(MoldauError):
-    """A key or value that its serializer could not make bytes of: nothing was sent."""
+    """The serializer could not convert a key or value to bytes. Nothing was sent."""
 
 
 class DeserializationFailed(BadData):
-    """A record was read, and its deserializer could not make sense of the key or value."""
+    """The deserializer could not convert the key or value of a record that was read."""
 
 
 _NOT_HAD: Final[ContextVar[dict[Hashable, Exception] | None]] = ContextVar("not_had", default=None)
@@ -111,7 +111,7 @@ _NOT_HAD: Final[ContextVar[dict[Hashable, Exception] | None]] = ContextVar("not_
 
 @contextmanager
 def asking_once() -> Iterator[None]:
-    """What could not be had is not asked for again in the block, however many records want it."""
+    """Remember failed requests in the block, so that none of them is sent again."""
     _NOT_HAD.set({})
     try:
         yield
@@ -120,13 +120,13 @@ def asking_once() -> Iterator[None]:
 
 
 def not_had() -> dict[Hashable, Exception]:
-    """What could not be had, and why; outside of such a block that is forgotten."""
+    """Return failed requests and their errors. Only in an `asking_once` block they are kept."""
     known = _NOT_HAD.get()
     return {} if known is None else known
 
 
 def failed_to_serialize(place: Place, value: object, error: BaseException) -> SerializationFailed:
-    """The error to raise `from error`."""
+    """Return the error that names the place, to be raised `from error`."""
     if isinstance(error, SerializationFailed) and "topic" in error.context:
         return error
     facts = error.context if isinstance(error, MoldauError) else {}
@@ -142,7 +142,7 @@ def failed_to_serialize(place: Place, value: object, error: BaseException) -> Se
 
 
 def told(error: BaseException) -> str:
-    """What an error says, with its kind where that is not ours; its facts are kept apart."""
+    """Return the message of an error without its facts; if it is not ours, with its class."""
     if isinstance(error, MoldauError):
         return error.reason
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

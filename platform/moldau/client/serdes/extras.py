@@ -9,7 +9,7 @@ from moldau.runtime.forks import import_whole
 
 
 def need(module: str, extra: str) -> Any:
-    """The library; ConfigError with the line that installs it where it is missing."""
+    """Return the library. If it is missing, raise ConfigError with the command that installs it."""
     try:
         return import_whole(module)
     except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
-"""What has fields: dataclasses, pydantic models and msgspec structs, one level at a time.
+"""Reads the fields of dataclasses, pydantic models and msgspec structs, one level at a time.
 
-What is in a field stays as it is, because only the schema knows what it is to become: a nested
-object keeps its class, by which a union finds its branch, and a default keeps its place, which
-msgspec's own conversion may leave out.
+The values in the fields stay unchanged, because only the schema knows what they become: a nested
+object keeps its class, by which a union finds its branch, and a field that has its default value is
+kept, which msgspec's own conversion may leave out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _KINDS_MAX: Final = 1_000
 
 
 def has_fields(value: object) -> bool:
-    """Whether it is an instance of a class of named fields."""
+    """Whether the value is a dataclass, a pydantic model or a msgspec struct."""
     kind = type(value)
     return (
         hasattr(kind, "__struct_fields__")
@@ -25,8 +25,8 @@ def has_fields(value: object) -> bool:
 
 
 def fields_of(value: Any, wanted: Container[str] = ()) -> dict[str, Any] | None:
-    """The fields by name; None for what has none. A struct's tag and a model's computed fields are
-    among them if they are wanted."""
+    """Return the fields by name, or None for a value without fields. A struct's tag and a model's
+    computed fields are included if they are in `wanted`."""
     kind = type(value)
     if hasattr(kind, "__struct_fields__"):
         return _of_struct(value, kind, wanted)

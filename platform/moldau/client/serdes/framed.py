@@ -1,11 +1,12 @@
-"""What the serdes with a Schema Registry have in common: the schema's id before the payload.
+"""What all serdes with a Schema Registry share: the schema's id before the payload.
 
-A serializer asks the registry once for each place (and kind of value), a deserializer once for each
-schema; from then on both answer at once. What has to be asked for first comes as an awaitable. A
-serializer that uses the latest version of a subject asks again when `latest.cache.ttl.sec` is over.
+A serializer requests a schema once for each place (and kind of value), a deserializer once for each
+schema; later calls of both return at once. A call that needs a request returns an awaitable. A
+serializer that uses the latest version of a subject requests it again when `latest.cache.ttl.sec`
+is over.
 
-Invariant: what is remembered is bounded; a codec belongs to the schema of the id that is written
-or read before the payload.
+Invariant: the caches are bounded; a payload is written or read by the codec of the schema whose id
+stands before it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Read = Callable[[bytes, int], Any]
 
 
 class _Registered(Remade):
-    """Knows its registry, and ends it if it is the only user."""
+    """Holds the client of a registry, and closes it if it owns it."""
 
     def __init__(
         self, registry: RegistryGiven, options: SchemaOptions | None, owns_registry: bool
@@ -41,13 +42,13 @@ class _Registered(Remade):
         self._size: int = self.registry.settings[rows.cache_size]
 
     async def aclose(self) -> None:
-        """Closes the registry, if it was made for this."""
+        """Close the client of the registry, if this serde owns it."""
         if self._owns_registry:
             await self.registry.aclose()
 
 
 def _asynchronous(given: object) -> SchemaRegistry:
-    """What is not shown of something else may be a password."""
+    """Return the asyncio client. ConfigError shows only the type: the value may be a password."""
     registry = getattr(given, "asynchronous", None)
     if isinstance(registry, SchemaRegistry):
         return registry
@@ -59,7 +60,7 @@ def _asynchronous(given: object) -> SchemaRegistry:
 
 
 class SchemaSerializer(_Registered, ABC):
-    """Writes values behind the id of their schema."""
+    """Writes values after the id of their schema."""
 
     def __init__(
         self,
@@ -75,23 +76,23 @@ class SchemaSerializer(_Registered, ABC):
 
     @abstractmethod
     def kind_of(self, value: Any) -> Hashable:
-        """Values of one kind have one schema of their own."""
+        """Return the kind of the value: values of one kind share a schema."""
 
     @abstractmethod
     def subject_of(self, value: Any, place: Place) -> str:
-        """Under which subject the value's schema is."""
+        """Return the subject of the value's schema."""
 
     @abstractmethod
     def has_own(self, value: Any) -> bool:
-        """Whether the value brings a schema along; else it has to be the registry's."""
+        """Whether the value has a schema of its own; if not, it comes from the registry."""
 
     @abstractmethod
     async def own_schema(self, value: Any) -> Schema | None:
-        """The schema that the value brings along; None if it brings none."""
+        """Return the value's own schema, or None if it has none."""
 
     @abstractmethod
     async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
-        """What writes values of that kind with that schema, the id before it."""
+        """Return a function that writes the schema's id, then a value of that kind."""
 
     def __call__(self, value: Any, place: Place, /) -> bytes | Awaitable[bytes]:
         write = self._known(value, place)
@@ -100,7 +101,7 @@ class SchemaSerializer(_Registered, ABC):
     def many(
         self, values: Sequence[Any], place: Place, /
     ) -> list[bytes | None] | Awaitable[list[bytes | None]]:
-        """All of them."""
+        """Serialize all values; None stays None."""
         written: list[bytes | None] = []
         for value in values:
             if value is None:
@@ -136,12 +137,12 @@ class SchemaSerializer(_Registered, ABC):
         return write
 
     def _follows_latest(self, value: Any) -> bool:
-        """Whether the schema is the latest of the subject, which may be another one any time."""
+        """Whether the value uses the subject's latest schema, which may change at any time."""
         options = self.options
         return options.use_id is None and (options.use_latest or not self.has_own(value))
 
     def _known_latest(self, value: Any, kind: Hashable, place: Place) -> Write | None:
-        """The latest version may be another one by now: the registry's client knows it."""
+        """Return the writer of the latest version in the registry client's cache, or None."""
         latest = self.registry.known_latest(self.subject_of(value, place))
         return None if latest is None else self._by_id.get((latest.id, kind))
 
@@ -160,7 +161,7 @@ class SchemaSerializer(_Registered, ABC):
 
 
 class SchemaDeserializer(_Registered, ABC):
-    """Reads what is behind the id of its schema."""
+    """Reads values that stand after the id of their schema."""
 
     wants_headers = True
 
@@ -177,10 +178,10 @@ class SchemaDeserializer(_Registered, ABC):
 
     @abstractmethod
     async def reader(self, key: SchemaKey) -> Read:
-        """What reads payloads of that schema: from the whole data, and where they begin."""
+        """Return a function that reads payloads of that schema, from the data and a position."""
 
     def framed(self, header: bytes, data: bytes) -> bytes:
-        """The data as if its header stood before it."""
+        """Return the data with the schema's header before it."""
         return header + data
 
     def __call__(self, data: bytes, place: Place, /) -> Any:
@@ -203,7 +204,7 @@ class SchemaDeserializer(_Registered, ABC):
     def many(
         self, data: Sequence[bytes | None], place: Place, /
     ) -> list[Any] | Awaitable[list[Any]]:
-        """All of them."""
+        """Deserialize all values; None stays None."""
         found: list[Any] = []
         prefix, read = self._last
         for each in data:
@@ -239,7 +240,7 @@ class SchemaDeserializer(_Registered, ABC):
         return read(data, at)
 
     async def _asked(self, key: SchemaKey) -> Read:
-        """The reader; a schema that the registry could not give is asked for once in a poll."""
+        """Return the reader. In one poll, a request that failed is not sent again."""
         failures = not_had()
         failure = failures.get((self.registry, key))
         if failure is not None:
@@ -251,7 +252,7 @@ class SchemaDeserializer(_Registered, ABC):
             raise
 
     async def schema_of(self, key: SchemaKey, type: str, *, format: str | None = None) -> Schema:
-        """The schema; DeserializationFailed if it is of another kind."""
+        """Return the schema. Raise DeserializationFailed if it has another type."""
         if isinstance(key, int):
             schema = await self.registry.schema(key, format=format)
         else:

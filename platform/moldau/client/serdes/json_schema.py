@@ -1,12 +1,12 @@
-"""JSON behind the id of its JSON Schema, checked against it through jsonschema-rs.
+"""JSON after the id of its JSON Schema, validated by jsonschema-rs.
 
 A value is plain JSON, a dataclass, a pydantic model or a msgspec struct. The serializer's own
-schema is given as text or `Schema`, or made of a type; without either, values are written with the
-latest version that the subject has in the registry.
+schema is given as text or `Schema`, or made from a type. Without either, values are written with
+the latest version of the subject in the registry.
 
-Invariant: what does not fit its schema is neither written nor given out, unless
-`json.fail.invalid.schema` is false. jsonschema-rs, as it is many times faster than the checkers
-that are written in Python.
+Invariant: a value that does not fit its schema is neither written nor returned, unless
+`json.fail.invalid.schema` is false. jsonschema-rs is many times faster than the validators that are
+written in Python.
 """
 
 from __future__ import annotations
@@ -53,33 +53,33 @@ class JsonSchemaSerializer(SchemaSerializer):
         options: SchemaOptions | None = None,
         owns_registry: bool = False,
     ) -> None:
-        """The schema itself, or a type that one is made of."""
+        """Take the schema itself, or a type to make one from."""
         super().__init__(registry, options, owns_registry=owns_registry)
         if schema is None and type is not None:
             schema = json.dumps(schema_of_type(type))
         self._schema = Schema(schema, JSON) if isinstance(schema, str) else schema
         if self._schema is not None and not self._schema.references:
-            _validator(self._schema, {})  # what is wrong with it is told before it is registered
+            _validator(self._schema, {})  # report its errors before it is registered
         self._name = None if self._schema is None else _title_of(self._schema)
 
     def kind_of(self, value: Any) -> Hashable:
-        """All values have one schema."""
+        """Return one kind for all values, as they share one schema."""
         return None
 
     def subject_of(self, value: Any, place: Place) -> str:
-        """Named by the schema's title."""
+        """Return the subject, which may be named by the schema's title."""
         return self.options.subject(place, self._name)
 
     def has_own(self, value: Any) -> bool:
-        """Where one was given."""
+        """Whether a schema or a type was given."""
         return self._schema is not None
 
     async def own_schema(self, value: Any) -> Schema | None:
-        """The given one."""
+        """Return the schema that was given or made, or None."""
         return self._schema
 
     async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
-        """Checks and writes."""
+        """Return a function that validates and writes values."""
         if schema.type != JSON:
             raise SerializationFailed(
                 f"the subject has a schema of another kind: {schema.type}", schema=schema_id
@@ -112,7 +112,7 @@ class JsonSchemaDeserializer(SchemaDeserializer):
         self._make = None if type is None else json_reader(type)
 
     async def reader(self, key: SchemaKey) -> Read:
-        """Reads and checks."""
+        """Return a function that reads and validates values."""
         schema = await self.schema_of(key, JSON)
         check = None
         if self.options.validates:
@@ -124,14 +124,14 @@ class JsonSchemaDeserializer(SchemaDeserializer):
             value = read_json(payload)
             if check is not None:
                 check(value)
-            # A type takes more from JSON itself: it knows the text of keys and times.
+            # A type accepts more from JSON than from values: keys and times that are text.
             return value if make is None else make(payload)
 
         return read
 
 
 def schema_of_type(type: Any) -> dict[str, Any]:
-    """The JSON Schema of a dataclass, pydantic model or msgspec struct, as it is written."""
+    """Return the JSON Schema of a dataclass, pydantic model or msgspec struct in written form."""
     if is_struct(type):
         import msgspec
 
@@ -147,7 +147,7 @@ async def checker(
     key: SchemaKey,
     failure: type[SerializationFailed | DeserializationFailed],
 ) -> Check:
-    """Raises the failure for a value that does not fit, with the place in it."""
+    """Return a function that raises `failure`, with the position, for a value that does not fit."""
     rs = need("jsonschema_rs", "json-schema")
     known: dict[str, Any] = {}
     await _add_references(registry, schema, known, _DEPTH_MAX)
@@ -167,8 +167,8 @@ async def checker(
 
 
 def _validator(schema: Schema, known: Mapping[str, Any]) -> Any:
-    """Checks values. A schema that names no draft is of the latest one; if it cannot be, or names
-    an unknown one, of draft 7, as which Confluent's registry has taken it."""
+    """Return a validator of the schema. Without a draft, it is of the latest one; if that fails or
+    the draft is unknown, of draft 7, as which Confluent's registry has accepted it."""
     rs = need("jsonschema_rs", "json-schema")
     unusable = (rs.ValidationError, rs.ReferencingError, ValueError)
     top = _loaded(schema)
@@ -186,7 +186,7 @@ def _validator(schema: Schema, known: Mapping[str, Any]) -> Any:
 
 
 def _validator_of(top: Any, known: Mapping[str, Any]) -> Any:
-    """Refers to what is known, and never to addresses: a schema does not choose what is fetched."""
+    """Return a validator that never fetches addresses: a schema does not choose what is fetched."""
     rs = need("jsonschema_rs", "json-schema")
 
     def retrieve(uri: str) -> Any:
@@ -200,8 +200,8 @@ def _validator_of(top: Any, known: Mapping[str, Any]) -> Any:
 
 
 def _at_hand(top: Any, known: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What is known by its addresses, as seen from each schema that has one of its own: once one
-    with an own address was met, jsonschema-rs asks for no more."""
+    """Return the known schemas by address, as seen from each schema with an address of its own:
+    after such a schema, jsonschema-rs no longer calls the retriever."""
     bases = {"": None, **dict.fromkeys(filter(None, map(_id_of, (top, *known.values()))))}
     return [
         (urljoin(base, quote(name, safe=_OF_ADDRESSES)), body)
@@ -216,8 +216,9 @@ def _id_of(body: Any) -> str | None:
 
 
 def _name_meant(uri: str, known: Mapping[str, Any]) -> str | None:
-    """By which name a schema is known: the address is that, the schema's own `$id`, or ends so, as
-    a name is seen from wherever the schema that refers to it is; then the longest is meant."""
+    """Return the known name that an address means: that name, the name of the schema with that
+    `$id`, or the longest one that it ends with, as names are resolved against the schema that
+    refers to them."""
     for name in (uri, uri.removeprefix(_BASE)):
         if name in known:
             return name

@@ -1,13 +1,13 @@
 """The fields of pydantic's models, one level at a time.
 
-`model_dump()` makes plain dicts of everything below, by which a union loses the class that says
-which branch is meant. So the fields are taken as they are, under the names and without the fields
-that `model_dump()` would give, and what may have a say in how it is written is left to pydantic: a
-field, unless its type is known to have no say, and a model as a whole if the model has one.
-pydantic's dataclasses are models here; other dataclasses, and what else has fields of its own, are
-so only as a part of a model's field, which is the only place where pydantic sees them.
+`model_dump()` makes plain dicts of all nested objects, so a union loses the class that says which
+branch is meant. So fields are taken unchanged, under the names that `model_dump()` would give and
+without the fields that it would leave out. What may define how it is written is left to pydantic: a
+field, unless its type is known to define nothing, and a whole model if the model defines it.
+pydantic's dataclasses are models here. Other dataclasses and other types with fields define it only
+inside a model's field, which is the only place where pydantic sees them.
 
-A computed field is no part of the value: it is given only where it is asked for by name.
+A computed field is no part of the value: it is returned only if it is requested by name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VALIDATORS: Final = "pydantic.functional_validators"
 
 
 class _ModelField(NamedTuple):
-    """`name` is the attribute's, `key` what it is given as."""
+    """A field of a model: `name` is the attribute, `key` its name in the result."""
 
     name: str
     key: str
@@ -33,7 +33,7 @@ class _ModelField(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How instances of a class are taken apart."""
+    """How to take the instances of a class apart."""
 
     fields: tuple[_ModelField, ...]
     computed: tuple[_ModelField, ...]
@@ -41,7 +41,7 @@ class _Plan(NamedTuple):
 
 
 def model_fields(value: Any, wanted: Container[str]) -> Any:
-    """The fields by name; what else a model stands for where it has a root instead."""
+    """Return the fields by name. For a root model, return the value that it stands for."""
     kind = type(value)
     plan = _plan_of(cast(Hashable, kind))
     if plan is None:
@@ -70,12 +70,12 @@ def _left_out(field: _ModelField, held: dict[str, Any]) -> bool:
 
 
 def _of_dataclass(value: Any, fields: tuple[_ModelField, ...]) -> dict[str, Any]:
-    """Each may be in a slot, or not."""
+    """Return the fields that are set, whether in slots or not."""
     return {each.name: getattr(value, each.name) for each in fields if hasattr(value, each.name)}
 
 
 def _dumped(value: Any, **options: Any) -> Any:
-    """What `model_dump()` gives, which dataclasses do not have."""
+    """Return what `model_dump()` gives, also for a dataclass, which has no such method."""
     dump = getattr(value, "model_dump", None)
     if dump is None:
         return type(value).__pydantic_serializer__.to_python(value, **options)
@@ -95,7 +95,7 @@ def _is_root(part: Any) -> bool:
 
 
 def _without_roots(value: Any) -> Any:
-    """What models with a root stand for, also in lists and dicts."""
+    """Return the value with root models replaced by their values, also in lists and dicts."""
     kind = type(value)
     if _is_root(kind):
         given = model_fields(value, ())
@@ -111,7 +111,7 @@ def _without_roots(value: Any) -> Any:
 
 @lru_cache(_KINDS_MAX)
 def _plan_of(kind: Any) -> _Plan | None:
-    """None where only the class itself knows what is written of it."""
+    """Return the plan of a class, or None if only the class itself knows how it is written."""
     from pydantic import BaseModel
 
     is_model = issubclass(kind, BaseModel)
@@ -151,12 +151,12 @@ def _plan_of(kind: Any) -> _Plan | None:
 
 
 def is_model_class(part: Any) -> bool:
-    """Whether it is a class of pydantic's: its instances say how they are written."""
+    """Whether it is a class of pydantic's, whose instances define how they are written."""
     return isinstance(part, type) and "__pydantic_decorators__" in part.__dict__
 
 
 def says_itself(kind: Any) -> bool:
-    """Whether a class of pydantic's makes its schema itself."""
+    """Whether a class of pydantic's defines its own core schema."""
     from pydantic import BaseModel
 
     made = getattr(kind, "__get_pydantic_core_schema__", None)
@@ -165,8 +165,8 @@ def says_itself(kind: Any) -> bool:
 
 
 def _may_say(part: Any) -> bool:
-    """Whether it may tell pydantic how it is written, as all may that make a schema, and classes
-    in which something of pydantic's stands."""
+    """Whether the type may define how pydantic writes it. Types with their own core schema may, and
+    classes that contain something of pydantic's."""
     from pydantic import Discriminator, SerializeAsAny, Tag
 
     if part is UNKNOWN:

@@ -1,11 +1,11 @@
-"""Serdes of single values, in the bytes that Java's classes of the same names write.
+"""Serdes of single values, with the same bytes as Java's classes of the same names.
 
-Numbers are big-endian and of one size, a UUID is its text, a boolean one byte. Stricter than Java
-in one point: text that is not in its encoding is an error and not a question mark, because what a
-serde changes silently is lost.
+Numbers are big-endian and of a fixed size, a UUID is its text, a boolean one byte. One point is
+stricter than in Java: text that its encoding does not have is an error and not a question mark,
+because a silent change loses data.
 
-Invariant: what a serializer wrote, its deserializer gives back, a `float` rounded to its 4 bytes; a
-value of another type or out of range is refused and never converted.
+Invariant: a deserializer returns what its serializer wrote, except that a `float` is rounded to its
+4 bytes. A value of another type or out of range is rejected and never converted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BytesSerializer:
-    """Bytes as they are; bytearray and memoryview are copied."""
+    """Returns bytes unchanged; bytearray and memoryview are copied."""
 
     def __call__(self, value: bytes | bytearray | memoryview, place: Place, /) -> bytes:
         given: object = value
@@ -33,23 +33,23 @@ class BytesSerializer:
         raise SerializationFailed("bytes were expected")
 
     def many(self, values: Sequence[Any], place: Place, /) -> list[bytes | None]:
-        """All of them."""
+        """Serialize all values; None stays None."""
         return [None if value is None else self(value, place) for value in values]
 
 
 class BytesDeserializer:
-    """Bytes as they are."""
+    """Returns bytes unchanged."""
 
     def __call__(self, data: bytes, place: Place, /) -> bytes:
         return data
 
     def many(self, data: Sequence[bytes | None], place: Place, /) -> list[bytes | None]:
-        """All of them."""
+        """Return all values unchanged."""
         return list(data)
 
 
 class StringSerializer:
-    """Text in an encoding, UTF-8 if not told."""
+    """Writes text in an encoding, by default UTF-8."""
 
     def __init__(self, encoding: str = "UTF-8") -> None:
         self._encoding = _known(encoding)
@@ -61,12 +61,12 @@ class StringSerializer:
         return given.encode(self._encoding)
 
     def many(self, values: Sequence[Any], place: Place, /) -> list[bytes | None]:
-        """All of them."""
+        """Serialize all values; None stays None."""
         return [None if value is None else self(value, place) for value in values]
 
 
 class StringDeserializer:
-    """Text of an encoding, UTF-8 if not told."""
+    """Reads text of an encoding, by default UTF-8."""
 
     def __init__(self, encoding: str = "UTF-8") -> None:
         self._encoding = _known(encoding)
@@ -75,7 +75,7 @@ class StringDeserializer:
         return data.decode(self._encoding)
 
     def many(self, data: Sequence[bytes | None], place: Place, /) -> list[str | None]:
-        """All of them."""
+        """Deserialize all values; None stays None."""
         encoding = self._encoding
         return [None if each is None else each.decode(encoding) for each in data]
 
@@ -89,7 +89,7 @@ def _known(encoding: str) -> str:
 
 
 class NumberSerializer(Remade):
-    """A number of one size, big-endian: `short`, `int`, `long`, `float`, `double`."""
+    """Writes a number of a fixed size, big-endian: `short`, `int`, `long`, `float`, `double`."""
 
     def __init__(self, kind: str) -> None:
         layout, self._types = _NUMBERS[kind]
@@ -110,7 +110,7 @@ class NumberSerializer(Remade):
 
 
 class NumberDeserializer(Remade):
-    """The number that `NumberSerializer` wrote."""
+    """Reads a number that `NumberSerializer` wrote."""
 
     def __init__(self, kind: str) -> None:
         layout, _ = _NUMBERS[kind]
@@ -138,7 +138,7 @@ _NUMBERS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
 
 
 class BooleanSerializer:
-    """One byte, 0 or 1."""
+    """Writes a boolean as one byte, 0 or 1."""
 
     def __call__(self, value: bool, place: Place, /) -> bytes:
         given: object = value
@@ -150,7 +150,7 @@ class BooleanSerializer:
 
 
 class BooleanDeserializer:
-    """True or False."""
+    """Reads a boolean from one byte, 0 or 1."""
 
     def __call__(self, data: bytes, place: Place, /) -> bool:
         if data not in (b"\x00", b"\x01"):
@@ -159,7 +159,7 @@ class BooleanDeserializer:
 
 
 class UuidSerializer:
-    """A UUID as the 36 signs of its text."""
+    """Writes a UUID as its text of 36 characters."""
 
     def __call__(self, value: UUID, place: Place, /) -> bytes:
         if not hasattr(value, "hex") or not hasattr(value, "urn"):
@@ -168,12 +168,12 @@ class UuidSerializer:
 
 
 class UuidDeserializer(Remade):
-    """A UUID of its text."""
+    """Reads a UUID from its text of 36 characters."""
 
     def __init__(self) -> None:
         from pydantic_core import SchemaValidator, core_schema
 
-        # The module `uuid` also makes UUIDs up, which only the runtime may: pydantic reads them.
+        # `uuid` can also generate UUIDs, which only the runtime may, so pydantic reads them.
         self._read = SchemaValidator(core_schema.uuid_schema()).validate_python
 
     def __call__(self, data: bytes, place: Place, /) -> UUID:
@@ -186,14 +186,14 @@ _UUID_SIGNS: Final = 36
 
 
 class VoidSerializer:
-    """For a side that is always None, which no serializer sees."""
+    """Rejects all values, for a side that is always None: no serializer is called for None."""
 
     def __call__(self, value: Any, place: Place, /) -> bytes:
         raise SerializationFailed("None was expected, and nothing else")
 
 
 class VoidDeserializer:
-    """For a side that is always None, which no deserializer sees."""
+    """Rejects all values, for a side that is always None: no deserializer is called for None."""
 
     def __call__(self, data: bytes, place: Place, /) -> None:
         raise DeserializationFailed("nothing was expected", size_bytes=len(data))

@@ -1,15 +1,15 @@
-"""Protobuf behind the id of its schema, and the path to the message in its file.
+"""Protobuf after the id of its schema, and the path to the message in its file.
 
-A value is an instance of a generated class. What is registered is the file that declares it, as a
-descriptor in base64, which every registry reads; the files that it imports are registered first,
+A value is an instance of a generated class. The file that declares it is registered, as a
+descriptor in base64, which every registry reads. The files that it imports are registered first,
 each under its own name, except those that Google ships with protobuf.
 
-A deserializer with a generated class reads that message and no other; one without makes a class of
-the registry's schema, for which the registry must give descriptors (`format=serialized`:
-Confluent's and Karapace do).
+A deserializer with a generated class reads only that message; one without makes a class from the
+registry's schema, for which the registry must give descriptors (`format=serialized`: Confluent's
+and Karapace do).
 
-Invariant: the message that is read is the one that was written: its path is looked up in the schema
-of its id, once for each, because the bytes of one message are often good for another as well.
+Invariant: the message that is read is the one that was written. Its path is looked up in the schema
+of its id, once for each path, because the bytes of one message are often valid for another as well.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class ProtobufSerializer(SchemaSerializer):
         need("google.protobuf", "protobuf")
 
     def kind_of(self, value: Any) -> Hashable:
-        """Each class is a kind."""
+        """Return the class: each generated class has its own schema."""
         return cast(Hashable, type(value))
 
     def subject_of(self, value: Any, place: Place) -> str:
-        """Named by the message."""
+        """Return the subject, which may be named by the message."""
         return self.options.subject(place, _descriptor_of(value).full_name)
 
     def has_own(self, value: Any) -> bool:
-        """Always: its class has it."""
+        """Return True: a generated class always has its schema."""
         return True
 
     async def own_schema(self, value: Any) -> Schema | None:
-        """The file that declares the message."""
+        """Return the file that declares the message."""
         return await self._file_schema(_descriptor_of(value).file)
 
     async def _file_schema(self, file: FileDescriptor) -> Schema:
@@ -80,7 +80,7 @@ class ProtobufSerializer(SchemaSerializer):
         return Schema(text, PROTOBUF, tuple(references))
 
     async def _reference(self, file: FileDescriptor) -> Reference:
-        """The file in the registry, under its own name."""
+        """Return a reference to the file under its own name; register it if that is allowed."""
         schema = await self._file_schema(file)
         normalize = self.options.normalize
         if self.options.auto_register:
@@ -89,7 +89,7 @@ class ProtobufSerializer(SchemaSerializer):
         return Reference(file.name, file.name, found.version)
 
     async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
-        """Writes what is before the payload, and the payload."""
+        """Return a function that writes the id, the path and the message."""
         if schema.type != PROTOBUF:
             raise SerializationFailed(
                 f"the subject has a schema of another kind: {schema.type}", schema=schema_id
@@ -110,7 +110,7 @@ class ProtobufSerializer(SchemaSerializer):
 
 
 class ProtobufDeserializer(SchemaDeserializer):
-    """Reads messages, into a generated class or into one that is made of the schema."""
+    """Reads messages, into a generated class or into one that is made from the schema."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ProtobufDeserializer(SchemaDeserializer):
         self._type = type
 
     async def reader(self, key: SchemaKey) -> Read:
-        """Reads the path, then the message."""
+        """Return a function that reads the path, then the message."""
         schema = await self.schema_of(key, PROTOBUF, format=_SERIALIZED)
         if self._type is not None:
             return _reader_of(self._type, _messages_of(schema), key)
@@ -143,7 +143,7 @@ class ProtobufDeserializer(SchemaDeserializer):
         return read
 
     async def _pool(self, key: SchemaKey, schema: Schema) -> DescriptorPool:
-        """The file of the schema, and all that it imports, apart from those of other schemas."""
+        """Return a separate pool with the file of the schema and all files that it imports."""
         from google.protobuf.descriptor_pool import DescriptorPool
 
         pool = DescriptorPool()
@@ -183,7 +183,7 @@ def _descriptor_of(value: Any) -> Descriptor:
 
 
 def _path_of(descriptor: Descriptor) -> tuple[int, ...]:
-    """Where a message stands in its file: in which message, and so on inwards."""
+    """Return the path of a message in its file, from the outermost message inwards."""
     parent = descriptor.containing_type
     siblings = (
         descriptor.file.message_types_by_name if parent is None else parent.nested_types_by_name
@@ -193,7 +193,7 @@ def _path_of(descriptor: Descriptor) -> tuple[int, ...]:
 
 
 def _descriptor_file(schema: Schema) -> Any:
-    """The descriptor in base64; None for text."""
+    """Return the descriptor that the schema has in base64, or None if it is text."""
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
 
@@ -216,7 +216,7 @@ def _file_of(schema: Schema, key: SchemaKey) -> Any:
 
 
 def _add_shipped(pool: DescriptorPool, name: str, added: set[str]) -> None:
-    """What comes with protobuf, and what that imports."""
+    """Add a file that ships with protobuf, and its imports, to the pool. Skip other files."""
     if name in added or not name.startswith(_SHIPPED):
         return
     from google.protobuf import descriptor_pool
@@ -230,7 +230,7 @@ def _add_shipped(pool: DescriptorPool, name: str, added: set[str]) -> None:
 
 
 def _import_shipped(name: str) -> None:
-    """Makes the default pool know the file."""
+    """Import the module of the file, so that the default pool has it."""
     from importlib import import_module
 
     module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
@@ -243,13 +243,13 @@ def _import_shipped(name: str) -> None:
 
 
 def _messages_of(schema: Schema) -> Messages:
-    """Of the descriptor, or of the text where the registry has that."""
+    """Return the messages of the schema, from its descriptor if it has one, else from its text."""
     file = _descriptor_file(schema)
     return messages_of_text(schema.text) if file is None else messages_of_file(file)
 
 
 def _reader_of(kind: type[Message], messages: Messages, key: SchemaKey) -> Read:
-    """Reads that message, and refuses all others."""
+    """Return a function that reads this message and rejects all others."""
     wanted = kind.DESCRIPTOR.full_name
     fitting: set[tuple[int, ...]] = set()
 

@@ -1,11 +1,11 @@
-"""Which messages a registered protobuf file has, and at which paths: of its descriptor or text.
+"""The messages of a registered protobuf file and their paths, from its descriptor or its text.
 
-Only names and their nesting are read of the text, which is all that a path needs. Registries that
-give no descriptors (Apicurio's) give the text.
+Only names and their nesting are read from the text, which is all that a path needs. Registries that
+have no descriptors (Apicurio) give the text.
 
-Paths have two readings, because serializers disagree about a nested message that stands behind a
-map: protobuf makes a message of each map's entries, which Python's and Go's count and Java's does
-not. `names_at` gives both where they differ, the one that counts first.
+A path can have two meanings, because serializers disagree about a nested message that stands after
+a map: protobuf makes a message of each map's entries, which Python's and Go's serializers count and
+Java's does not. `names_at` gives both if they differ, first the one that counts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from moldau.client.serdes.extras import need
 from moldau.errors import ConfigError
 
 _VISIBILITY: Final = re.compile(r"\b(?:export|local)\s+(?=(?:message|enum)\b)")
-"""Words of edition 2024 that the parser does not know yet."""
+"""Keywords of edition 2024 that the parser does not know yet."""
 
 
 @dataclass
 class _Message:
-    """`is_implied` where the file does not declare it as a message: a map's entries, a group."""
+    """A message. `is_implied` if the file does not declare it as one: a map's entries, a group."""
 
     name: str
     nested: list[_Message] = field(default_factory=list)
@@ -33,18 +33,18 @@ class _Message:
 
 @dataclass
 class Messages:
-    """Those of one file."""
+    """The messages of one file."""
 
     package: str = ""
     declared: list[_Message] = field(default_factory=list)
 
     def names_at(self, path: Sequence[int]) -> list[str]:
-        """The full names of the message at the path; none where there is no message."""
+        """Return the full names that the path may mean; none if it leads to no message."""
         names = [self._name_at(path, counts_implied=each) for each in (True, False)]
         return list(dict.fromkeys(name for name in names if name is not None))
 
     def path_of(self, full_name: str) -> tuple[int, ...] | None:
-        """Where the message is; None where it is not."""
+        """Return the path of the message, or None if the file does not have it."""
         prefix = f"{self.package}." if self.package else ""
         if not full_name.startswith(prefix):
             return None
@@ -70,7 +70,7 @@ class Messages:
 
 
 def messages_of_file(file: Any) -> Messages:
-    """Of a `FileDescriptorProto`."""
+    """Return the messages of a `FileDescriptorProto`."""
     return Messages(file.package, [_of_descriptor(each) for each in file.message_type])
 
 
@@ -80,7 +80,7 @@ def _of_descriptor(message: Any) -> _Message:
 
 
 def messages_of_text(text: str) -> Messages:
-    """Of a .proto file, parsed by proto-schema-parser. What it does not understand is left out."""
+    """Return the messages of a .proto file. Skip what proto-schema-parser does not understand."""
     parsing = need("proto_schema_parser.parser", "protobuf")
     parser = parsing.Parser(setup_lexer=_be_silent, setup_parser=_be_silent)
     try:
@@ -93,7 +93,7 @@ def messages_of_text(text: str) -> Messages:
 
 
 def _be_silent(recognizer: Any) -> None:
-    """ANTLR writes to stderr what it does not understand."""
+    """Stop ANTLR from writing syntax errors to stderr."""
     recognizer.removeErrorListeners()
 
 
@@ -106,5 +106,5 @@ def _of_elements(elements: Iterable[Any]) -> Iterator[_Message]:
         elif kind == "MapField":
             parts = [part[:1].upper() + part[1:] for part in each.name.split("_")]
             yield _Message("".join(parts) + "Entry", is_implied=True)
-        elif kind in ("OneOf", "Extension"):  # groups in these belong to what is around
+        elif kind in ("OneOf", "Extension"):  # groups in these belong to the message around
             yield from _of_elements(each.elements)

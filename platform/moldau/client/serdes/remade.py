@@ -1,10 +1,10 @@
-"""Objects that travel as how they were made.
+"""Objects that are pickled as their constructor's arguments.
 
     class NumberSerializer(Remade): ...     # pickles as NumberSerializer("int")
 
-What a serde has made of its arguments (compiled schemas, caches, locks) belongs to its process. So
-it pickles as its constructor's arguments, and is made anew where it arrives: by pickle if these
-pickle, and by cloudpickle also with a lambda among them.
+What a serde makes of its arguments (compiled schemas, caches, locks) belongs to its process. So it
+is pickled as its constructor's arguments and made anew in the other process: by pickle if the
+arguments can be pickled, and by cloudpickle also with a lambda among them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Self
 
 
 class Remade:
-    """For classes that have an `__init__` of their own."""
+    """Base of classes that have an `__init__` of their own."""
 
     _made: partial[Self]
 

@@ -1,10 +1,10 @@
-"""From what a client was told to the serde itself: an object, a function, or a name.
+"""Finds the serde for what a client was given: an object, a function, or a name.
 
 Names are those of `FORMATS`, those of Java's classes as a .properties file has them, and those of
 the plugin group `moldau.serdes` (a class or function of a `Choice`). Never a dotted path: a setting
 chooses among what is installed, it does not choose code.
 
-Invariant: what was made here of a name is ended by `close_serde`; the user ends what the user made.
+Invariant: `close_serde` closes a serde that was made here from a name; the user closes any other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUP: Final = "moldau.serdes"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a name was chosen for: one side of the records of one client."""
+    """What a named serde is made for: one side of the records of one client."""
 
     settings: Settings
     is_key: bool
@@ -44,7 +44,7 @@ class Choice:
 
     @property
     def setting(self) -> str:
-        """The setting that chooses."""
+        """The setting that chooses the serde, such as `value.serializer`."""
         side = "key" if self.is_key else "value"
         return f"{side}.{'serializer' if self.is_serializer else 'deserializer'}"
 
@@ -53,7 +53,7 @@ Make = Callable[[Choice], Any]
 
 
 def _of_kind(module: str, name: str, choice: Choice) -> Any:
-    """The class. Its module may be imported on a client's loop, while another thread forks."""
+    """Return the class. The import may run on a client's loop while another thread forks."""
     home = import_whole(f"moldau.client.serdes.{module}")
     return getattr(home, name + ("Serializer" if choice.is_serializer else "Deserializer"))
 
@@ -136,8 +136,8 @@ _JAVAS_NAMES: Final = {
 def resolve_serializer(
     given: SerializerGiven, settings: Settings, *, is_key: bool, runtime: Runtime
 ) -> Serializer | None:
-    """The serializer that was given or named; None where values are bytes already. ConfigError
-    names the setting and what there is."""
+    """Return the serializer that was given or named, or None if values are bytes already.
+    ConfigError shows the setting and the known names."""
     if given is None:
         return None
     choice = Choice(settings, is_key, True, runtime)
@@ -147,7 +147,7 @@ def resolve_serializer(
 def resolve_deserializer(
     given: DeserializerGiven, settings: Settings, *, is_key: bool, runtime: Runtime
 ) -> Deserializer | None:
-    """As `resolve_serializer`."""
+    """Return the deserializer that was given or named, as `resolve_serializer` does."""
     if given is None:
         return None
     choice = Choice(settings, is_key, False, runtime)
@@ -155,7 +155,7 @@ def resolve_deserializer(
 
 
 async def close_serde(given: object, serde: object) -> None:
-    """Ends what was made of a name; leaves alone what was given as an object."""
+    """Close a serde that was made from a name. An object that was given stays open."""
     if isinstance(given, str) and hasattr(serde, "aclose"):
         await serde.aclose()
 
@@ -181,13 +181,13 @@ def _without_place(function: Callable[[Any], Any], value: Any, place: Place, /) 
 
 
 def _takes_place(function: Callable[..., Any]) -> bool:
-    """Whether it must be given two things. A function of one, such as `json.loads`, may have more
-    parameters that mean something else."""
+    """Whether the function needs two arguments. A function of one, such as `json.loads`, may have
+    more parameters with another meaning."""
     from inspect import Parameter, signature
 
     try:
         parameters = signature(function).parameters.values()
-    except (TypeError, ValueError):  # built in, and tells nothing of itself
+    except (TypeError, ValueError):  # a built-in function without a signature
         return False
     kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     needed = [each for each in parameters if each.kind in kinds and each.default is Parameter.empty]

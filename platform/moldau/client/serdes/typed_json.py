@@ -1,15 +1,16 @@
-"""JSON, plain or into types: dataclasses, pydantic models, msgspec structs, TypedDict, and whatever
-else pydantic can check.
+"""JSON as plain values or into types: dataclasses, pydantic models, msgspec structs, TypedDict, and
+whatever else pydantic can validate.
 
-Written compactly and in UTF-8, as Java's serializers do it, so that equal keys of two languages
-meet in one partition. A type is checked while it is read: what does not fit is an error that names
-the field, and never a half-made object.
+It is written compactly and in UTF-8, as by Java's serializers, so that equal keys of two languages
+go to the same partition. A type is validated while it is read: a value that does not fit raises an
+error that names the field, and never becomes a half-made object.
 
-What JSON does not have is refused: NaN and infinities, keys that are not text, bytes, sets. (Else
-Python's encoder writes `{None: 1}` as `{"null":1}`, and one key twice for `{1: 2, "1": 3}`.) Taken,
-as one text for each, are times, decimals, UUIDs and members of an Enum (its value); tuples are
-arrays. Within an object more is taken, because its class knows what its fields are: whatever
-pydantic (msgspec for structs) writes and reads again, such as bytes, sets and keys of another type.
+Values that JSON does not have are rejected: NaN and infinities, keys that are not text, bytes,
+sets. (Python's encoder would write `{None: 1}` as `{"null":1}`, and one key twice for `{1: 2, "1":
+3}`.) Times, decimals, UUIDs and members of an Enum (by value) are accepted, each with one text
+form; tuples become arrays. Within an object more is accepted, because its class defines its fields:
+whatever pydantic (msgspec for structs) writes and reads again, such as bytes, sets and keys of
+another type.
 
 msgspec structs are read and written by msgspec, everything else with a type by pydantic; without a
 type, Python's own `json` reads and writes.
@@ -46,7 +47,7 @@ def _finite(text: str) -> float:
 
 
 def _rendered(value: object) -> object:
-    """What the encoder does not know: objects, times, decimals, UUIDs."""
+    """Return plain values for objects, times, decimals and UUIDs, which the encoder rejects."""
     if has_fields(value):
         return _rendered_object(value)
     from datetime import date, time, timedelta
@@ -64,7 +65,7 @@ def _rendered(value: object) -> object:
 
 
 def _rendered_object(value: Any) -> object:
-    """What is written of it, held against the same before it became JSON."""
+    """Return the plain values to write. Raise SerializationFailed if JSON would change them."""
     if is_struct(type(value)):
         import msgspec
 
@@ -83,7 +84,7 @@ def _rendered_object(value: Any) -> object:
 
 @cache
 def _dump() -> Callable[[Any], Any]:
-    """What gives the plain values of an object, with what its class says about its writing."""
+    """Return the function that makes plain values of an object by its class's own serializers."""
     from pydantic_core import SchemaSerializer, core_schema
 
     dump: Callable[[Any], Any] = SchemaSerializer(core_schema.any_schema()).to_python
@@ -91,8 +92,8 @@ def _dump() -> Callable[[Any], Any]:
 
 
 def _refuse_changed(held: Any, written: Any) -> None:
-    """What the libraries would change in an object: they make null of NaN, and text of all keys of
-    a dict, by which two may become one."""
+    """Raise SerializationFailed for what the libraries would change: they make null of NaN, and
+    text of all keys of a dict, so that two keys may become one."""
     if isinstance(held, dict):
         if isinstance(written, dict):
             _refuse_keys(held, written)
@@ -126,8 +127,8 @@ def _refuse_keys(held: dict[Any, Any], written: dict[Any, Any]) -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is of JSON's own types all the way down. SerializationFailed for a key that is no
-    text, which the encoder would make text of."""
+    """Whether the value has only JSON's own types, at all levels. Raise SerializationFailed for a
+    key that is not text, because the encoder would convert it."""
     kind = type(value)
     if kind is dict or isinstance(value, dict):
         is_plain = kind is dict
@@ -158,12 +159,12 @@ _decode: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_
 
 
 def write_json(value: object) -> bytes:
-    """Compact JSON of plain values, models, dataclasses and structs, nested as they like."""
+    """Return compact JSON of plain values, models, dataclasses and structs, however nested."""
     return write_looked_at(value)[0]
 
 
 def write_looked_at(value: object) -> tuple[bytes, bool]:
-    """The JSON, and whether it was of JSON's own types, so that reading it would give the same."""
+    """Return the JSON, and whether the value is plain, so that reading the JSON gives it again."""
     try:
         is_plain = _is_plain(value)
         return _encode(value).encode(), is_plain
@@ -172,19 +173,19 @@ def write_looked_at(value: object) -> tuple[bytes, bool]:
 
 
 def read_json(data: bytes) -> Any:
-    """Plain values."""
+    """Return the plain values of a JSON text."""
     return _decode(data.decode())
 
 
 class JsonSerializer:
-    """Makes JSON of plain values and of models, dataclasses and structs."""
+    """Writes plain values, models, dataclasses and structs as JSON."""
 
     def __call__(self, value: Any, place: Place, /) -> bytes:
         return write_json(value)
 
 
 class JsonDeserializer(Remade, Generic[T]):
-    """Makes plain values of JSON, or an instance of `type`."""
+    """Reads JSON as plain values, or as an instance of `type`."""
 
     def __init__(self, type: type[T] | None = None) -> None:
         self._read: Callable[[bytes], T] = read_json if type is None else json_reader(type)
@@ -194,7 +195,7 @@ class JsonDeserializer(Remade, Generic[T]):
 
 
 def json_reader(type: type[T]) -> Callable[[bytes], T]:
-    """What reads JSON into that type."""
+    """Return a function that reads JSON into the type."""
     if is_struct(type):
         import msgspec
 
@@ -213,7 +214,7 @@ def json_reader(type: type[T]) -> Callable[[bytes], T]:
 
 
 def object_reader(type: type[T]) -> Callable[[Any], T]:
-    """What makes an instance of that type of plain values (an Avro record as a dict)."""
+    """Return a function that makes the type of plain values (an Avro record is a dict)."""
     if is_struct(type):
         import msgspec
 
@@ -224,7 +225,7 @@ def object_reader(type: type[T]) -> Callable[[Any], T]:
     from pydantic import TypeAdapter, ValidationError
 
     validate: Callable[..., T] = TypeAdapter(type).validate_python
-    # Avro has the fields' own names; pydantic can be told to take them since 2.11.
+    # Avro has the fields' own names; pydantic has an option to accept them since 2.11.
     if "by_name" in signature(validate).parameters:
         validate = _by_names(type, validate)
 
@@ -238,8 +239,8 @@ def object_reader(type: type[T]) -> Callable[[Any], T]:
 
 
 def _by_names(type: Any, validate: Callable[..., T]) -> Callable[[Any], T]:
-    """Reads a field by its name or its alias; where an alias is also another field's name, by the
-    names, or if that fails by both."""
+    """Return a function that reads each field by its name or alias. If an alias is also another
+    field's name, it reads by the names only, and if that fails by both."""
     from pydantic import ValidationError
 
     aliases = list(map(_aliases_of, reachable(type, lambda part: False)))
@@ -262,8 +263,8 @@ def _by_names(type: Any, validate: Callable[..., T]) -> Callable[[Any], T]:
 
 
 def _aliases_of(part: Any) -> tuple[set[str], set[str]]:
-    """The names of a model's fields, and what else some are read as. Not where a model is written
-    under its aliases: then no name is meant by one."""
+    """Return the names of a model's fields and their other aliases. There are no names for a model
+    that is written by its aliases: there an alias never means a name."""
     fields = getattr(part, "__pydantic_fields__", None) or {}
     aliases = set[str]()
     for name, info in fields.items():
@@ -277,7 +278,7 @@ def _aliases_of(part: Any) -> tuple[set[str], set[str]]:
 
 
 def is_struct(type: object) -> bool:
-    """Whether it is msgspec's."""
+    """Whether the type is a msgspec struct."""
     return hasattr(type, "__struct_fields__")
 
 

@@ -3,9 +3,9 @@
     0x00 | id of the schema, 4 bytes big-endian | [message indexes] | payload
     0x01 | GUID of the schema, 16 bytes         | [message indexes] | payload
 
-The same without the payload may stand in a header (`__key_schema_id`, `__value_schema_id`), which
-then counts, and the data is payload only. Message indexes are protobuf's: zig-zag varints, their
-count first; the one index 0, which is the usual case, is written as a single 0.
+The part before the payload may be in a header instead (`__key_schema_id`, `__value_schema_id`);
+then the data is only the payload. Message indexes are protobuf's: zig-zag varints that begin with
+their count. The usual path, the one index 0, is written as a single 0.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SchemaKey = int | str
 
 
 def frame(schema_id: int) -> bytes:
-    """What goes before the payload."""
+    """Return the prefix of a payload: the id of its schema."""
     return b"\x00" + schema_id.to_bytes(4, "big")
 
 
 def unframe(data: bytes) -> tuple[SchemaKey, int]:
-    """The schema, and where what follows begins."""
+    """Return the schema's key, and the position after it."""
     if len(data) >= ID_SIZE and data[0] == _BY_ID:
         return int.from_bytes(data[1:ID_SIZE], "big"), ID_SIZE
     if len(data) >= GUID_SIZE and data[0] == _BY_GUID:
@@ -50,7 +50,7 @@ def unframe(data: bytes) -> tuple[SchemaKey, int]:
 
 
 def header_of(headers: Headers, place: Place) -> bytes | None:
-    """The schema's id in a header, framed; None where there is none."""
+    """Return the schema's prefix from the record's last such header, or None if there is none."""
     name = KEY_HEADER if place.is_key else VALUE_HEADER
     for each, value in reversed(headers):
         if each == name:
@@ -59,20 +59,20 @@ def header_of(headers: Headers, place: Place) -> bytes | None:
 
 
 def guid_text(raw: bytes) -> str:
-    """A GUID as the registry writes it."""
+    """Return the GUID as the text that the registry uses."""
     text = raw.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def write_indexes(indexes: tuple[int, ...]) -> bytes:
-    """The path to a message in its file."""
+    """Return the bytes of a path to a message in its file."""
     if indexes == _FIRST:
         return b"\x00"
     return b"".join(map(varint, (len(indexes), *indexes)))
 
 
 def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """The path, and where the payload begins."""
+    """Return the path, and the position after it. Raise DeserializationFailed for a bad path."""
     count, at = _read_varint(data, at)
     if count == 0:
         return _FIRST, at

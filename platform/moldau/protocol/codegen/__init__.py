@@ -1,4 +1,4 @@
-"""From a message's spec to straight-line functions for one version.
+"""Generates straight-line functions for one version of a message from its spec.
 
 `python -m moldau.protocol.codegen FetchRequest 12` prints what is generated.
 """

@@ -13,7 +13,7 @@ USAGE = "usage: python -m moldau.protocol.codegen MESSAGE [VERSION]"
 
 
 def main(arguments: list[str]) -> int:
-    """Reader and writer of the message; of its newest version when none is given."""
+    """Print the reader and writer of a message; of its newest version if none is given."""
     if not 1 <= len(arguments) <= 2 or not all(text.isdecimal() for text in arguments[1:]):
         print(USAGE, file=sys.stderr)
         return 2
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 def find(name: str) -> type[Message]:
-    """The class of a message, by its name; KeyError when there is none."""
+    """Return the class of a message by its name. Raise KeyError if there is none."""
     if name.endswith("Request"):
         return request_class(name.removesuffix("Request"))
     if name.endswith("Response"):

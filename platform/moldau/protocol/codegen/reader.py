@@ -1,14 +1,14 @@
-"""Writes the function that reads one message in one version.
+"""Generates the function that reads one message in one version.
 
-    def read(data, p, budget):  ->  (message, where it ends)
+    def read(data, p, budget):  ->  (message, its end)
 
-`p` is the position, `n` the last length, count or flag. Numbers that stand side by side, and the
-first byte of a length behind them, are unpacked in one call. Structs are built in line. Nothing is
-allocated for a count before the count was compared with what is left and paid from the budget.
+`p` is the position, `n` the last length, count or flag. Adjacent numbers, and the first byte of a
+length behind them, are unpacked in one call. Structs are built in line. Nothing is allocated for a
+count before the count was compared with the rest of the data and charged to the budget.
 
-The budget is held as a position, `limit`: reading on costs four bytes of memory a byte (what the
-worst text takes), so that strings need no accounting of their own; arrays pull the limit nearer by
-what their elements cost, bytes and views push it away again by what they do not.
+The budget is kept as a position, `limit`: each byte that is read costs four bytes of memory (the
+cost of the worst text), so that strings need no accounting of their own; arrays decrease the limit
+by the cost of their elements, bytes and views increase it by what they do not cost.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Pending(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How a field is written in this version."""
+    """The encoding of a field in this version."""
 
     compact: bool
     nullable: bool
 
 
 def reader_source(spec: MessageSpec, version: int) -> Source:
-    """The reader of that version, as text with places."""
+    """Return the reader of that version as text, with the place of each line."""
     return _Reader(spec, version).write()
 
 
@@ -71,7 +71,7 @@ class _Reader:
     # Structs
 
     def build(self, spec: StructSpec, variable: str, path: Path) -> None:
-        """Makes the object and fills its fields; values may still be pending afterwards."""
+        """Create the object and fill its fields; values may still be pending afterwards."""
         cls = self.source.use(spec.name, spec.cls)
         self.source.emit(f"{variable} = {self.source.use('new', wire.NEW)}({cls})", path)
         in_line = [field for field in spec.fields if self.is_in_line(field)]
@@ -86,7 +86,7 @@ class _Reader:
         return field.is_present(self.version) and not field.is_tagged(self.version)
 
     def defaults(self, fields: list[FieldSpec], variable: str, path: Path) -> None:
-        """Sets what the wire does not say; equal plain defaults share one line."""
+        """Set the fields that are not in line; equal plain defaults share one line."""
         groups: dict[tuple[type, Any], list[str]] = {}
         for field in fields:
             target = f"{variable}.{field.slot}"
@@ -111,7 +111,7 @@ class _Reader:
     # Fields
 
     def field(self, field: FieldSpec, target: str, path: Path) -> None:
-        """Reads one field in line."""
+        """Read one field in line."""
         form = Form(self.flexible and field.flexible, field.is_nullable(self.version))
         kind = field.type
         if isinstance(kind, ArrayOf):
@@ -128,9 +128,9 @@ class _Reader:
             self.nested(kind, target, path)
 
     def null_flag(self, path: Path, *, is_tagged: bool) -> str:
-        """Reads what stands before a struct that may be null; the condition for null.
+        """Read the flag before a struct that may be null; return the condition for null.
 
-        In line it is a byte, negative for null; in a tagged field a varint, 0 for null.
+        In line the flag is a byte, negative for null; in a tagged field a varint, 0 for null.
         """
         if not is_tagged:
             self.prefix("b", path)
@@ -152,7 +152,7 @@ class _Reader:
             self.bytes(kind, target, form, path)
 
     def string(self, target: str, form: Form, path: Path) -> None:
-        """Short text in line: the unpacker for its length checks the bound by itself."""
+        """Read a string. Short text is in line: its unpacker checks the bound by itself."""
         source = self.source
         text = source.use("text", wire.TEXT)
         self.prefix("B" if form.compact else "h", path)
@@ -176,7 +176,7 @@ class _Reader:
             source.emit(f"{target}, p = {long}(data, p, n)", path)
 
     def bytes(self, kind: Scalar, target: str, form: Form, path: Path) -> None:
-        """Bytes are copied and paid for; views are neither."""
+        """Read bytes, which are copied and charged, or views, which are not."""
         source = self.source
         self.length(form, path)
         with self.unless_null(target, form, path):
@@ -194,7 +194,7 @@ class _Reader:
             source.emit("p = q", path)
 
     def length(self, form: Form, path: Path) -> None:
-        """`n` = the length or count that comes next; -1 for null."""
+        """Set `n` to the next length or count; -1 for null."""
         if form.compact:
             self.varint(path)
             self.source.emit("n -= 1", path)
@@ -202,7 +202,7 @@ class _Reader:
             self.prefix("i", path)
 
     def varint(self, path: Path) -> None:
-        """`n` = the varint that comes next."""
+        """Set `n` to the next varint."""
         self.prefix("B", path)
         with self.source.block("if n > 127:", path):
             varint = self.source.use("varint", wire.varint)
@@ -255,7 +255,7 @@ class _Reader:
     # Tags
 
     def tags(self, fields: list[FieldSpec], variable: str, path: Path) -> None:
-        """The section at the end of a flexible struct."""
+        """Read the tag section at the end of a flexible struct."""
         source = self.source
         self.prefix("B", path)
         if not fields:
@@ -291,12 +291,12 @@ class _Reader:
     # Pieces
 
     def prefix(self, format: str, path: Path) -> None:
-        """`n` = the number in front of what comes next; all that was pending is read with it."""
+        """Set `n` to the number in front of the next value; unpack all pending values with it."""
         self.pending.append(Pending("n", format, path))
         self.flush()
 
     def flush(self) -> None:
-        """Unpacks what is pending, in one call."""
+        """Unpack the pending values, in one call."""
         pending, self.pending = self.pending, []
         if not pending:
             return
@@ -319,7 +319,7 @@ class _Reader:
 
     @contextmanager
     def branch(self, head: str, path: Path) -> Iterator[None]:
-        """An indented block that leaves nothing pending."""
+        """Emit an indented block that leaves no value pending."""
         with self.source.block(head, path):
             yield
             self.flush()
@@ -341,23 +341,23 @@ class _Reader:
 
 
 def path_name(path: Path) -> str:
-    """The last field's name, for a local variable."""
+    """Return the last field's name, for a local variable."""
     return next(part for part in reversed(path) if isinstance(part, str))
 
 
 def format_name(format: str) -> str:
-    """A struct format as part of an identifier."""
+    """Return a struct format as part of an identifier."""
     return format.replace("16s", "u").replace("?", "t")
 
 
 @cache
 def unpacker(format: str) -> tuple[wire.Unpack, int]:
-    """The unpack method for that run of values, shared by all readers, and how far it reaches."""
+    """Return the unpack method for this run of values, shared by all readers, and its size."""
     packing = Packing(">" + format)
     return packing.unpack_from, packing.size
 
 
 @cache
 def number_arrays(format: str) -> wire.NumberArrays:
-    """The unpackers of arrays of that number, shared by all readers."""
+    """Return the unpackers of arrays of this number, shared by all readers."""
     return wire.NumberArrays(format)

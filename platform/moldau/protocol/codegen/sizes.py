@@ -1,4 +1,4 @@
-"""The least that a value takes on the wire, and what its objects take in memory, by version."""
+"""The smallest encoded size of values, and the memory of their objects, by version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moldau.protocol.types import BYTES, RECORDS, STRING, UUID, Scalar
 
 
 def least_size(kind: FieldType, version: int, *, compact: bool, nullable: bool = False) -> int:
-    """The fewest bytes that a value of this type takes."""
+    """Return the fewest bytes that a value of this type has on the wire."""
     if isinstance(kind, StructSpec):
         return 1 if nullable else least_struct_size(kind, version, compact=compact)
     if compact and (isinstance(kind, ArrayOf) or not kind.format):
@@ -30,7 +30,7 @@ def least_size(kind: FieldType, version: int, *, compact: bool, nullable: bool =
 
 
 def least_struct_size(spec: StructSpec, version: int, *, compact: bool) -> int:
-    """The fewest bytes of a struct: untagged fields, and the count of tags."""
+    """Return the fewest bytes of a struct: its untagged fields, and the count of tags."""
     return int(compact) + sum(
         least_size(
             field.type,
@@ -44,21 +44,21 @@ def least_struct_size(spec: StructSpec, version: int, *, compact: bool) -> int:
 
 
 def element_cost(kind: Scalar | StructSpec, version: int) -> int:
-    """Memory of one element of an array, besides content that has a length of its own."""
+    """Return the memory of one element of an array, without content of variable length."""
     if isinstance(kind, StructSpec):
         return SLOT_COST + struct_cost(kind, version)
-    # Numbers come as a tuple, of which the list is made.
+    # Numbers are unpacked to a tuple, from which the list is made.
     slots = 2 if kind.format and kind is not UUID else 1
     return slots * SLOT_COST + scalar_cost(kind)
 
 
 def struct_cost(spec: StructSpec, version: int) -> int:
-    """Memory of a struct with short strings and empty arrays."""
+    """Return the memory of a struct with short strings and empty arrays."""
     return STRUCT_COST + sum(SLOT_COST + _field_cost(field, version) for field in spec.fields)
 
 
 def scalar_cost(kind: Scalar) -> int:
-    """Memory of one scalar besides its bytes."""
+    """Return the memory of one scalar without its bytes."""
     if kind is STRING:
         return STRING_COST
     if kind is UUID:
@@ -79,7 +79,7 @@ def _field_cost(field: FieldSpec, version: int) -> int:
 
 
 def has_text(kind: FieldType, version: int) -> bool:
-    """Does a value of this type hold strings outside of arrays (which keep the budget)?"""
+    """Whether the type has strings outside of arrays, which check the budget themselves."""
     if isinstance(kind, ArrayOf):
         return False
     if isinstance(kind, Scalar):

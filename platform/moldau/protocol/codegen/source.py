@@ -1,4 +1,4 @@
-"""The text of a function while it is being written, with what each of its lines works on."""
+"""The text of a function that is being generated, with the place that each line works on."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from moldau.protocol import wire
 from moldau.protocol.failures import Packed, Path, Place
 
-# How names of packers and the like begin, which no local variable may hide.
+# The prefixes of packers and other outside names, which no local variable may hide.
 _OUTSIDE = ("array_", "default_", "make_", "pack_", "unpack_")
 
 
 class Source:
-    """Lines, their places, and the names that they use from outside."""
+    """The lines of a function, their places, and the outside names that they use."""
 
     def __init__(self, taken: tuple[str, ...]) -> None:
         self.lines: list[str] = []
@@ -30,26 +30,26 @@ class Source:
         run: tuple[tuple[int, Path], ...] = (),
         values: tuple[Packed, ...] = (),
     ) -> None:
-        """Adds one line that works on the field at `path`, or on a run of fields."""
+        """Add one line that works on the field at `path`, or on a run of fields."""
         assert "\n" not in text
         self.lines.append("    " * self._depth + text)
         self.places.append(Place(path, run, values))
 
     @contextmanager
     def block(self, head: str, path: Path = ()) -> Iterator[None]:
-        """Adds `head` and indents what is emitted inside."""
+        """Add `head` and indent the lines that are emitted inside."""
         self.emit(head, path)
         self._depth += 1
         yield
         self._depth -= 1
 
     def use(self, name: str, value: Any) -> str:
-        """Makes `value` known to the function under `name`."""
+        """Make `value` available to the function under `name`, and return the name."""
         assert self.names.setdefault(name, value) is value or self.names[name] == value
         return name
 
     def fresh(self, name: str) -> str:
-        """An unused name for a local variable: `name`, or `name` with a number."""
+        """Return an unused name for a local variable: `name`, or `name` with a number."""
         if name.startswith(_OUTSIDE):
             name = f"the_{name}"
         candidate, number = name, 1
@@ -60,11 +60,11 @@ class Source:
         return candidate
 
     def text(self) -> str:
-        """The whole function."""
+        """Return the text of the whole function."""
         return "\n".join(self.lines) + "\n"
 
     def compile(self, function: str, filename: str) -> Any:
-        """The function, ready to be called."""
+        """Return the compiled function."""
         names = dict(self.names)
         exec(compile(self.text(), filename, "exec"), names)  # noqa: S102
         return names[function]

@@ -1,10 +1,10 @@
-"""Writes the function that turns one message into bytes, in one version.
+"""Generates the function that encodes one message in one version.
 
-    def write(message):  ->  bytes, or the pieces around views when they shall stay apart
+    def write(message):  ->  bytes, or a list of pieces with views by themselves
 
-Numbers that stand side by side, the first byte of the length behind them and the empty tag section
-are packed in one call; everything is joined once at the end. A value that this version cannot carry
-is refused unless its field is ignorable; a tagged field at its default is left out.
+Adjacent numbers, the first byte of the length behind them and the empty tag section are packed in
+one call; everything is joined once at the end. A value without a field in this version is rejected,
+unless its field is ignorable; a tagged field at its default is omitted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Pending(NamedTuple):
 
 
 def writer_source(spec: MessageSpec, version: int, *, apart: bool) -> Source:
-    """The writer of that version, as text with places; `apart` leaves views by themselves."""
+    """Return the writer of that version as text with places; `apart` leaves views by themselves."""
     return _Writer(spec, version, apart=apart).write()
 
 
@@ -65,7 +65,7 @@ class _Writer:
     # Structs
 
     def struct(self, spec: StructSpec, variable: str, path: Path) -> None:
-        """All fields of a struct; numbers may still be pending afterwards."""
+        """Write all fields of a struct; numbers may still be pending afterwards."""
         tagged = []
         for field in spec.fields:
             target, field_path = f"{variable}.{field.name}", (*path, field.name)
@@ -79,7 +79,7 @@ class _Writer:
             self.tags(sorted(tagged, key=lambda field: field.tag or 0), variable, path)
 
     def refuse_lost(self, field: FieldSpec, variable: str, path: Path) -> None:
-        """A value that the version has no room for."""
+        """Reject a value whose field the version does not have."""
         if field.ignorable:
             return
         with self.source.block(f"if {self.differs(field, variable)}:", path):
@@ -87,14 +87,14 @@ class _Writer:
             self.source.emit(f"raise {not_in_version}({variable}.{field.name})", path)
 
     def differs(self, field: FieldSpec, variable: str) -> str:
-        """The condition "is not at its default", without a call where that is possible."""
+        """Return the condition "is not at its default", without a call where that is possible."""
         value = f"{variable}.{field.slot}"
         kind = field.type
         default = field.make_default()
         if default is None:
             return f"{value} is not None"
         if isinstance(kind, ArrayOf) and default == []:
-            # a null is never left out silently: where it is not allowed, writing it is refused
+            # a null is never omitted silently: where it is not allowed, writing it is rejected
             return f"{value} or {value} is None"
         if isinstance(default, bool):
             return f"not {value}" if default else value
@@ -132,7 +132,7 @@ class _Writer:
             self.nested(kind, value, path)
 
     def nullable_struct(self, spec: StructSpec, value: str, null: str, path: Path) -> None:
-        """The struct behind a 1, or `null`: -1 in line, 0 in a tagged field."""
+        """Write 1 and the struct, or `null`: -1 in line, 0 in a tagged field."""
         self.flush()
         with self.source.block(f"if {value} is None:", path):
             self.pending.append(Pending(null, "b", path))
@@ -191,7 +191,7 @@ class _Writer:
             source.emit(f"{self.parts}.append(content)", path)
 
     def sized(self, variable: str, value: str, empty: str, form: Form, path: Path) -> None:
-        """`variable` = the value or, for null, nothing; its length or count is written."""
+        """Assign the value to `variable`, empty for null, and write its length or count."""
         source = self.source
         source.emit(f"{variable} = {value}", path)
         size = f"n = len({variable})" + (" + 1" if form.compact else "")
@@ -234,7 +234,7 @@ class _Writer:
     # Tags
 
     def tags(self, fields: list[FieldSpec], variable: str, path: Path) -> None:
-        """The section at the end of a flexible struct."""
+        """Write the tag section at the end of a flexible struct."""
         if not fields:
             self.pending.append(Pending("", "x", path))
             return
@@ -259,7 +259,7 @@ class _Writer:
     # Pieces
 
     def varint(self, long: str, path: Path) -> None:
-        """Writes what is pending and then `n`, which is seldom longer than a byte."""
+        """Write the pending values and then `n`, which is seldom longer than a byte."""
         pending, self.pending = self.pending, []
         if not pending:
             short = self.source.use("short", wire.SHORT)
@@ -274,7 +274,7 @@ class _Writer:
         )
 
     def flush(self) -> None:
-        """Packs what is pending, in one call."""
+        """Pack the pending values, in one call."""
         pending, self.pending = self.pending, []
         if pending:
             self.source.emit(
@@ -292,17 +292,17 @@ class _Writer:
 
 
 def values_of(pending: list[Pending]) -> tuple[Packed, ...]:
-    """What is packed, so that a failure can be traced to one of the fields."""
+    """Return the packed values that are attributes, so that an error can name its field."""
     return tuple(Packed(*value) for value in pending if "." in value.value)
 
 
 @cache
 def packer(format: str) -> Any:
-    """The pack method for that run of values, shared by all writers."""
+    """Return the pack method for this run of values, shared by all writers."""
     return Packing(">" + format).pack
 
 
 @cache
 def array_packers(format: str) -> wire.ArrayPackers:
-    """The packers of arrays of that number, shared by all writers."""
+    """Return the packers of arrays of this number, shared by all writers."""
     return wire.ArrayPackers(format)

@@ -1,7 +1,7 @@
-"""Every API by its key: a table of names, so that looking one up imports one module and not 89.
+"""All APIs by key, in a table of names, so that a look-up imports one module and not 89.
 
-A module holds an API's request, its response and their structs. Invariant: the table, the modules
-and the declared keys agree (tests/protocol/test_messages_index.py).
+A module has an API's request, its response and their structs. Invariant: the table, the modules and
+the declared keys agree (tests/protocol/test_messages_index.py).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ API: Final[Mapping[int, ApiEntry]] = MappingProxyType(
     {key: ApiEntry(key, name, module) for key, name, module in _TABLE}
 )
 
-# Kafka 4.0 took these APIs away with ZooKeeper mode; the keys stay taken and have no versions.
+# Kafka 4.0 removed these APIs with ZooKeeper mode; the keys stay reserved and have no versions.
 RESERVED: Final[Mapping[int, str]] = MappingProxyType(
     {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata", 7: "ControlledShutdown"}
 )
@@ -128,7 +128,7 @@ RESERVED: Final[Mapping[int, str]] = MappingProxyType(
 
 @cache
 def api(key_or_name: int | str) -> ApiEntry:
-    """The entry of an API by key or by name (`"Fetch"`); KeyError when there is none."""
+    """Return the entry of an API by key or by name (`"Fetch"`). Raise KeyError if there is none."""
     if isinstance(key_or_name, int):
         return API[key_or_name]
     for entry in API.values():
@@ -139,13 +139,13 @@ def api(key_or_name: int | str) -> ApiEntry:
 
 @cache
 def request_class(key_or_name: int | str) -> type[Request]:
-    """The request of an API by key or name; imports its module on first use."""
+    """Return the request class of an API by key or name; import its module on first use."""
     return cast("type[Request]", _class(api(key_or_name), "Request"))
 
 
 @cache
 def response_class(key_or_name: int | str) -> type[Response]:
-    """The response of an API by key or name; imports its module on first use."""
+    """Return the response class of an API by key or name; import its module on first use."""
     return cast("type[Response]", _class(api(key_or_name), "Response"))
 
 

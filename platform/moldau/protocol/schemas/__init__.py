@@ -1,8 +1,8 @@
 """Record and data schemas by name: headers, control records, records of the logs, files.
 
 Importing this package imports none of them. `coordinator_log` and `framed_log` find a class by the
-type that stands in a record, and wrap and unwrap its bytes; `versioned` does so for messages that
-have only a version before them.
+type in a record, and encode and decode its bytes; `versioned` does so for messages that have only a
+version in front.
 """
 
 from __future__ import annotations
@@ -141,18 +141,19 @@ _MODULES: Final[dict[str, tuple[str, ...]]] = {
 
 
 class UnknownRecordType(MalformedMessage):
-    """A record of a type that we have no schema for: written by something newer, or no record."""
+    """A record of a type without a schema: a newer version wrote it, or it is not a record."""
 
 
 def schema_names() -> Iterator[str]:
-    """The name of every schema in this package."""
+    """Yield the name of every schema in this package."""
     for names in _MODULES.values():
         yield from names
 
 
 @cache
 def schema_class(name: str) -> type[Message]:
-    """The class of a schema by its name; imports its module on first use. KeyError if unknown."""
+    """Return a schema's class by name; import its module on first use. Raise KeyError if
+    unknown."""
     for module, names in _MODULES.items():
         if name in names:
             return cast("type[Message]", getattr(import_module(f"{__name__}.{module}"), name))

@@ -21,7 +21,7 @@ _INT16: Final = struct.Struct(">h")
 
 
 class CoordinatorLog:
-    """One such log: its topic and, by type, the name that its keys and values have in common."""
+    """The log of a coordinator: its topic and, by type, the common name of its keys and values."""
 
     __slots__ = ("_names", "topic")
 
@@ -30,25 +30,25 @@ class CoordinatorLog:
         self._names = names
 
     def types(self) -> tuple[int, ...]:
-        """The record types of this log."""
+        """Return the record types of this log."""
         return tuple(self._names)
 
     def key_class(self, record_type: int) -> type[LogKey]:
-        """The class of keys of that type; UnknownRecordType when there is none."""
+        """Return the class of keys of that type. Raise UnknownRecordType if there is none."""
         return cast("type[LogKey]", self._class(record_type, "Key"))
 
     def value_class(self, record_type: int) -> type[LogValue]:
-        """The class of values under keys of that type; UnknownRecordType when there is none."""
+        """Return the class of values under keys of that type. Raise UnknownRecordType for none."""
         return cast("type[LogValue]", self._class(record_type, "Value"))
 
     def encode_key(self, key: LogKey) -> bytes:
-        """The bytes of a record's key."""
+        """Return the bytes of a record's key."""
         record_type = _type_of(key)
         assert type(key) is self.key_class(record_type), f"{key!r} is no key of {self.topic}"
         return _INT16.pack(record_type) + key.encode(0)
 
     def decode_key(self, data: Readable) -> LogKey:
-        """The key that those bytes hold."""
+        """Return the key in these bytes."""
         if len(data) < _INT16.size:
             raise MalformedMessage("no type before the key", log=self.topic, size=len(data))
         (record_type,) = _INT16.unpack_from(data)
@@ -58,15 +58,15 @@ class CoordinatorLog:
         return key
 
     def encode_value(self, value: LogValue, version: int) -> bytes:
-        """The bytes of a record's value in that version."""
+        """Return the bytes of a record's value in that version."""
         return encode_versioned(value, version)
 
     def decode_value(self, record_type: int, data: Readable) -> LogValue:
-        """The value that those bytes hold, under a key of that type."""
+        """Return the value in these bytes, under a key of that type."""
         return decode_versioned(self.value_class(record_type), data)
 
     def decode(self, key: Readable, value: Readable | None) -> tuple[LogKey, LogValue | None]:
-        """A whole record; the value is None where the record deletes its key."""
+        """Return the key and value of a record; the value is None if the record deletes its key."""
         decoded = self.decode_key(key)
         if value is None:
             return decoded, None

@@ -1,8 +1,8 @@
 """The records of the cluster's metadata log and of the remote log: values in a frame.
 
 The frame is three unsigned varints: frame version (always 1), record type, version; then the
-message, to the end of the value. Bytes that follow no schema raise MalformedMessage; an unknown
-type raises UnknownRecordType.
+message, to the end of the value. Bytes that match no schema raise MalformedMessage; an unknown type
+raises UnknownRecordType.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from moldau.protocol.schemas import UnknownRecordType, schema_class
 from moldau.protocol.schemas.versioned import Readable
 
 FRAME_VERSION: Final = 1
-_VARINT_BYTES_MAX: Final = 5  # what 32 bits need
+_VARINT_BYTES_MAX: Final = 5  # the size of 32 bits
 
 
 class FramedLog:
-    """One such log: its topic, and its schemas by record type."""
+    """A log with framed records: its topic, and its schemas by record type."""
 
     __slots__ = ("_names", "topic")
 
@@ -29,18 +29,18 @@ class FramedLog:
         self._names = names
 
     def types(self) -> tuple[int, ...]:
-        """The record types of this log."""
+        """Return the record types of this log."""
         return tuple(self._names)
 
     def record_class(self, record_type: int) -> type[MetadataRecord]:
-        """The class of records of that type; UnknownRecordType when there is none."""
+        """Return the class of records of that type. Raise UnknownRecordType if there is none."""
         name = self._names.get(record_type)
         if name is None:
             raise UnknownRecordType("unknown record type", log=self.topic, type=record_type)
         return cast("type[MetadataRecord]", schema_class(name))
 
     def encode(self, record: MetadataRecord, version: int) -> bytes:
-        """The bytes of a record's value in that version."""
+        """Return the bytes of a record's value in that version."""
         record_type = type(record).spec.key
         assert record_type is not None
         assert type(record) is self.record_class(record_type), f"{record!r} is not of {self.topic}"
@@ -50,7 +50,7 @@ class FramedLog:
         return bytes(frame) + record.encode(version)
 
     def decode(self, data: Readable) -> tuple[MetadataRecord, int]:
-        """The record that those bytes hold, and the version that it was written in."""
+        """Return the record in these bytes, and the version that it was written in."""
         frame_version, position = self._varint(data, 0, "frame version")
         if frame_version != FRAME_VERSION:
             raise MalformedMessage("unknown frame version", log=self.topic, found=frame_version)

@@ -1,8 +1,8 @@
-"""Messages with nothing but an int16 version before them.
+"""Messages with only an int16 version in front.
 
-Values of the coordinators' logs, subscriptions and assignments inside the group protocol, producer
-snapshot files. `decode_versioned` is strict. `decode_as_known` is how consumers read each other:
-a version newer than ours is read as our newest, and what it has appended is left unread.
+These are values of the coordinators' logs, subscriptions and assignments inside the group protocol,
+and producer snapshot files. `decode_versioned` is strict. `decode_as_known` is how consumers read
+each other's data: a newer version is read as our newest one, and its appended fields are ignored.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _INT16: Final = struct.Struct(">h")
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """The version and the message in it."""
+    """Return the version and the encoded message."""
     return _INT16.pack(version) + message.encode(version)
 
 
 def decode_versioned(cls: type[M], data: Readable) -> M:
-    """The message that those bytes hold; MalformedMessage for a version that we do not know."""
+    """Return the message in these bytes. Raise MalformedMessage for an unknown version."""
     version = _version_of(cls, data)
     known = cls.spec.versions
     if version not in known:
@@ -41,7 +41,7 @@ def decode_versioned(cls: type[M], data: Readable) -> M:
 
 
 def decode_as_known(cls: type[M], data: Readable) -> M:
-    """The message that those bytes hold, as far as the newest version that we know reaches."""
+    """Return the message in these bytes, up to the fields of the newest version that we know."""
     version = _version_of(cls, data)
     known = cls.spec.versions
     if version < known.first:

@@ -6,9 +6,9 @@
             client = world.add_node("client", ask)
             world.run_until(lambda: client.state is State.EXITED, within=10)
 
-Where things are: `simulation` the world; `node` start, crash, pause, restart; `fabric` what can go
-wrong on the network; `disk` what can go wrong on a disk; `faults` random faults from the seed;
-`loop` virtual time; `trace` the hash that proves two runs equal; `self_check` runs seeds twice.
+The modules: `simulation` is the world; `node` starts, crashes, pauses and restarts; `fabric` has
+the faults of the network; `disk` the faults of a disk; `faults` random faults from the seed; `loop`
+virtual time; `trace` the hash that proves two runs equal; `self_check` runs seeds twice.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Work that production hands to threads, run in the one thread there is.
+"""Work that production runs on threads, here run in the only thread.
 
 Invariants: work runs at one moment of virtual time, anywhere between the call and its completion;
-what the disk says it cost passes before completion; work submitted together starts and completes in
-any order; a call that was cancelled may still happen, later, as a thread cannot be stopped.
+its cost on the disk passes before completion; work submitted together starts and completes in any
+order; a cancelled call may still happen, later, as a thread cannot be stopped.
 
-A crash falls anywhere into work that is under way: what had not run yet when its node dies is run
-then, up to a call to the disk that the seed chooses, and dies in the middle of that call. For this
+A crash can happen anywhere in work that is under way: work that has not run when its node dies is
+run then, up to a call to the disk that the seed chooses, and dies in the middle of that call. So
 work mostly runs when the time has passed that the same work took before, and completes in the same
-event; one time in eight it runs anywhere in that time, so that others see what it did while it is
-under way. Work that ran at once would be over before any crash could meet it.
+event; one time in eight it runs anywhere in that time, so that others see its effects while it is
+under way. Work that ran at once would be over before any crash could happen in it.
 
-As on a thread, no event loop runs around the work, and context variables do not come along.
+As on a thread, no event loop runs around the work, and context variables are not inherited.
 """
 
 from __future__ import annotations
@@ -33,27 +33,28 @@ if TYPE_CHECKING:
 
 HOP_MIN_NS = 5_000
 HOP_MORE_NS = 1 << 16
-"""One hop between the loop and a thread takes the least, and up to this much more."""
+"""A hop between the loop and a thread takes at least HOP_MIN_NS, and up to this much more."""
 _HOP_BITS = HOP_MORE_NS - 1
 
 RUNS_THOUGH_CANCELLED = 0.5
 
 
 class Habit:
-    """What work of one name took the last time, from which the next is judged."""
+    """The cost of the last work with one name, from which that of the next is estimated."""
 
     __slots__ = ("bill_ns", "calls")
 
     def __init__(self) -> None:
         self.bill_ns = 0
         self.calls = 8
-        """Calls to the disk; at first a guess."""
+        """The calls to the disk; at first a guess."""
 
 
 class Work(SimulatedFuture[Any]):
-    """A call that one task or callback waits for: the event that completes it is also their step.
+    """A call that one task or callback waits for: the event that completes it also runs that
+    waiter.
 
-    A plain future would ask the loop to call them, which is one event more for each call.
+    A plain future would schedule the waiter on the loop, which is one more event for each call.
     """
 
     __slots__ = (
@@ -76,13 +77,13 @@ class Work(SimulatedFuture[Any]):
     meets_slow_sync: bool | None
     waiter: Callable[[Work], object] | None
     context: Context
-    """That of the waiter, when there is one."""
+    """The context of the waiter, if there is one."""
     has_run: bool
 
     def add_done_callback(
         self, callback: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """Remember the first callback as the waiter; later ones are called as usual."""
+        """Store the first callback as the waiter; later ones are called as usual."""
         if self.waiter is None and not self.has_run:
             self.waiter = callback
             self.context = copy_context() if context is None else context
@@ -90,7 +91,7 @@ class Work(SimulatedFuture[Any]):
             super().add_done_callback(callback, context=context)
 
     def remove_done_callback(self, callback: Callable[[Any], object], /) -> int:
-        """Forgets that callback; says how often it was there."""
+        """Remove the callback; return how often it was registered."""
         removed = super().remove_done_callback(callback)
         if self.waiter is not None and self.waiter == callback:
             self.waiter = None
@@ -98,7 +99,7 @@ class Work(SimulatedFuture[Any]):
         return removed
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """The task goes on later, because it may be the one that cancels."""
+        """Cancel, and let the waiting task go on later, because it may be the caller."""
         if not super().cancel(msg):
             return False
         if self.waiter is not None:
@@ -107,7 +108,7 @@ class Work(SimulatedFuture[Any]):
 
 
 class BlockingWork:
-    """The thread pool of every simulated node."""
+    """The thread pool of all simulated nodes."""
 
     def __init__(self, loop: SimulatedLoop, random: Random) -> None:
         self._loop = loop
@@ -115,12 +116,12 @@ class BlockingWork:
         self._draw = random.random
         self._draw_bits = random.getrandbits
         self._when_due = self._begin
-        """Bound once: that costs as much as a call."""
+        """The bound method: binding it each time costs as much as a call."""
         self._habits: dict[str, Habit] = {}
-        """What work of that name cost last, on whatever node: only when it runs hangs on it."""
+        """The last cost of work by name, on any node: it only affects when work runs."""
 
     def submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Work:
-        """Arranges for `function(*args)`; the future holds what it gives or raises."""
+        """Schedule `function(*args)`; the future gets its result or exception."""
         loop, draw_bits, next_order = self._loop, self._draw_bits, self._loop.next_order
         drawn = draw_bits(35)
         work = Work(loop=loop)
@@ -138,7 +139,7 @@ class BlockingWork:
             return work
         if not incarnation.alive:
             loop.refuse(incarnation)
-            return work  # it would not take the refusal: it waits for ever
+            return work  # it would not accept the refusal: it waits for ever
         incarnation.works.append(work)
         bill_ns, disk = habit.bill_ns, incarnation.disk
         if disk is not None and disk.faults.slow_sync and bill_ns:
@@ -152,10 +153,10 @@ class BlockingWork:
         return work
 
     def last_moments(self, incarnation: Incarnation, *, is_killed: bool) -> None:
-        """A life is about to end: what its threads still do.
+        """Run what a node's threads still do before its life ends.
 
-        Killed, one of them may die in the middle of its work, and the process with it. A process
-        that ends by itself lets the work end that its threads have begun.
+        If the node is killed, a thread may die in the middle of its work, and the process with it.
+        A process that ends by itself lets work finish that its threads have begun.
         """
         works = list(incarnation.works)
         incarnation.works.clear()
@@ -180,12 +181,12 @@ class BlockingWork:
         return self._habits.setdefault(name, Habit())
 
     def _draw_slow_sync(self, work: Work, disk: SimulatedDisk) -> int:
-        """Whether its sync is a slow one is known now, so that it can run late in that time."""
+        """Decide now whether its sync is a slow one, so that the work can run late in that time."""
         work.meets_slow_sync = self._random.random() < disk.faults.slow_sync
         return disk.costs.slow_sync_ns if work.meets_slow_sync else 0
 
     def _begin(self, work: Work) -> None:
-        """Runs it, as a thread of its owner, and completes it: now, when enough time has passed."""
+        """Run the work, as a thread of its owner, and complete it now if enough time has passed."""
         owner, disk = work.owner, None
         if owner is not None:
             owner.works.remove(work)
@@ -212,9 +213,9 @@ class BlockingWork:
     def _run(
         self, work: Work, disk: SimulatedDisk | None, dies_in: int = 0
     ) -> tuple[Any, BaseException | None]:
-        """Runs it where no event loop runs, to its end or until it dies in that call to the disk.
+        """Run the work without an event loop, to its end or until it dies in that call to the disk.
 
-        Gives what it returned or raised.
+        Return its result or exception.
         """
         if disk is None:
             work.bill_ns = 0
@@ -244,7 +245,7 @@ class BlockingWork:
 
 
 def work_is_over(work: Work, value: Any, error: BaseException | None) -> None:
-    """Give the waiter what the call gave. Runs in the context of the waiting task or callback."""
+    """Pass the result of a call to its waiter, in the context of that task or callback."""
     try:
         if error is None:
             work.set_result(value)

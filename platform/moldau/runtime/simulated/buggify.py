@@ -1,7 +1,7 @@
-"""Rare paths taken on purpose, and proof that rare things were seen at all.
+"""Rare paths that are taken on purpose, and proof that rare events happened at all.
 
-Invariants: a point is either active for a whole run or not at all (drawn per seed, so that runs
-differ in character), and each point draws from randomness of its own, so that adding one changes
+Invariants: a point is either active for a whole run or not at all (drawn for each seed, so that
+runs differ in character), and each point has randomness of its own, so that a new one changes
 nothing for the others. Activations are counted: a point or a `sometimes` that never happens in many
 seeds tests nothing.
 """
@@ -15,13 +15,13 @@ ACTIVE_SHARE = 0.25
 
 
 class _Point:
-    """One place in the code, and what became of it in this run."""
+    """One place in the code, with its counts in this run."""
 
     __slots__ = ("activations", "asked", "random")
 
     def __init__(self, random: Random | None) -> None:
         self.random = random
-        """None when the place is not active in this run."""
+        """The randomness of the place; None if it is not active in this run."""
         self.asked = 0
         self.activations = 0
 
@@ -55,29 +55,29 @@ class Buggify:
 
     @property
     def asked(self) -> Counter[str]:
-        """How often each place asked."""
+        """The number of calls of each place."""
         return Counter({name: point.asked for name, point in self._points.items()})
 
     @property
     def activations(self) -> Counter[str]:
-        """How often each place took its rare path, if it did."""
+        """The number of times that each place took its rare path, without zeros."""
         taken = {name: point.activations for name, point in self._points.items()}
         return +Counter(taken)
 
 
 class Coverage:
-    """What tests hope to see sometimes."""
+    """Counts of events that tests expect to happen sometimes."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
 
     def sometimes(self, name: str, happened: bool = True) -> None:
-        """Counts that `name` was asked about, and whether it was so."""
+        """Count a check of `name`, and whether the event happened."""
         self.asked[name] += 1
         if happened:
             self.seen[name] += 1
 
     def never(self) -> list[str]:
-        """What was asked about and never seen."""
+        """Return the events that were checked but never happened."""
         return sorted(name for name in self.asked if not self.seen[name])

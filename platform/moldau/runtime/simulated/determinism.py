@@ -1,15 +1,15 @@
-"""What a run takes out of the process: chance in sets and in the garbage collector.
+"""Removes the process's influence on a run: random order in sets and in the garbage collector.
 
-Invariants: everything is put back when the loop stops; nothing here changes what code means, only
-which of the allowed orders it sees, and that a node sees its own tasks and no others.
+Invariants: everything is restored when the loop stops; nothing here changes the meaning of code,
+only which of the allowed orders it sees, and that a node sees only its own tasks.
 
-Sources of chance that are left in CPython and asyncio when tasks already have a deterministic hash:
+These influences remain in CPython and asyncio when tasks already have a deterministic hash:
 `as_completed` puts bare coroutines, which hash by address, into a set before it makes tasks of
-them; `gather` makes a future of its own kind; and the cyclic collector runs when allocation counts
-say so, which calls finalizers at moments that depend on what the process did before.
+them; `gather` makes a special kind of future; and the cyclic collector runs at certain allocation
+counts, and so calls finalizers at moments that depend on what the process did before.
 
-The node that left the garbage is not known, so finalizers run on a node that was always dead.
-What a living object needs in order to go (closing its connection) works without a node.
+The node that left the garbage is not known, so finalizers run on a node that was always dead. What
+a living object needs in order to end (closing its connection) works without a node.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PlainGathering: Any = _asyncio_tasks._GatheringFuture
 
 
 class SimulatedGathering(_PlainGathering):  # type: ignore[misc]
-    """What `gather` returns, with a deterministic hash and the life it was made in."""
+    """The future that `gather` returns, with a deterministic hash and its incarnation."""
 
     def __init__(self, children: list[asyncio.Future[Any]], *, loop: SimulatedLoop) -> None:
         super().__init__(children, loop=loop)
@@ -46,7 +46,7 @@ class SimulatedGathering(_PlainGathering):  # type: ignore[misc]
 
 
 def _ordered_set(items: Iterable[Any] = ()) -> Any:
-    """asyncio's `set(...)`; what is not a future yet keeps the order in which it was given."""
+    """Return asyncio's `set(...)`; items that are not futures yet keep their given order."""
     distinct = list(dict.fromkeys(items))
     if all(asyncio.isfuture(item) for item in distinct):
         return builtins.set(distinct)
@@ -55,7 +55,7 @@ def _ordered_set(items: Iterable[Any] = ()) -> Any:
 
 @contextmanager
 def deterministic_asyncio(loop: SimulatedLoop) -> Iterator[None]:
-    """While active, asyncio's functions have one order, and each node has its own tasks."""
+    """Give asyncio's functions one order, and each node only its own tasks, during the block."""
     everybodys: Callable[..., set[asyncio.Task[Any]]] = asyncio.all_tasks
 
     def all_tasks(of: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[Any]]:
@@ -79,7 +79,7 @@ def deterministic_asyncio(loop: SimulatedLoop) -> Iterator[None]:
 
 @contextmanager
 def quiet_graves() -> Iterator[None]:
-    """While active, nothing is printed when a finalizer of the dead is told that it is dead."""
+    """Print nothing during the block when a finalizer of a dead node gets NodeKilled."""
     before = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:
@@ -94,7 +94,7 @@ def quiet_graves() -> Iterator[None]:
 
 
 def context_of_nobody() -> Context:
-    """A context of a node that was dead all along."""
+    """Return a context of a node that was always dead."""
     nobody = Incarnation("nobody", 0)
     nobody.poison()
     context = copy_context()
@@ -103,7 +103,7 @@ def context_of_nobody() -> Context:
 
 
 class Garbage:
-    """Collects at fixed event counts instead of at allocation counts, from first use to `end`.
+    """Collects at fixed event counts instead of allocation counts, from first use to `end`.
 
     Also while nothing runs: finalizers act on the world (a dropped stream closes its connection).
     """
@@ -111,9 +111,9 @@ class Garbage:
     _users = 0
     _was_enabled = False
     freezes = True
-    """Whether what exists at the beginning is frozen until the end, so that no collection walks it.
-    A program that has frozen objects of its own sets this to False: a thaw would be of all, and
-    without one the loop of each simulation stayed frozen, and its whole world with it."""
+    """Whether objects that exist at the beginning are frozen until the end, so that no collection
+    walks them. A program with frozen objects of its own sets this to False: unfreezing would affect
+    all, and without it each simulation's loop would stay frozen, and its whole world with it."""
 
     def __init__(self) -> None:
         self._collections = 0
@@ -121,7 +121,7 @@ class Garbage:
         self._context = context_of_nobody()
 
     def begin(self) -> None:
-        """Takes the collector over; the first of several simulations does, the last gives back."""
+        """Take the collector over: the first simulation does, and the last one restores it."""
         if self._active:
             return
         self._active = True
@@ -129,17 +129,17 @@ class Garbage:
             Garbage._was_enabled = gc.isenabled()
             gc.disable()
             if Garbage.freezes:
-                # What exists already is not this run's garbage: no collection need walk it.
+                # Existing objects are not this run's garbage: no collection needs to walk them.
                 gc.freeze()
         Garbage._users += 1
 
     def collect(self) -> None:
-        """Called at fixed event counts; mostly looks at what is young."""
+        """Collect, at fixed event counts; mostly only young objects."""
         self._collections += 1
         self._context.run(gc.collect, 2 if self._collections % YOUNG_COLLECTIONS == 0 else 0)
 
     def end(self) -> None:
-        """Gives the collector back."""
+        """Restore the collector."""
         if not self._active:
             return
         self._active = False

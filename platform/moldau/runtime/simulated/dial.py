@@ -2,8 +2,8 @@
 
 Invariants: the future is resolved exactly once: with a transport that both sides see as open, or
 with the OSError that a socket would give (refused, timed out). A request to connect that the
-network swallows, or that finds the accept queue full, is sent again with growing pauses until the
-system's time is up; so is one whose answer the network swallows.
+network drops, or that finds the accept queue full, is sent again with growing pauses until the
+system's time is over; so is one whose answer the network drops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST_PAUSE_NS = 1_000_000_000
 
 
 class Dial:
-    """From one machine to a port of another."""
+    """A connection attempt from one machine to a port of another."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Dial:
         return self._incarnation is not None and not self._incarnation.alive
 
     def send(self) -> None:
-        """Sends the request to connect, for the first time or again."""
+        """Send the request to connect, for the first time or again."""
         if self.answer.done() or self._caller_is_dead:
             return
         now_ns = self._loop.now_ns
@@ -80,7 +80,7 @@ class Dial:
         self._loop.schedule(self._loop.now_ns + delay_ns, turn)
 
     def _arrive(self) -> None:
-        """The request has reached the other machine."""
+        """Handle the request, which has reached the other machine."""
         if self._joined or not self._target.is_up:
             return
         server = self._target.server_at(*self._remote)
@@ -95,14 +95,14 @@ class Dial:
             server.offer(far)
 
     def _answer(self, answer: SimulatedTransport | OSError) -> None:
-        """Sends the answer back, as soon as the way back is open."""
+        """Send the answer back, as soon as the way back is open."""
         if self._back.stopped:
             self._back.when_open(lambda: self._answer(answer))
         else:
             self._later(self._back.latency_ns(), self._take, answer)
 
     def _take(self, answer: SimulatedTransport | OSError) -> None:
-        """The answer has arrived; its caller may have gone meanwhile."""
+        """Handle the answer, which has arrived; its caller may have gone meanwhile."""
         if isinstance(answer, OSError):
             self._fail(answer)
             return
@@ -116,7 +116,7 @@ class Dial:
             self.answer.set_result(answer)
 
     async def connected(self) -> SimulatedTransport:
-        """The transport, once there is one; nothing is left behind when the caller gives up."""
+        """Return the transport once it exists; leave nothing behind if the caller is cancelled."""
         try:
             return await self.answer
         except asyncio.CancelledError:

@@ -1,16 +1,17 @@
 """A disk that belongs to a simulated node and outlives its processes.
 
-Three ways to end a life, all called after the incarnation was poisoned:
+There are three ways to end a life, all called after the incarnation was poisoned:
+
 - `kill`: the process died. The page cache survives; handles, mappings and locks do not.
-- `power_loss`: what was not synced is kept, lost or torn, as the seed says (`disk_cache`,
-  `disk_names`, `disk_power`).
-- `lose`: another disk, empty.
+- `power_loss`: unsynced data is kept, lost or torn, as the seed says (`disk_cache`, `disk_names`,
+  `disk_power`).
+- `lose`: the disk is replaced by an empty one.
 
 Invariant: the same seed and the same calls give the same bytes, errors and latencies. Faults draw
-from the seed only while their rate is above 0, so that switching one on does not move the others.
+from the seed only while their rate is above 0, so that adding one does not move the others.
 
-A model of POSIX and Linux and not a dictionary of bytes, because the bugs worth finding live in the
-difference: a file synced but not its name, a sync that failed once and then succeeds.
+It is a model of POSIX and Linux and not a dictionary of bytes, because the bugs worth finding are
+in the difference: a synced file without a synced name, a sync that failed once and then succeeds.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _UNLIMITED_BYTES = 1 << 40
 _FOREVER_NS = 1 << 62
 
 BUSY_NS = 100_000
-"""Calls beside blocking work that cost less than this in sum are free; more keeps the node busy."""
+"""Calls outside of blocking work are free up to this cost in sum; more keeps the node busy."""
 
 
 class SimulatedDisk:
-    """Files and names of a node, which sees them through `files`; the rest is for its tormentor."""
+    """The disk of a node, which uses it through `files`; other methods are for tests and faults."""
 
     def __init__(
         self,
@@ -58,25 +59,25 @@ class SimulatedDisk:
         self._opened: list[CachedFile] = []
         self._planned: list[tuple[Operation, int, str]] = []
         self.calls = 0
-        """How many calls blocking work has made."""
+        """The number of calls of blocking work."""
         self.next_is_slow: bool | None = None
-        """Whether the next sync is a slow one; None lets it draw."""
+        """Whether the next sync is a slow one; None lets it be drawn."""
         self._latency_ns = 0
         self._latency_ns_max = self._inline_ns_max = _FOREVER_NS
         self._on_busy: Callable[[int], object] | None = None
         self._dies_in = 0
         self._worker: Incarnation | None = None
         self.counted_bytes: int | None = None
-        """Bytes that the files take, while they are counted."""
+        """The size of all files, while it is counted."""
 
     def files(self, incarnation: Incarnation) -> Files:
-        """The file system as one life of the node sees it; each call checks that it still lives."""
+        """Return the file system for one life of the node; each call checks that it still lives."""
         return SimulatedFiles(self, incarnation)
 
     # Ends of lives.
 
     def kill(self) -> None:
-        """The process died: nothing that it wrote is lost."""
+        """End the process: nothing that it wrote is lost."""
         for file in self._opened:
             file.end_process()
         self._opened.clear()
@@ -85,7 +86,7 @@ class SimulatedDisk:
         self.counted_bytes = None
 
     def power_loss(self, survival: float | None = None) -> None:
-        """The machine stopped. `survival` is the share of unsynced sectors that arrived anyway."""
+        """Stop the machine. `survival` is the share of unsynced sectors that arrived anyway."""
         self.kill()
         loss = PowerLoss(self.random, survival)
         for file in self._dirty_files:
@@ -99,7 +100,7 @@ class SimulatedDisk:
         self.is_read_only = False
 
     def lose(self) -> None:
-        """Replaced by an empty one."""
+        """Replace the disk by an empty one."""
         self.kill()
         self.root = Directory(self.now_ms())
         self._dirty_files.clear()
@@ -108,14 +109,14 @@ class SimulatedDisk:
 
     @property
     def needs_remount(self) -> bool:
-        """Whether it went read-only, or the page cache shows what never reached the platter."""
+        """Whether it became read-only, or the page cache has data that never arrived."""
         return self.is_read_only or any(file.diverged for file in self._dirty_files)
 
     def remount(self) -> None:
-        """Unmounted and mounted again, between two processes: the platter is what counts.
+        """Unmount and mount again, between two processes: only the platter counts.
 
-        What was dirty is written first, and what a failed sync gave up is gone. A disk that went
-        read-only can write nothing: this is then a loss of power.
+        Dirty data is written first, and data that a failed sync gave up is gone. A read-only disk
+        can write nothing: then this is a loss of power.
         """
         assert not self._opened, "files are open: end the process first"
         if self.is_read_only:
@@ -128,7 +129,7 @@ class SimulatedDisk:
             file.drop_cache()
 
     def take_latency_ns(self) -> int:
-        """The virtual time that calls cost since this was last asked."""
+        """Return the virtual time that calls cost since the last call of this."""
         latency_ns, self._latency_ns = self._latency_ns, 0
         return latency_ns
 
@@ -140,16 +141,16 @@ class SimulatedDisk:
     # Blocking work.
 
     def begin_work(self) -> None:
-        """Calls belong to blocking work from now on."""
+        """Count calls as those of blocking work from now on."""
         self._latency_ns = self.calls = 0
         self._latency_ns_max = _FOREVER_NS
 
     def die_in(self, calls: int, owner: Incarnation | None) -> None:
-        """The owner of the work that begins dies in the call to the disk of that number."""
+        """Let the owner of the work that begins die in its call to the disk with that number."""
         self._dies_in, self._worker = calls, owner
 
     def end_work(self) -> int:
-        """The work is over; returns what its `calls` cost, in nanoseconds."""
+        """End the work; return what its `calls` cost, in nanoseconds."""
         bill_ns = self._latency_ns
         self._latency_ns = self._dies_in = 0
         self._latency_ns_max = self._inline_ns_max
@@ -159,31 +160,31 @@ class SimulatedDisk:
     # Faults by hand.
 
     def fail_next(self, operation: Operation, code: int = errno.EIO, path_part: str = "") -> None:
-        """The next such call on a path with `path_part` in it fails, once; forgotten at `kill`."""
+        """Let the next such call on a path with `path_part` fail once; forgotten at `kill`."""
         self._planned.append((operation, code, path_part))
 
     def rot(self, path: str, bit: int | None = None) -> None:
-        """Flip one bit of a file that is not empty: the given one, or any."""
+        """Flip one bit of a file that is not empty: the given one, or a random one."""
         file = self.file(path)
         file.rot(self.random.randrange(len(file.data) * 8) if bit is None else bit)
         self.count("bit_rot")
 
     def drop_caches(self) -> None:
-        """The kernel forgets clean pages: what failed and misdirected writes did comes to light."""
+        """Let the kernel drop clean pages, which reveals failed and misdirected writes."""
         for file in self._dirty_files:
             file.drop_cache()
 
     def write_back(self) -> None:
-        """The kernel writes some of what is dirty, everywhere."""
+        """Let the kernel write some dirty data, everywhere."""
         for file in self._dirty_files:
             file.write_back(self.random)
 
     def contents(self, path: str) -> bytes:
-        """What a read would see, without faults, cost or a living process."""
+        """Return what a read would return, without faults, cost or a living process."""
         return bytes(self.file(path).data)
 
     def put(self, path: str, contents: bytes) -> None:
-        """Make a file (in a directory that exists) hold this, durably: a stale copy put back."""
+        """Give a file in an existing directory this content, durably: such as a stale copy."""
         directory, name, _ = self.place(path)
         assert name not in NOT_NAMES, f"not a file: {path!r}"
         file = CachedFile(self.sector_bytes, self.now_ms())
@@ -194,7 +195,7 @@ class SimulatedDisk:
         self.counted_bytes = None
 
     def drop(self, path: str) -> None:
-        """Make a file be missing, durably."""
+        """Remove a file, durably."""
         directory, name, _ = self.place(path)
         if name not in directory.entries:
             raise missing(name, path)
@@ -203,48 +204,49 @@ class SimulatedDisk:
         self.counted_bytes = None
 
     def paths(self) -> list[str]:
-        """All files, in the order of their names."""
+        """Return the paths of all files, sorted."""
         return sorted(path for path, _ in _walk("", self.root))
 
     # For `disk_files`.
 
     def find(self, path: str) -> Node:
-        """What the path leads to; ENOENT, ENOTDIR, ENAMETOOLONG."""
+        """Return the file or directory of the path. Raise ENOENT, ENOTDIR or ENAMETOOLONG."""
         return find(self.root, path)
 
     def place(self, path: str) -> Place:
-        """Where the last name of the path is, or could be made; errors of the way to it."""
+        """Return the place of the path's last name, which need not exist. Raise errors before
+        it."""
         return place(self.root, path)
 
     def file(self, path: str) -> CachedFile:
-        """The file there; EISDIR when it is a directory."""
+        """Return the file of the path. Raise EISDIR if it is a directory."""
         node = self.find(path)
         if isinstance(node, Directory):
             raise disk_error(errno.EISDIR, path)
         return node
 
     def directory(self, path: str) -> Directory:
-        """The directory there; ENOTDIR when it is a file."""
+        """Return the directory of the path. Raise ENOTDIR if it is a file."""
         node = self.find(path)
         if not isinstance(node, Directory):
             raise disk_error(errno.ENOTDIR, path)
         return node
 
     def opened(self, file: CachedFile) -> None:
-        """A handle more."""
+        """Count one more handle of a file."""
         if not file.handle_count:
             self._opened.append(file)
         file.handle_count += 1
 
     def closed(self, file: CachedFile) -> None:
-        """A handle less; the last one frees a file without a name."""
+        """Count one handle less; the last one frees a file without a name."""
         file.handle_count -= 1
         if not file.handle_count:
             self._opened.remove(file)
             self.counted_bytes = None
 
     def names_changed(self, directory: Directory) -> None:
-        """Names, and with them the room that is used, are no longer what they were."""
+        """Note that names, and so the used space, have changed."""
         self.counted_bytes = None
         directory.modified_ms = self.now_ms()
         if not directory.is_known_dirty:
@@ -252,7 +254,7 @@ class SimulatedDisk:
             self._dirty_dirs.append(directory)
 
     def bytes_change(self, file: CachedFile) -> None:
-        """A file is about to be written, or to change its size."""
+        """Note that a file is about to be written, or to change its size."""
         now_ms = self.now_ms
         file.modified_ms = now_ms()
         if not file.is_known_dirty:
@@ -264,7 +266,7 @@ class SimulatedDisk:
             file.write_back(self.random)
 
     def room_for(self, file: CachedFile, end: int) -> int:
-        """How far, up to `end`, the file can grow; takes the room."""
+        """Return how far, up to `end`, the file can grow, and reserve the space."""
         if self.faults.capacity_bytes is None:
             self.counted_bytes = None
             return end
@@ -277,11 +279,11 @@ class SimulatedDisk:
         return charged + growth
 
     def room_changed(self) -> None:
-        """A file may have shrunk."""
+        """Note that a file may have shrunk."""
         self.counted_bytes = None
 
     def free_bytes(self) -> int:
-        """Room left."""
+        """Return the free space."""
         capacity = self.faults.capacity_bytes
         if capacity is None:
             return _UNLIMITED_BYTES
@@ -290,18 +292,18 @@ class SimulatedDisk:
         return max(0, capacity - self.counted_bytes)
 
     def total_bytes(self) -> int:
-        """All the room that there is."""
+        """Return the size of the disk."""
         capacity = self.faults.capacity_bytes
         return _UNLIMITED_BYTES if capacity is None else capacity
 
     def used_bytes(self) -> int:
-        """Room that the files take, with those that have no name any more."""
+        """Return the space of all files, including open ones without a name."""
         named = dict.fromkeys(file for _, file in _walk("", self.root))
         named.update(dict.fromkeys(self._opened))
         return sum(file.charged_bytes for file in named)
 
     def begin(self, operation: Operation, path: str, size: int = 0) -> None:
-        """Account for a call that reads or changes `size` bytes; EIO, EROFS or what was planned."""
+        """Account for a call on `size` bytes. Raise EIO, EROFS or a planned error."""
         costs, faults = self.costs, self.faults
         latency_ns = self._latency_ns + costs.call_ns + (size * costs.kibibyte_ns >> 10)
         self.calls = calls = self.calls + 1
@@ -327,11 +329,11 @@ class SimulatedDisk:
             raise disk_error(errno.EIO, path)
 
     def count(self, fault: str) -> None:
-        """One more of these has happened."""
+        """Count one occurrence of a fault."""
         self.fault_counts[fault] = self.fault_counts.get(fault, 0) + 1
 
     def _die(self) -> None:
-        """The node dies while this call is under way; its maker sees to what is left of it."""
+        """Kill the node during this call; the caller of `die_in` handles the rest."""
         assert self._worker is not None
         self._worker.poison()
         raise NodeKilled(self._worker.name)
@@ -345,7 +347,7 @@ class SimulatedDisk:
         return is_slow
 
     def _fail_for_sure(self, operation: Operation, path: str) -> None:
-        """What is read-only is not written; and the calls fail that were chosen to."""
+        """Raise the error of a write to a read-only disk, or of a call that was planned to fail."""
         if self.is_read_only and operation != "read":
             raise disk_error(errno.EROFS, path)
         for plan in self._planned:

@@ -1,16 +1,17 @@
-"""One file of the simulated disk: its bytes in the page cache, and what the platter would say.
+"""One file of the simulated disk: its bytes in the page cache, and those on the platter.
 
-`data` is what every read sees. The platter is kept only where it differs:
-- `unsynced` maps a dirty sector to what the platter holds there. A sync forgets these.
-- `diverged` does the same for sectors that the cache takes for clean although they never arrived: a
-  failed sync leaves them (Linux marks such pages clean), and so does a write that went astray.
-  No later sync repairs them; they show when the cache is gone.
+`data` is what every read sees. The platter's content is stored only where it differs:
+
+- `unsynced` maps a dirty sector to its content on the platter. A sync removes these.
+- `diverged` does the same for sectors that the cache treats as clean although they never arrived: a
+  failed sync leaves them (Linux marks such pages clean), and so does a misdirected write. No later
+  sync repairs them; they become visible when the cache is dropped.
 
 Invariants: no sector is in both. A sector in neither is equal in cache and platter, with zeros
 beyond the end. An image may be short: the rest of it is zeros.
 
-Old images, and not a second copy of each file: a sync is then a dict cleared, memory is one copy,
-and a loss of power costs only what was unsynced.
+Old images are stored, and not a second copy of each file: a sync then only clears a dict, memory
+holds one copy, and a loss of power costs only the unsynced part.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from moldau.runtime.simulated.disk_power import PowerLoss
 
 
 class CachedFile:
-    """The bytes of one file, whatever its names."""
+    """The bytes of one file, under any names."""
 
     __slots__ = (
         "_size_durable",
@@ -57,11 +58,11 @@ class CachedFile:
 
     @property
     def charged_bytes(self) -> int:
-        """The room that it takes."""
+        """The disk space of the file."""
         return max(len(self.data), self.allocated_bytes)
 
     def write(self, position: int, data: Buffer) -> None:
-        """Change the cache. What lies between the old end and `position` becomes zeros."""
+        """Change the cache. The gap between the old end and `position` is filled with zeros."""
         cached = self.data
         size, end = len(cached), position + len(data)
         if data and position == size >= self._size_highest:
@@ -79,7 +80,7 @@ class CachedFile:
             self._size_highest = end
 
     def truncate(self, size: int) -> None:
-        """Cut or grow with zeros, in the cache."""
+        """Cut the file in the cache, or extend it with zeros."""
         current = len(self.data)
         if size > current:
             self.data.extend(bytes(size - current))
@@ -87,7 +88,7 @@ class CachedFile:
             return
         first = size // self.sector_bytes
         start = first * self.sector_bytes
-        # Sectors of zeros need no image: zeros are what a missing one means.
+        # Sectors of zeros need no image: a missing one means zeros.
         self._dirty(start, start + len(self.data[start:].rstrip(b"\0")))
         for sector in [sector for sector in self.diverged if sector >= first]:
             self.unsynced[sector] = self.diverged.pop(sector)
@@ -96,14 +97,14 @@ class CachedFile:
         self._size_lowest = min(self._size_lowest, size)
 
     def sync(self) -> None:
-        """Everything in the cache that is dirty reaches the platter."""
+        """Write everything that is dirty to the platter."""
         self.unsynced.clear()
         self._size_durable = self._size_lowest = self._size_highest = len(self.data)
 
     def sync_first(self, size: int) -> None:
-        """The sectors of the first `size` bytes reach the platter, and the size of the file.
+        """Write the sectors of the first `size` bytes to the platter, and the size of the file.
 
-        What lies beyond stays dirty; but of what was cut off, the last size leaves nothing.
+        Data beyond stays dirty; but with the new size, nothing remains of data that was cut off.
         """
         current = len(self.data)
         for sector in self._dirty_in(size):
@@ -116,28 +117,28 @@ class CachedFile:
         self._size_durable = self._size_lowest = self._size_highest = current
 
     def fail_sync(self, random: Random, size: int | None = None) -> None:
-        """Some dirty sectors arrive, the others are forgotten: clean in the cache, not there."""
+        """Write some dirty sectors; forget the others, which the cache then treats as clean."""
         for sector in self._dirty_in(size):
             image = self.unsynced.pop(sector)
             if random.random() < 0.5:
                 self.diverged[sector] = image
 
     def _dirty_in(self, size: int | None) -> list[int]:
-        """The dirty sectors that the first `size` bytes touch; None is all of them."""
+        """Return the dirty sectors that the first `size` bytes touch; None means all of them."""
         if size is None:
             return list(self.unsynced)
         beyond = -(-size // self.sector_bytes)
         return [sector for sector in self.unsynced if sector < beyond]
 
     def write_back(self, random: Random) -> None:
-        """The kernel writes some dirty sectors on its own, as it may at any time."""
+        """Let the kernel write some dirty sectors, as it may do at any time."""
         for sector in [sector for sector in self.unsynced if random.random() < 0.5]:
             del self.unsynced[sector]
 
     def misdirect(self, random: Random, size: int | None = None) -> bool:
-        """A sync that puts one dirty sector in another's place, and reports success.
+        """Let a sync write one dirty sector to another's place, and report success.
 
-        Whether there was one: a sector beyond the end has nothing to put.
+        Return whether there was one: a sector beyond the end has nothing to write.
         """
         count = -(-len(self.data) // self.sector_bytes)
         dirty = sorted(sector for sector in self._dirty_in(size) if sector < count)
@@ -151,33 +152,33 @@ class CachedFile:
         return True
 
     def rot(self, bit: int) -> None:
-        """Flip a bit, counted from the start of the file, in cache and platter alike."""
+        """Flip a bit, counted from the start of the file, in both cache and platter."""
         self.data[bit >> 3] ^= 1 << (bit & 7)
 
     def drop_cache(self) -> None:
-        """Forget clean sectors: the next read gets what the platter holds."""
+        """Drop clean sectors: the next read gets the platter's content."""
         size = len(self.data)
         for sector, image in self.diverged.items():
             start = sector * self.sector_bytes
             end = min(start + self.sector_bytes, size)
-            if start < end:  # within what there is: a mapping forbids any other size
+            if start < end:  # within the present size: a mapping forbids any other size
                 self.data[start:end] = image[: end - start].ljust(end - start, b"\0")
         self.diverged.clear()
 
     def check_unshared(self) -> None:
-        """BufferError while there is a view of the bytes."""
+        """Raise BufferError while there is a view of the bytes."""
         self.data.append(0)
         del self.data[-1:]
 
     def end_process(self) -> None:
-        """The process died: handles, locks and mappings are gone, the cache is not."""
+        """End the process: handles, locks and mappings are gone, the cache is not."""
         if self.mapping_count:
             self.data = bytearray(self.data)  # dead code may still hold a view of the old one
         self.handle_count = self.mapping_count = 0
         self.is_locked = False
 
     def lose_power(self, loss: PowerLoss) -> None:
-        """Only the platter is left, with that of the unsynced which happened to arrive."""
+        """Keep only the platter's content, with the unsynced data that happened to arrive."""
         size = loss.size(self._size_durable, len(self.data), self._size_lowest, self._size_highest)
         self.drop_cache()
         if loss.survival < 1.0:
@@ -194,13 +195,13 @@ class CachedFile:
         self.sync()
 
     def _dirty(self, start: int, end: int) -> None:
-        """Remember what the platter holds in the sectors that are about to change."""
+        """Save the platter's content of the sectors that are about to change."""
         if start == end:
             return
         unsynced, sector_bytes, size = self.unsynced, self.sector_bytes, len(self.data)
         first = start // sector_bytes
         beyond = (end - 1) // sector_bytes + 1
-        if end > size >= self._size_highest:  # nothing was cut: beyond the end there is only new
+        if end > size >= self._size_highest:  # nothing was cut: beyond the end all is new
             fresh = -(-size // sector_bytes)
             if fresh < first:
                 fresh = first
@@ -215,7 +216,7 @@ class CachedFile:
                     unsynced[sector] = self._cached(sector)
 
     def _dirty_end(self, size: int, end: int) -> None:
-        """The same when a file grows at its end and nothing was cut: most writes do that."""
+        """Do the same for a file that grows at its end after no cut, as in most writes."""
         unsynced, sector_bytes = self.unsynced, self.sector_bytes
         sector, filled = size // sector_bytes, size % sector_bytes
         if filled:

@@ -1,7 +1,7 @@
-"""What a simulated disk does wrong, how often, and what its calls cost in virtual time.
+"""The faults of a simulated disk, their rates, and the cost of its calls in virtual time.
 
-All rates are per call, 0 by default: a disk is healthy until the fault scheduler or a test says
-otherwise. They may change at any time.
+All rates are per call and 0 by default: a disk is healthy unless the fault scheduler or a test
+changes that. They may change at any time.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Operation: TypeAlias = Literal["read", "write", "sync"]
-"""What can fail: reading bytes or names, changing bytes or names, making either durable."""
+"""The calls that can fail: reading bytes or names, changing them, or making them durable."""
 
 
 @dataclass(slots=True)
 class DiskFaults:
-    """Rates of faults. Short writes show as the prefix that a failed write leaves behind."""
+    """Rates of faults. Short writes appear as the prefix that a failed write leaves behind."""
 
     read_error: float = 0.0
-    """EIO."""
+    """A read fails with EIO."""
     write_error: float = 0.0
-    """EIO, after a prefix of the bytes was stored."""
+    """A write fails with EIO, after a prefix of the bytes was stored."""
     sync_error: float = 0.0
-    """EIO, after which some of the bytes are never written though the cache takes them for clean.
-    For names it is the end of the journal: the whole disk is read-only (EROFS) until mounted anew.
-    """
+    """A sync fails with EIO; some of the bytes are then never written, though the cache treats them
+    as clean. For names it ends the journal: the whole disk is read-only (EROFS) until it is mounted
+    again."""
     slow_sync: float = 0.0
-    """The sync takes `DiskCosts.slow_sync_ns` more."""
+    """A sync takes `DiskCosts.slow_sync_ns` more."""
     write_back: float = 0.0
-    """At a write, the kernel first writes some dirty sectors on its own."""
+    """Before a write, the kernel writes some dirty sectors."""
     misdirected_write: float = 0.0
-    """A sync puts one sector in the place of another, and reports success."""
+    """A sync writes one sector to the place of another, and reports success."""
     bit_rot: float = 0.0
-    """A bit within what is read has flipped, for good."""
+    """A bit of the data that is read has flipped, permanently."""
     capacity_bytes: int | None = None
-    """ENOSPC when the files would take more than this; None is no limit."""
+    """Writes fail with ENOSPC if the files would take more than this; None is no limit."""
 
 
 @dataclass(slots=True)
 class DiskCosts:
-    """Virtual time of calls; the defaults are those of a common SSD and its page cache."""
+    """The virtual time of calls; the defaults are those of a common SSD and its page cache."""
 
     call_ns: int = 2_000
     kibibyte_ns: int = 250
@@ -49,5 +49,5 @@ class DiskCosts:
 
 
 def disk_error(code: int, path: str) -> OSError:
-    """The subclass of OSError that the real call would raise."""
+    """Return the subclass of OSError that the real call would raise."""
     return OSError(code, os.strerror(code), path)

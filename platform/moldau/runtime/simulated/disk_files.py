@@ -1,7 +1,7 @@
-"""`Files` on a simulated disk, as one incarnation of a node sees it.
+"""`Files` on a simulated disk, for one incarnation of a node.
 
-Invariant: every call asks `incarnation.check()` before anything else, so that the clean-up code of
-a killed node cannot touch the disk that its next life will read.
+Invariant: every call begins with `incarnation.check()`, so that the clean-up code of a killed node
+cannot change the disk that its next life will read.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class SimulatedFile(File):
         self.sync_cached()
 
     def sync_cached(self, size: int | None = None) -> None:
-        """Make the bytes durable, or fail and forget some of them; None is the whole file."""
+        """Make the first `size` bytes durable (None: all), or fail and forget some of them."""
         disk, cached = self.disk, self.cached
         try:
             disk.begin("sync", self.path, len(cached.unsynced) * cached.sector_bytes)
@@ -266,7 +266,7 @@ class SimulatedFile(File):
 
 
 class SimulatedFileLock(FileLock):
-    """A lock that a kill opens."""
+    """A lock that a kill releases."""
 
     __slots__ = ("_file", "path")
 
@@ -287,7 +287,7 @@ class SimulatedFileLock(FileLock):
 
 
 class SimulatedFiles(Files):
-    """The names of a simulated disk."""
+    """The names of a simulated disk, for one incarnation."""
 
     __slots__ = ("_disk", "_incarnation")
 
@@ -337,7 +337,7 @@ class SimulatedFiles(Files):
             raise missing(path.rpartition("/")[2], path)
 
     def _is_made(self, path: str, wanted: str) -> bool:
-        """Whether the directory is there now; not when the one above is missing."""
+        """Make the directory. Return whether it exists now; False if its parent is missing."""
         try:
             directory, name, asks_for_dir = self._disk.place(path)
         except FileNotFoundError:
@@ -397,7 +397,7 @@ class SimulatedFiles(Files):
             self._disk.names_changed(directory)
 
     def _renamed(self, source: str, target: str) -> tuple[Directory, str, str]:
-        """The directory and both names, when the one can become the other."""
+        """Return the directory and both names, if the rename is possible."""
         directory, old, old_asks_for_dir = self._disk.place(source)
         target_directory, new, new_asks_for_dir = self._disk.place(target)
         if directory is not target_directory:

@@ -1,11 +1,11 @@
-"""A directory of the simulated disk: names now, and the changes that are not durable yet.
+"""A directory of the simulated disk: its present names, and the changes that are not durable yet.
 
-Invariant: undoing `unsynced` from last to first gives the names that a loss of power cannot touch.
+Invariant: undoing `unsynced` from last to first gives the names that a loss of power cannot change.
 
-On power loss each change is kept or lost on its own, with two rules: of the changes to one name
-only a first part is kept, and a rename, which touches two names, is kept or lost as one. File
-systems with an ordered journal lose less; btrfs, whose sync of one file may log its name alone,
-does this.
+On power loss each change is kept or lost independently, with two rules: of the changes to one name
+only a first part is kept, and a rename, which changes two names, is kept or lost as one. File
+systems with an ordered journal lose less; btrfs, whose sync of one file may log only its name,
+behaves so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.runtime.simulated.disk_power import PowerLoss
 
 Node: TypeAlias = "CachedFile | Directory"
 NameChange: TypeAlias = tuple[str, "Node | None", "Node | None"]
-"""A name, what it led to before and what after."""
+"""A name, with its target before and after the change."""
 
 
 class Directory:
@@ -32,24 +32,24 @@ class Directory:
         self.modified_ms = modified_ms
 
     def add(self, name: str, node: Node) -> None:
-        """A new name."""
+        """Add a new name."""
         self._change(((name, None, node),))
 
     def remove(self, name: str) -> None:
-        """A name less."""
+        """Remove a name."""
         self._change(((name, self.entries[name], None),))
 
     def rename(self, source: str, target: str) -> None:
-        """Both names change at once."""
+        """Change both names at once."""
         node = self.entries[source]
         self._change(((source, node, None), (target, self.entries.get(target), node)))
 
     def sync(self) -> None:
-        """The names are durable as they are."""
+        """Make the present names durable."""
         self.unsynced.clear()
 
     def lose_power(self, loss: PowerLoss) -> None:
-        """Back to the durable names, and forward again over what happened to arrive."""
+        """Return to the durable names, then apply the changes that happened to reach the disk."""
         changes = self.unsynced
         self.unsynced = []
         for change in reversed(changes):

@@ -1,8 +1,8 @@
-"""How the simulated disk reads a path: as Linux does, oddities included.
+"""Interprets paths on the simulated disk as Linux does, with its special cases.
 
-`.` and `..` are followed and not cut out of the text, so `file/..` and `missing/..` fail; a slash
-at the end asks for a directory; a relative path starts at the root, where such a process stands.
-NUL and lone surrogates are a ValueError, which the real calls raise before the kernel hears of it.
+`.` and `..` are followed and not removed from the text, so `file/..` and `missing/..` fail; a final
+slash requires a directory; a relative path starts at the root, as the working directory. NUL and
+lone surrogates are a ValueError, which the real calls raise before they reach the kernel.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ NAME_BYTES_MAX = 255
 PATH_BYTES_MAX = 4095
 
 NOT_NAMES = ("", ".", "..")
-"""Ends of paths that lead to a directory without being a name in it; the first is the root's."""
+"""Ends of paths that lead to a directory but are not a name in it; the first is the root's."""
 
 
 class Path(NamedTuple):
-    """A path taken apart: what leads to the directory, the last piece, and a slash at the end."""
+    """A parsed path: the parts above the last one, the last one, and whether a slash follows."""
 
     above: tuple[str, ...]
     last: str
@@ -30,7 +30,7 @@ class Path(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a name is, or could be made."""
+    """The place where a name is, or could be created."""
 
     directory: Directory
     name: str
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def take_apart(path: str) -> Path:
-    """ENOENT for the empty path, ENAMETOOLONG for one that no call takes."""
+    """Parse a path. Raise ENOENT if it is empty, ENAMETOOLONG if it is too long for any call."""
     size = len(path.encode("utf-8", "surrogateescape"))
     if "\0" in path:
         raise ValueError("embedded null byte")
@@ -54,7 +54,7 @@ def take_apart(path: str) -> Path:
 
 
 def find(root: Directory, path: str) -> Node:
-    """What the path leads to; ENOENT, ENOTDIR, ENAMETOOLONG."""
+    """Return the file or directory of the path. Raise ENOENT, ENOTDIR or ENAMETOOLONG."""
     above, last, asks_for_dir = take_apart(path)
     if last in NOT_NAMES:
         return _walk(root, (*above, last) if last == ".." else above, path)
@@ -68,13 +68,13 @@ def find(root: Directory, path: str) -> Node:
 
 
 def place(root: Directory, path: str) -> Place:
-    """The directory that holds the path's last piece, which need not be there."""
+    """Return the directory for the path's last part, which need not exist."""
     above, last, asks_for_dir = take_apart(path)
     return Place(_walk(root, above, path), last, asks_for_dir)
 
 
 def missing(name: str, path: str) -> OSError:
-    """Why there is no such name: it is not there, or cannot be."""
+    """Return the error for a missing name: it does not exist, or is too long to exist."""
     is_long = len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX
     return disk_error(errno.ENAMETOOLONG if is_long else errno.ENOENT, path)
 

@@ -1,8 +1,8 @@
-"""What a loss of power does to bytes that were not synced. Every choice comes from the seed.
+"""The effect of a power loss on bytes that were not synced. Every choice comes from the seed.
 
-One loss draws one mood, how much of the unsynced survives: nothing, everything, or some of it.
-Uniform coin flips alone would almost never lose all or keep all of twenty sectors, and those two
-are where most bugs are.
+One loss draws how much of the unsynced data survives: nothing, everything, or a share of it.
+Uniform coin flips alone would almost never lose all or keep all of twenty sectors, and most bugs
+are in those two cases.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TORN = 0.3
 
 
 class PowerLoss:
-    """One loss of power, as it meets each unsynced thing on the disk."""
+    """One loss of power, which decides about each unsynced sector, name and size."""
 
     __slots__ = ("_random", "survival")
 
@@ -29,7 +29,7 @@ class PowerLoss:
         return self._random.random() < self.survival
 
     def sector(self, old: bytes, new: bytes) -> bytes:
-        """What is left of a sector that was `old` on the disk and `new` in the cache."""
+        """Return the rest of a sector that was `old` on the disk and `new` in the cache."""
         if self.keeps():
             return new
         if self.survival == 0.0 or self._random.random() >= _TORN:
@@ -40,7 +40,7 @@ class PowerLoss:
         return old[:cut] + new[cut:]
 
     def size(self, durable: int, current: int, lowest: int, highest: int) -> int:
-        """The size of a file whose size was not synced: one that it had or passed through."""
+        """Return the size of a file without a synced size: one that it had or passed through."""
         if lowest == highest or self.survival == 1.0:
             return current
         if self.survival == 0.0:

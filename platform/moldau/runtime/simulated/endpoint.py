@@ -1,7 +1,7 @@
-"""As much of a socket as people ask a transport or a server for.
+"""The part of a socket's interface that code uses of a transport or a server.
 
-Options can be set and read back and change nothing: TCP_NODELAY and keepalive are about costs that
-the simulated network does not have. There is no descriptor.
+Options can be set and read back without effect: TCP_NODELAY and keepalive affect costs that the
+simulated network does not have. There is no descriptor.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ class Endpoint:
         self._options: dict[tuple[int, int], int | bytes] = {}
 
     def getsockname(self) -> Address:
-        """(address, port) here."""
+        """Return the local (address, port)."""
         return self._local
 
     def getpeername(self) -> Address:
-        """(address, port) there."""
+        """Return the peer's (address, port)."""
         if self._peer is None:
             raise OSError(107, "transport endpoint is not connected")
         return self._peer
 
     def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
-        """Remembers the option."""
+        """Store the option."""
         self._options[level, option] = value
 
     def getsockopt(self, level: int, option: int) -> int | bytes:
-        """The option as it was set; 0 before."""
+        """Return the option as it was set; 0 before."""
         return self._options.get((level, option), 0)
 
     def fileno(self) -> int:
-        """Refused: there is none."""
+        """Raise RealWorldRefused: there is no descriptor."""
         refuse("a descriptor of a socket", "use protocols or streams")

@@ -1,9 +1,9 @@
-"""All machines, the links between them, and what can go wrong there.
+"""All machines, the links between them, and their faults.
 
 Invariants: machines, links and connections are kept in the order in which they appeared, so that a
-fault which hits "all connections" hits them in the same order in each run; every fault can be taken
-back by `heal`, except what it did to connections; a link that was blocked or clogged several times
-opens when that was taken back as often, so that faults which overlap do not end each other.
+fault of "all connections" affects them in the same order in each run; `heal` takes back every
+fault, except for its effects on connections; a link that was blocked or clogged several times opens
+when that was taken back as often, so that overlapping faults do not end each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONNECT_TIMEOUT_NS = 127 * SECOND_NS
 
 
 class Fabric:
-    """The network with the ways to break it; nodes are given by their names."""
+    """The network with its faults; nodes are given by their names."""
 
     def __init__(
         self, loop: SimulatedLoop, random: Random, options: LinkOptions | None = None
@@ -49,7 +49,7 @@ class Fabric:
     # Machines and names
 
     def add_host(self, name: str) -> Host:
-        """A machine with an address of its own."""
+        """Add a machine with an address of its own."""
         assert name not in self.hosts, f"there is a host {name!r} already"
         number = len(self.hosts) + 1
         host = Host(name, f"10.0.{number >> 8}.{number & 255}")
@@ -58,11 +58,11 @@ class Fabric:
         return host
 
     def add_name(self, alias: str, name: str) -> None:
-        """One more name under which a machine is found; moves the name if it is known."""
+        """Add a name for a machine; a known name moves to it."""
         self._aliases[alias] = name
 
     def lookup(self, source: Host, host: str) -> Host | None:
-        """The machine behind a name or address, as seen from `source`."""
+        """Return the machine with this name or address, as seen from `source`, or None."""
         if host in ("localhost", LOOPBACK, ANY_ADDRESS, ""):
             return source
         name = self._aliases.get(host, host)
@@ -71,7 +71,7 @@ class Fabric:
     # Links and connections
 
     def link(self, source: str, target: str) -> Link:
-        """The link in one direction."""
+        """Return the link in one direction."""
         link = self._links.get((source, target))
         if link is None:
             options = LOCAL_LINK if source == target else replace(self.options)
@@ -82,7 +82,7 @@ class Fabric:
     def join(
         self, client_host: Host, client: Address, server_host: Host, server: Address
     ) -> tuple[SimulatedTransport, SimulatedTransport]:
-        """Both ends of a new connection: (the client's, the server's)."""
+        """Return both ends of a new connection: (the client's, the server's)."""
         near = SimulatedTransport(self.loop, client_host, client, server)
         far = SimulatedTransport(self.loop, server_host, server, client)
         there = self.link(client_host.name, server_host.name)
@@ -107,19 +107,19 @@ class Fabric:
         self.loop.trace.note(self.loop.now_ns, "world", kind, *facts)
 
     def block(self, source: str, target: str) -> None:
-        """From now on the network swallows what `source` sends to `target` (one way only)."""
+        """Drop everything that `source` sends to `target` from now on (one way only)."""
         self._note("block", source, target)
         self._blocks[source, target] += 1
         self.link(source, target).set_state(blocked=True)
 
     def unblock(self, source: str, target: str) -> None:
-        """Takes `block` back: retransmissions get through, some time later."""
+        """Take `block` back: retransmissions arrive some time later."""
         self._note("unblock", source, target)
         left = self._blocks[source, target] = max(0, self._blocks[source, target] - 1)
         self.link(source, target).set_state(blocked=left > 0)
 
     def partition(self, left: Iterable[str], right: Iterable[str]) -> None:
-        """Blocks both directions between two groups of nodes."""
+        """Block both directions between two groups of nodes."""
         others = list(right)
         for a in left:
             for b in others:
@@ -127,23 +127,23 @@ class Fabric:
                 self.block(b, a)
 
     def isolate(self, name: str) -> None:
-        """Cuts one node off from all others."""
+        """Cut one node off from all others."""
         self.partition([name], [other for other in self.hosts if other != name])
 
     def clog(self, source: str, target: str) -> None:
-        """From now on everything from `source` to `target` waits on the way."""
+        """Hold back everything from `source` to `target` from now on."""
         self._note("clog", source, target)
         self._clogs[source, target] += 1
         self.link(source, target).set_state(clogged=True)
 
     def unclog(self, source: str, target: str) -> None:
-        """Takes `clog` back: what waited comes out, connections in any order."""
+        """Take `clog` back: the held data arrives, connections in any order."""
         self._note("unclog", source, target)
         left = self._clogs[source, target] = max(0, self._clogs[source, target] - 1)
         self.link(source, target).set_state(clogged=left > 0)
 
     def heal(self) -> None:
-        """Opens every link and every door; connections that were broken stay broken."""
+        """Open every link and accept queue; connections that were broken stay broken."""
         self._note("heal")
         self._blocks.clear()
         self._clogs.clear()
@@ -155,7 +155,7 @@ class Fabric:
                 link.set_state(blocked=False, clogged=False)
 
     def reset(self, a: str, b: str) -> int:
-        """Resets all connections between two nodes; both ends learn it at once."""
+        """Reset all connections between two nodes; both ends learn it at once."""
         ends = self._between(a, b) + (self._between(b, a) if a != b else [])
         self._note("reset", a, b, len(ends))
         for end in ends:
@@ -166,9 +166,9 @@ class Fabric:
         return len(ends)
 
     def sever(self, a: str, b: str) -> int:
-        """Connections between two nodes die and neither end is told: half-open on both sides.
+        """End connections between two nodes without notifying either end: half-open on both sides.
 
-        As a router that forgot its table: new connections work, old ones time out when written to.
+        Like a router that lost its table: new connections work, old ones time out when written to.
         """
         ends = self._between(a, b)
         self._note("sever", a, b, len(ends))
@@ -178,7 +178,7 @@ class Fabric:
         return len(ends)
 
     def drop_end(self, a: str, b: str) -> int:
-        """`a` loses its connections to `b` and knows it; `b` learns it only when it writes."""
+        """End the connections of `a` to `b`; `a` learns it at once, `b` only when it writes."""
         ends = self._between(a, b)
         self._note("drop-end", a, b, len(ends))
         for end in ends:
@@ -186,16 +186,16 @@ class Fabric:
         return len(ends)
 
     def set_accepting(self, name: str, accepts: bool) -> None:
-        """Whether the accept queues of a node have room."""
+        """Set whether the accept queues of a node have space."""
         self._note("accepting", name, accepts)
         self.hosts[name].accepts = accepts
 
     def set_resolver(self, name: str, works: bool) -> None:
-        """Whether a node can look names up."""
+        """Set whether a node can look names up."""
         self._note("resolver", name, works)
         self.hosts[name].resolver_works = works
 
     def set_options(self, source: str, target: str, options: LinkOptions) -> None:
-        """Changes what one link is like."""
+        """Change the options of one link."""
         self._note("link", source, target)
         self.link(source, target).options = options

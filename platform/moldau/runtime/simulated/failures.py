@@ -1,7 +1,7 @@
-"""Where failures go that no code awaited.
+"""Handles failures that no code awaited.
 
 Invariants: a dead node has no failures (its code only ran to be cleared away); a node's own handler
-gets that node's failures alone; without one they end the simulation.
+gets only that node's failures; without a handler they end the simulation.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class Failures:
         self._handlers: dict[Incarnation | None, Handler] = {}
 
     def in_callback(self, turn: Turn, error: BaseException) -> None:
-        """A callback raised; it is reported as the node it belongs to.
+        """Report an exception of a callback, as the node that the callback belongs to.
 
-        asyncio's own callbacks raise CancelledError when a task that they ask is cancelled, for
-        example the server's for each open stream when a node is stopped; real loops only log that.
+        asyncio's own callbacks raise CancelledError if a task whose result they read is cancelled,
+        for example the server's for each open stream when a node is stopped; real loops only log
+        that.
         """
         if isinstance(error, asyncio.CancelledError) and turn.is_machinery:
             return
@@ -43,7 +44,7 @@ class Failures:
         turn._context.run(self._loop.call_exception_handler, facts)
 
     def report(self, context: dict[str, Any]) -> None:
-        """Something failed; `context` is as asyncio describes it."""
+        """Report a failure; `context` is that of asyncio."""
         owner = self._owner(context)
         error = context.get("exception")
         if owner is not None and not owner.alive:
@@ -67,7 +68,7 @@ class Failures:
         return CURRENT.get()
 
     def hand_over(self, context: dict[str, Any]) -> None:
-        """No handler took it: it ends the simulation."""
+        """End the simulation with a failure that no handler took."""
         message = str(context.get("message", "unhandled failure"))
         task = context.get("task") or context.get("future")
         if isinstance(task, asyncio.Task):
@@ -78,12 +79,12 @@ class Failures:
         sink(message, context.get("exception"))
 
     def set_handler(self, handler: Handler | None) -> None:
-        """The node that calls hears of its own failures from now on, or no longer."""
+        """Set the handler for failures of the calling node; None removes it."""
         if handler is None:
             self._handlers.pop(self._loop.whose(), None)
         else:
             self._handlers[self._loop.whose()] = handler
 
     def handler(self) -> Handler | None:
-        """The handler of the node that calls."""
+        """Return the handler of the calling node."""
         return self._handlers.get(self._loop.whose())

@@ -1,12 +1,12 @@
-"""Random faults from the seed, within what the system under test promises to survive.
+"""Random faults from the seed, within the limits that the system under test promises to survive.
 
 Invariants: at most `down_max` nodes are crashed, paused, cut off or on a bad disk at one time, and
-a node that has ended by itself, by a failure, counts as one of them; each fault has an end, at
-which what it did, and only that, is undone; `heal` ends them all and no new one comes.
+a node that ended by itself, with a failure, counts as one of them; each fault has an end, at which
+its own effect, and only that, is undone; `heal` ends all faults and no new one comes.
 
-A run has two phases. Safety: faults everywhere, nothing bad may happen. Liveness: all is healed,
-and something good must happen in bounded time; uniform faults alone never find a system that cannot
-get going again. Which kinds of fault a run has at all is drawn too (swarm testing): a run without
+A run has two phases. Safety: faults everywhere, nothing bad may happen. Liveness: everything is
+healed, and something good must happen in bounded time; uniform faults alone never find a system
+that cannot recover. The kinds of fault of a run are drawn, too (swarm testing): a run without
 crashes reaches states that crashes would always prevent.
 """
 
@@ -55,25 +55,26 @@ BY_HAND_PER_MINUTE: Mapping[str, float] = {
     "misdirected_write": 1.0,
     "lose_disk": 0.5,
 }
-"""Kinds for plans by hand, since not every system promises to survive them. The first two say so:
-calls fail, and a node may end by it; it is started again when the fault is over. The others do not:
-what was durable is silently changed or gone. A checksum can find that out, a copy can mend it."""
+"""Kinds for plans written by hand, since not every system promises to survive them. The first two
+are visible: calls fail, which may end a node; it is started again when the fault is over. The
+others are not: durable data silently changes or disappears. A checksum can detect that, a copy can
+repair it."""
 
 KIND_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """What goes wrong in a run, how often, and for how long."""
+    """The faults of a run: how often each happens, and how long it lasts."""
 
     per_minute: Mapping[str, float] = field(default_factory=dict)
     seconds_mean: float = 5.0
-    """Mean length of a fault; lengths are exponential."""
+    """The mean length of a fault; lengths are exponential."""
     seconds_max: float = 60.0
 
     @classmethod
     def draw(cls, random: Random) -> FaultPlan:
-        """A plan with a random choice of kinds, each at its usual rate times 0.3 to 3."""
+        """Return a plan with a random choice of kinds, each at its usual rate times 0.3 to 3."""
         chosen = {
             kind: rate * 10 ** random.uniform(-0.5, 0.5)
             for kind, rate in RATES_PER_MINUTE.items()
@@ -83,7 +84,7 @@ class FaultPlan:
 
 
 class FaultScheduler:
-    """Makes the faults of a plan happen to some nodes of a world."""
+    """Applies the faults of a plan to some nodes of a world."""
 
     def __init__(
         self,
@@ -94,7 +95,8 @@ class FaultScheduler:
         down_max: int = 1,
         own: Mapping[str, Fault] | None = None,
     ) -> None:
-        """`own`: more kinds of fault; each does it and returns what undoes it, or None."""
+        """`own` has more kinds: each function starts a fault and returns what undoes it, or
+        None."""
         self.counts: Counter[str] = Counter()
         self.plan = plan
         self._world = world
@@ -134,7 +136,7 @@ class FaultScheduler:
         assert not unknown, f"no such faults: {', '.join(unknown)}"
 
     def start(self) -> None:
-        """The safety phase begins."""
+        """Begin the safety phase."""
         self._active = True
         for kind in self._faults:
             self._schedule(kind)
@@ -162,7 +164,7 @@ class FaultScheduler:
             undo()
 
     def heal(self) -> None:
-        """The liveness phase begins: every fault ends, dead nodes are started, none follows.
+        """Begin the liveness phase: end every fault, start dead nodes, and add no new faults.
 
         Rare paths (buggify) are not taken any more either.
         """
@@ -185,7 +187,7 @@ class FaultScheduler:
         return [self._world.nodes[name] for name in self._names]
 
     def _victim(self) -> Node | None:
-        """A running node that may go down now."""
+        """Return a running node that may go down now; None if there is none."""
         gone = [node.name for node in self._nodes() if self._is_gone(node)]
         if len(self._down.keys() | gone) >= self._down_max:
             return None
@@ -195,13 +197,13 @@ class FaultScheduler:
 
     @staticmethod
     def _is_gone(node: Node) -> bool:
-        """Whether there should be a process: one that returned has done its work."""
+        """Whether a process is missing: one that returned has done its work."""
         if node.is_alive or not node.starts:
             return False
         return node.state is not State.EXITED or node.has_failed
 
     def _once(self, kind: str, node: Node, undo: Undo) -> Undo | None:
-        """One fault of a kind at a time for each node; None when there is one already."""
+        """Allow one fault of a kind at a time for each node; None if there is one already."""
         key = kind, node.name
         if key in self._under_way:
             return None
@@ -233,7 +235,7 @@ class FaultScheduler:
 
     @staticmethod
     def _nothing() -> None:
-        """For faults that need no undoing."""
+        """Do nothing, for faults that need no undoing."""
 
     # Processes and machines
 
@@ -381,7 +383,7 @@ class FaultScheduler:
         return self._bad_disk(self._any(), lambda now: replace(now, misdirected_write=0.2))
 
     def _bad_disk(self, node: Node, worse: Callable[[DiskFaults], DiskFaults]) -> Undo | None:
-        """The disk is worse until the end, which puts back what it was."""
+        """Make the disk worse until the fault ends, which restores its earlier faults."""
         before = node.disk.faults
 
         def mend() -> None:
@@ -393,7 +395,7 @@ class FaultScheduler:
         return end
 
     def _started_again(self, node: Node, mend: Undo) -> Undo:
-        """The disk is repaired, and a process that ended by it is started."""
+        """Return a function that repairs the disk, and starts a process that the fault ended."""
 
         def end() -> None:
             mend()
@@ -405,7 +407,7 @@ class FaultScheduler:
 
     @staticmethod
     def _mend(node: Node) -> None:
-        """A disk that failed is mounted anew, for which no process may have files open."""
+        """Mount a failed disk again, for which no process may have open files."""
         if node.disk.is_read_only and node.is_alive:
             node.crash()
             node.disk.remount()

@@ -1,8 +1,8 @@
-"""What stands before the callbacks of a node that is paused, slow, busy or dead.
+"""Holds back the callbacks of a node that is paused, slow, busy or dead.
 
-Invariants: held callbacks keep their order; a paused node runs nothing while time passes, and when
-it goes on it acts on what it knew before; a slow node runs one callback per `cost_ns`; a busy one
-runs nothing until it has done what it does; a dead one never runs anything again.
+Invariants: held callbacks keep their order; a paused node runs nothing while time passes, and later
+acts on what it knew before; a slow node runs one callback per `cost_ns`; a busy one runs nothing
+until its work is done; a dead one never runs anything again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Grave:
-    """Before the callbacks of a dead incarnation: they are forgotten."""
+    """Drops the callbacks of a dead incarnation."""
 
     def hold(self, turn: Turn) -> None:
-        """Drops the callback."""
+        """Drop the callback."""
 
 
 GRAVE = Grave()
 
 
 class Pace:
-    """Before the callbacks of a node that is paused, slow or busy."""
+    """Holds back the callbacks of a node that is paused, slow or busy."""
 
     def __init__(self, loop: SimulatedLoop, incarnation: Incarnation) -> None:
         self._loop = loop
@@ -42,38 +42,38 @@ class Pace:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing runs at all."""
+        """Whether the node is paused."""
         return self._paused
 
     def pause(self) -> None:
-        """From now on nothing runs."""
+        """Let no callback run from now on."""
         self._paused = True
         self._incarnation.gate = self
 
     def resume(self) -> None:
-        """What was held runs now, before anything that comes later."""
+        """Run the held callbacks now, before any later ones."""
         self._paused = False
         self._go_on()
 
     def slow_down(self, cost_ns: int) -> None:
-        """Every callback takes `cost_ns` of the node's time from now on; 0 is full speed."""
+        """Let every callback take `cost_ns` of the node's time from now on; 0 is full speed."""
         self._cost_ns = cost_ns
         self._incarnation.gate = self
         self._go_on()
 
     def be_busy(self, nanoseconds: int) -> None:
-        """The callback that runs now takes so much longer; those after it wait."""
+        """Let the running callback take this much longer; later ones wait."""
         self._busy_until_ns = max(self._busy_until_ns, self._loop.now_ns) + nanoseconds
         self._incarnation.gate = self
         self._arrange()
 
     def hold(self, turn: Turn) -> None:
-        """Keeps a callback until it may run."""
+        """Keep a callback until it may run."""
         self._held.append(turn)
         self._arrange()
 
     def take(self) -> list[Turn]:
-        """Give up all that is held, when the node is cleared away."""
+        """Return all held callbacks, when the node is cleared away."""
         held, self._held = list(self._held), deque()
         return held
 
@@ -83,7 +83,7 @@ class Pace:
         if self._cost_ns or self._busy_until_ns > self._loop.now_ns:
             self._arrange()
             return
-        # What is ready already came after what was held.
+        # Callbacks that are ready already came after the held ones.
         for turn in self.take() + self._loop.take_ready(self._incarnation):
             self._loop.make_ready(turn)
         self._incarnation.gate = None

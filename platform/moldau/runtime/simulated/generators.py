@@ -1,8 +1,9 @@
 """Async generators that were started and not finished.
 
-Invariant: one that is dropped is closed by a task of the incarnation that started it, and one of a
-dead incarnation is not closed at all, because its `finally` would be clean-up of a killed process.
-asyncio keeps them in a weak set that iterates by address; here they are in order of their start.
+Invariant: a dropped one is closed by a task of the incarnation that started it, and one of a dead
+incarnation is not closed at all, because its `finally` would be clean-up of a killed process.
+asyncio keeps them in a weak set that iterates by address; here they are in the order of their
+start.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class AsyncGenerators:
         context.run(self._loop.create_task, _close(generator))
 
     async def close_all(self) -> None:
-        """Closes what is left of the living, oldest first."""
+        """Close the remaining generators of living incarnations, oldest first."""
         known, self._known = list(self._known.values()), {}
         for reference, incarnation in known:
             generator = reference()

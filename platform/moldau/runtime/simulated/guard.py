@@ -1,13 +1,14 @@
-"""The doors of the standard library to the real world, shut for the code of nodes.
+"""Blocks the standard library's access to the real world, for the code of nodes.
 
-Invariants: a door is shut while the simulated loop runs, and only for the code of a node: the test
-around it, the driver and other threads pass. What the standard library itself needs (the time in a
-log record, the seed of a `Random`) still works, because doors that it uses look at the caller.
+Invariants: a function is blocked while the simulated loop runs, and only for the code of a node:
+the test around it, the driver and other threads may call it. What the standard library itself needs
+(the time in a log record, the seed of a `Random`) still works, because functions that it uses check
+their caller.
 
-It is a tripwire for mistakes and not a wall. It sees calls through the module (`time.time()`) and
-classes; a name that was imported before (`from time import time`), `datetime.now()`, files opened
-by `pathlib` and whatever compiled code does pass unseen. `time.perf_counter()` is left open, to
-measure the simulation itself.
+The guard detects mistakes, but is not a wall. It catches calls through the module (`time.time()`)
+and classes; it does not catch a name that was imported before (`from time import time`),
+`datetime.now()`, files opened by `pathlib`, and calls of compiled code. `time.perf_counter()` is
+allowed, to measure the simulation itself.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SIGNAL = "stop the node through its `Node`"
 _SLEEP = "await `asyncio.sleep`"
 _OWN = "moldau.runtime"
 _LIBRARIES = frozenset({"httpcore2"})
-"""Libraries that read the clock for nothing: httpcore does, where no idle time is bounded."""
+"""Libraries that read the clock without using it: httpcore does, if no idle time is limited."""
 
 _Row = tuple[Any, str, str]
 
@@ -56,7 +57,7 @@ USED_BY_THE_LIBRARY: tuple[_Row, ...] = (
     (builtins, "open", _FILES),
     (os, "open mkdir remove rename replace rmdir unlink", _FILES),
 )
-"""Where, what, and what to do instead; the standard library itself may."""
+"""Module, functions, and the alternative for nodes; the standard library itself may call them."""
 
 USED_BY_NOBODY: tuple[_Row, ...] = (
     (time, "sleep", _SLEEP),
@@ -67,11 +68,11 @@ USED_BY_NOBODY: tuple[_Row, ...] = (
     (socket, "getaddrinfo gethostbyname", _NETWORK),
     (signal, "alarm setitimer signal", _SIGNAL),
 )
-"""The same, but refused to any caller that works for a node."""
+"""The same, but blocked for every caller that works for a node."""
 
 
 class _Door:
-    """One function of the standard library."""
+    """A door: one function of the standard library, and its guard."""
 
     __slots__ = ("_guarded", "_instead", "_name", "_original", "_owner", "_to_library")
 
@@ -84,14 +85,14 @@ class _Door:
         self._guarded: Any = None
 
     def shut(self) -> None:
-        """Puts the guard where the function is."""
+        """Replace the function by its guard."""
         original = getattr(self._owner, self._name)
         if original is not self._original:
             self._original, self._guarded = original, self._guard(original)
         setattr(self._owner, self._name, self._guarded)
 
     def open(self) -> None:
-        """Puts back what was there."""
+        """Restore the function."""
         setattr(self._owner, self._name, self._original)
 
     def _guard(self, original: Callable[..., Any]) -> Any:
@@ -111,7 +112,7 @@ class _Door:
 
 
 def _is_nodes_turn() -> bool:
-    """Whether code that carries no name, for it runs in a new `Context()`, is a node's."""
+    """Whether code without an incarnation, in a new `Context()`, belongs to a node."""
     loop: Any = _get_running_loop()
     return getattr(loop, "life", None) is not None and CURRENT not in copy_context()
 
@@ -129,7 +130,7 @@ def _doors(rows: tuple[_Row, ...], *, to_library: bool) -> Iterator[_Door]:
 
 
 class Guard:
-    """Shuts the doors while it is active."""
+    """Blocks the functions while it is active."""
 
     def __init__(self) -> None:
         self._doors = [
@@ -147,4 +148,4 @@ class Guard:
 
 
 GUARD = Guard()
-"""One for the process: only one loop runs in a thread at a time, and doors are the process's."""
+"""One guard for the process: one loop runs in a thread at a time, and the functions are global."""

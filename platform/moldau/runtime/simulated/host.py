@@ -1,8 +1,8 @@
-"""A machine on the simulated network: name, address, ports, and the sockets that are open.
+"""A machine on the simulated network: name, address, ports, and open sockets.
 
 Invariant: a host outlives the processes on it. When a process dies its sockets are gone, but the
 machine still answers for it (refused, reset); when the machine is off (`is_up` is False) nothing
-answers at all.
+answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Host:
         self.name = name
         self.address = address
         self.power_losses = 0
-        """How often the machine has gone off; with it goes what its kernel meant to send again."""
+        """The number of power losses; each drops what the kernel would have sent again."""
         self.resolver_works = True
         self.accepts = True
         self.connections: dict[SimulatedTransport, None] = {}
@@ -48,7 +48,7 @@ class Host:
         self._is_up = is_up
 
     def ephemeral_port(self) -> int:
-        """A port for an outgoing connection, or for a server that asked for 0."""
+        """Return a port for an outgoing connection, or for a server that requested port 0."""
         for _ in range(PORTS_END - FIRST_EPHEMERAL_PORT):
             port = self._next_port
             self._next_port = port + 1 if port + 1 < PORTS_END else FIRST_EPHEMERAL_PORT
@@ -57,7 +57,7 @@ class Host:
         raise OSError(errno.EADDRNOTAVAIL, "no free port")
 
     def bind(self, address: str, port: int, server: SimulatedServer) -> None:
-        """Gives the port to the server, or raises EADDRINUSE."""
+        """Give the port to the server. Raise EADDRINUSE if it is taken."""
         for bound_address, bound_port in self._servers:
             overlaps = ANY_ADDRESS in (address, bound_address) or address == bound_address
             if bound_port == port and overlaps:
@@ -65,15 +65,15 @@ class Host:
         self._servers[address, port] = server
 
     def release(self, server: SimulatedServer) -> None:
-        """Frees the ports of a server."""
+        """Free the ports of a server."""
         self._servers = {key: known for key, known in self._servers.items() if known is not server}
 
     def server_at(self, address: str, port: int) -> SimulatedServer | None:
-        """The server that listens there."""
+        """Return the server that listens there; None if there is none."""
         return self._servers.get((address, port)) or self._servers.get((ANY_ADDRESS, port))
 
     def vanish(self, incarnation: Incarnation, *, silently: bool) -> None:
-        """All sockets of a process disappear; silently when the machine went with it."""
+        """Remove all sockets of a process; silently if the machine stopped with it."""
         for server in list(self._servers.values()):
             if server.incarnation is incarnation:
                 server.vanish()

@@ -1,13 +1,13 @@
 """One life of a simulated node, from its start until it is killed.
 
 Invariant: once `alive` is False it never becomes True again; a restart is a new incarnation. Every
-effect a node can have (files, sockets, timers, tasks, clock) asks `check()` first, so a `finally`
-block that runs while a killed node is cleared away can touch nothing. That is the difference
-between cancelling tasks and pulling the plug: cancellation alone runs clean-up code that a dead
-process would never have run, and hides the bugs that crashes are for.
+effect that a node can have (files, sockets, timers, tasks, clock) first calls `check()`, so a
+`finally` block that runs while a killed node is cleared away can change nothing. That is the
+difference between cancelling tasks and pulling the plug: cancellation alone runs clean-up code that
+a dead process would never have run, and hides the bugs that crashes are meant to find.
 
-Which life a piece of running code belongs to is carried by a context variable, because that is what
-asyncio itself hands on to every callback and task.
+A context variable holds the incarnation that running code belongs to, because asyncio itself passes
+it on to every callback and task.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 class NodeKilled(BaseException):
-    """Raised into code of a node that no longer exists.
+    """Raised in code of a node that no longer exists.
 
-    A BaseException, so that `except Exception` in the node cannot take it for an ordinary failure
-    and carry on.
+    It is a BaseException, so that `except Exception` in the node cannot take it for an ordinary
+    failure and continue.
     """
 
 
 class Gate(Protocol):
-    """Stands before the callbacks of an incarnation that may not run now."""
+    """Holds back the callbacks of an incarnation that may not run now."""
 
     def hold(self, turn: Turn) -> None:
-        """Takes over a callback that was due."""
+        """Take over a callback that was due."""
         ...
 
 
 class Incarnation:
-    """The identity of one life of a node; what belongs to it is dead as soon as it is."""
+    """The identity of one life of a node; everything that belongs to it dies with it."""
 
     __slots__ = (
         "alive",
@@ -68,16 +68,16 @@ class Incarnation:
         self.works: list[Work] = []
         """Blocking work that has not run yet."""
         self.thread_context = Context()
-        """What the node's threads know of context variables: whose they are, and nothing else."""
+        """The context variables of the node's threads: only the incarnation, and nothing else."""
         self.thread_context.run(CURRENT.set, self)
 
     def check(self) -> None:
-        """Raises NodeKilled when this life is over."""
+        """Raise NodeKilled if this life is over."""
         if not self.alive:
             raise NodeKilled(self.name)
 
     def poison(self) -> None:
-        """Ends this life: from here on no effect of it can reach anything."""
+        """End this life: from now on it can have no effect."""
         self.alive = False
 
     def __repr__(self) -> str:

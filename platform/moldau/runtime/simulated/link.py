@@ -1,12 +1,12 @@
-"""The way from one machine to another, in one direction.
+"""The link from one machine to another, in one direction.
 
-Invariants: a link decides when something sent now arrives, or that it waits; it never reorders what
-belongs to one connection (its `Pipe` sees to that) but freely reorders connections among each
-other. Both directions are separate links, so a partition can be one-way.
+Invariants: a link decides when data that is sent now arrives, or that it waits; it never reorders
+data of one connection (its `Pipe` ensures that) but freely reorders connections among each other.
+Both directions are separate links, so a partition can be one-way.
 
-`blocked` is a network that swallows: segments are sent again and arrive some time after it heals,
-connects are lost and tried again. `clogged` is a network that is stuck: everything waits and comes
-out when it is unclogged, in any order of connections.
+`blocked` is a network that drops data: segments are sent again and arrive some time after it heals,
+connects are lost and tried again. `clogged` is a network that is stuck: everything waits and
+arrives when it is unclogged, in any order of connections.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
 
 DRAWN_TOGETHER = 64
-"""So many latencies are drawn at once, which takes half of the time."""
+"""The number of latencies that are drawn at once, which takes half of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """What a link is like. Latency is `latency_min_ns` plus an exponential part."""
+    """The properties of a link. Latency is `latency_min_ns` plus an exponential part."""
 
     latency_min_ns: int = 100_000
     latency_mean_ns: int = 200_000
     bytes_per_second: int | None = None
     loss: float = 0.0
-    """Chance that a segment or connect is lost once and comes late, after a retransmission."""
+    """The chance that a segment or connect is lost once and arrives late, by retransmission."""
     retransmit_ns: int = 200 * MILLISECOND_NS
     split: float = 0.0
-    """Chance that a segment arrives in pieces."""
+    """The chance that a segment arrives in pieces."""
     piece_bytes_max: int = 16
-    """Pieces are 1 to this many bytes at the front, and the rest in one."""
+    """Pieces have 1 to this many bytes at the front; the rest is one piece."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether latency is all that there is to it."""
+        """Whether the link has only a latency, and no loss, pieces or rate."""
         return not (self.loss or self.split) and self.bytes_per_second is None
 
 
@@ -64,29 +64,29 @@ class Link:
         self.blocked = False
         self.clogged = False
         self.stopped = False
-        """Whether what is sent now waits: the link is blocked or clogged."""
+        """Whether data that is sent now waits, because the link is blocked or clogged."""
         self.options = options
         self._busy_until_ns = 0
         self._waiting: list[Callable[[], None]] = []
 
     @property
     def options(self) -> LinkOptions:
-        """What the link is like now."""
+        """The present properties of the link."""
         return self._options
 
     @options.setter
     def options(self, options: LinkOptions) -> None:
         self._options = options
         self.latencies_ns: list[int] = []
-        """Latencies that are drawn already, the next one last."""
+        """The latencies that are drawn already, the next one last."""
         self._set_plain()
 
     def _set_plain(self) -> None:
         self.is_plain = self._options.is_plain and not self.stopped
-        """Whether what is sent now arrives after its latency, and nothing else happens to it."""
+        """Whether data that is sent now arrives after its latency, with no other effects."""
 
     def latency_ns(self) -> int:
-        """The time that something short takes, drawn anew each time."""
+        """Return the latency of a short message, drawn for each call."""
         options = self._options
         latency_ns = (self.latencies_ns or self.draw_latencies()).pop()
         if options.loss and self.random.random() < options.loss:
@@ -94,7 +94,7 @@ class Link:
         return latency_ns
 
     def draw_latencies(self) -> list[int]:
-        """Fills `latencies_ns` again, with what a segment takes that is not lost."""
+        """Fill `latencies_ns` again, with latencies of segments that are not lost."""
         min_ns, mean_ns = self._options.latency_min_ns, self._options.latency_mean_ns
         draw = self.random.random
         self.latencies_ns = [
@@ -103,7 +103,7 @@ class Link:
         return self.latencies_ns
 
     def arrival_ns(self, now_ns: int, size_bytes: int) -> int:
-        """When something of this size, sent now, arrives."""
+        """Return the time of arrival of data of this size that is sent now."""
         rate = self.options.bytes_per_second
         if rate is None:
             return now_ns + self.latency_ns()
@@ -112,7 +112,7 @@ class Link:
         return self._busy_until_ns + self.latency_ns()
 
     def pieces(self, data: bytes) -> list[bytes]:
-        """The segment as it arrives: whole, or in pieces down to one byte."""
+        """Return the segment as it arrives: whole, or in pieces down to one byte."""
         options = self.options
         if len(data) < 2 or self.random.random() >= options.split:
             return [data]
@@ -128,12 +128,12 @@ class Link:
         return cuts
 
     def when_open(self, action: Callable[[], None]) -> None:
-        """Remembers what to do once the link is neither blocked nor clogged."""
+        """Store an action for the time when the link is neither blocked nor clogged."""
         assert self.stopped, "the link is open: act now"
         self._waiting.append(action)
 
     def set_state(self, *, blocked: bool | None = None, clogged: bool | None = None) -> None:
-        """Stops or opens the link; once open, what waited goes on, each after its own delay."""
+        """Stop or open the link; once it is open, waiting data goes on, each with its own delay."""
         self.blocked = self.blocked if blocked is None else blocked
         self.clogged = self.clogged if clogged is None else clogged
         self.stopped = self.blocked or self.clogged

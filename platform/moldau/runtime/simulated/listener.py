@@ -1,8 +1,8 @@
-"""A listening port, with asyncio's server interface, and its accept queue.
+"""A listening port with asyncio's server interface, and its accept queue.
 
 Invariants: a connection is in the accept queue from the moment its peer sees it as established
-until the application takes it, and the queue holds at most `backlog`; closing gives the port back
-at once and resets what was never accepted; accepted connections live on.
+until the application accepts it, and the queue holds at most `backlog`; closing frees the port at
+once and resets connections that were never accepted; accepted connections stay open.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedServer(asyncio.AbstractServer):
-    """What `loop.create_server` returns."""
+    """The result of `loop.create_server`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SimulatedServer(asyncio.AbstractServer):
         self.incarnation: Incarnation | None = context.get(CURRENT)
 
     def listen(self) -> None:
-        """Binds the ports."""
+        """Bind the ports."""
         if self._serving or self._closed:
             return
         try:
@@ -66,7 +66,7 @@ class SimulatedServer(asyncio.AbstractServer):
         return self._host.accepts and len(self._waiting) < self._backlog
 
     def offer(self, transport: SimulatedTransport) -> None:
-        """A handshake is done: the connection waits until the application gets to it."""
+        """Add a connection after its handshake: it waits until the application accepts it."""
         self._waiting.append(transport)
         context = self._context.copy()
         self._loop.make_ready(Turn(self._accept, (), context))
@@ -84,7 +84,7 @@ class SimulatedServer(asyncio.AbstractServer):
         transport.start(protocol, self.incarnation)
 
     def vanish(self) -> None:
-        """The process is gone."""
+        """Free the ports and reset waiting connections: the process is gone."""
         self._closed = True
         self._serving = False
         self._host.release(self)
@@ -99,7 +99,7 @@ class SimulatedServer(asyncio.AbstractServer):
         return () if self._closed else tuple(Endpoint(bound) for bound in self._bound)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The simulated loop."""
+        """Return the simulated loop."""
         return self._loop
 
     def is_serving(self) -> bool:
@@ -107,11 +107,11 @@ class SimulatedServer(asyncio.AbstractServer):
         return self._serving
 
     async def start_serving(self) -> None:
-        """Binds the port if it is not bound."""
+        """Bind the port if it is not bound."""
         self.listen()
 
     async def serve_forever(self) -> None:
-        """Waits until it is cancelled, then closes the server."""
+        """Wait until it is cancelled, then close the server."""
         if self._forever is not None:
             raise RuntimeError(f"server {self!r} is already being awaited on serve_forever()")
         if self._closed:
@@ -125,7 +125,7 @@ class SimulatedServer(asyncio.AbstractServer):
             self.close()
 
     def close(self) -> None:
-        """Gives the port back."""
+        """Free the port."""
         if self._closed or (self.incarnation is not None and not self.incarnation.alive):
             return
         self.vanish()
@@ -133,7 +133,7 @@ class SimulatedServer(asyncio.AbstractServer):
             self._forever.cancel()
 
     async def wait_closed(self) -> None:
-        """Returns once the port is free, which it is as soon as `close` was called."""
+        """Return once the port is free, which it is as soon as `close` was called."""
 
 
 class SimulatedListener(Listener):
@@ -145,14 +145,14 @@ class SimulatedListener(Listener):
 
     @property
     def port(self) -> int:
-        """The port that was bound."""
+        """The bound port."""
         return self._addresses[0][1]
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Every (host, port) that is bound."""
+        """Every bound (host, port)."""
         return list(self._addresses)
 
     def close(self) -> None:
-        """Gives the port back."""
+        """Free the port."""
         self._server.close()

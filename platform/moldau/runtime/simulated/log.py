@@ -1,7 +1,8 @@
-"""What the code of a simulated node logs, kept with the node.
+"""The log lines of a simulated node's code, kept with the node.
 
-Libraries log by the standard library, whose loggers are the process's: all nodes would log to one
-place, at the machine's time. The context says which node logs, as for all else that a node does.
+Libraries use the standard library's loggers, which are global to the process: all nodes would log
+to one place, with the machine's time. The context tells which node logs, as for a node's other
+actions.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Line(NamedTuple):
 
 
 class NodeLogs(logging.Handler):
-    """Hand each record to the node that logged it; bugs of the world itself belong to no node."""
+    """Passes each record to the node that logged it; bugs of the world itself belong to no node."""
 
     def __init__(self, world: Simulation) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class NodeLogs(logging.Handler):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """While the world goes on."""
+        """Handle records during the block, while the world runs."""
         logger = logging.getLogger(_NAME)
         logger.addHandler(self)
         try:
@@ -56,5 +57,5 @@ class NodeLogs(logging.Handler):
 
 
 def new_log() -> deque[Line]:
-    """A node's, which keeps the latest lines."""
+    """Return the log of a node, which keeps the latest lines."""
     return deque(maxlen=LINES_MAX)

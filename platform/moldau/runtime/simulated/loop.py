@@ -1,13 +1,13 @@
 """The deterministic event loop: asyncio's interface over virtual time.
 
-Invariants: time moves only when nothing is ready, and then straight to the next timer; callbacks
-of one node run in the order in which they were made ready; every callback knows the incarnation it
-belongs to by its context, and does not run while that one is held by a gate (paused, slow, dead).
-Nothing here reads a real clock, a real descriptor, an address of an object or the hash of a string.
+Invariants: time moves only when nothing is ready, and then straight to the next timer; callbacks of
+one node run in the order in which they became ready; every callback has its incarnation in its
+context, and does not run while a gate holds that incarnation back (paused, slow, dead). Nothing
+here reads a real clock, a real descriptor, an address of an object or the hash of a string.
 
 Unmodified asyncio code (protocols, streams, TaskGroup, timeout, Condition, Queue, ...) runs on it,
-because asyncio itself only asks the loop for `call_soon`, `call_at`, futures and tasks. It does not
-build on `asyncio.BaseEventLoop`, whose debug bookkeeping and selector cost half of the speed.
+because asyncio itself needs only `call_soon`, `call_at`, futures and tasks of the loop. It does not
+extend `asyncio.BaseEventLoop`, whose debug bookkeeping and selector cost half of the speed.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ EVENTS_BETWEEN_MIXES = 250
 EVENTS_BETWEEN_CHECKS = 20_000
 CHECKS_WITHOUT_TIME = 25
 AFTER_ALL_OTHERS = 1 << 128
-"""The order of the end of a drive: behind what is due at the same nanosecond."""
+"""The order of the end of a drive: after everything else at the same nanosecond."""
 EVENTS_MAX = 1 << 62
 REFUSALS_MAX = 10_000
-"""How often a dead incarnation is told so before its code is left waiting instead."""
+"""The number of refusals for a dead incarnation, after which its code is left waiting instead."""
 
 
 class Deadlock(Exception):
@@ -66,17 +66,17 @@ class Livelock(Exception):
 
 
 class EventBudgetSpent(Exception):
-    """The run took more events than it was given."""
+    """The run needed more events than it was allowed."""
 
 
 def deadline_ns(when: float) -> int:
-    """Seconds as the whole nanoseconds at which they have passed."""
+    """Return the whole nanoseconds at which these seconds have passed."""
     when_ns = ceil(when * 1e9)
     return when_ns if when_ns / 1e9 >= when else when_ns + 1
 
 
 def _orders(shuffle: random.Random | None) -> Callable[[], int]:
-    """The order of what falls on the same nanosecond: that in which it was asked for, or drawn."""
+    """Return the order of turns at the same nanosecond: as they were requested, or drawn."""
     number = count(1).__next__
     if shuffle is None:
         return number
@@ -85,7 +85,7 @@ def _orders(shuffle: random.Random | None) -> Callable[[], int]:
 
 
 class SimulatedLoop(RefusingLoop):
-    """One loop runs every node of a simulation."""
+    """The event loop that runs every node of a simulation."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class SimulatedLoop(RefusingLoop):
     ) -> None:
         self.now_ns = 0
         self.life: Incarnation | None = None
-        """Whose turn it is."""
+        """The incarnation whose turn runs now."""
         self.events = 0
         self.trace = trace or Trace()
         self.sockets: Sockets | None = None
@@ -118,7 +118,7 @@ class SimulatedLoop(RefusingLoop):
         self._next_stop = self._next_mix = EVENTS_BETWEEN_MIXES
         self._next_check = EVENTS_BETWEEN_CHECKS
         self._end: Turn | None = None
-        """Where the drive that runs ends, among the timers."""
+        """The end of the present drive, among the timers."""
         self._still = (0, 0)
         self._refusals: dict[Incarnation, int] = {}
         self._garbage = Garbage()
@@ -128,7 +128,7 @@ class SimulatedLoop(RefusingLoop):
     # Time and callbacks
 
     def time(self) -> float:
-        """Seconds of virtual time; on a drifting node, as that node measures them."""
+        """Return seconds of virtual time; on a drifting node, as that node measures them."""
         incarnation = CURRENT.get() or self.whose()
         if incarnation is not None:
             clock = incarnation.clock
@@ -137,9 +137,10 @@ class SimulatedLoop(RefusingLoop):
         return self.now_ns / 1e9
 
     def whose(self) -> Incarnation | None:
-        """The life that the running code belongs to; None is the world.
+        """Return the incarnation that the running code belongs to; None is the world.
 
-        Code that a node runs in a new `Context()` carries no name, and is still that node's.
+        Code that a node runs in a new `Context()` has no incarnation there, but still belongs to
+        that node.
         """
         found = CURRENT.get()
         if found is None and self.life is not None and CURRENT not in copy_context():
@@ -152,7 +153,7 @@ class SimulatedLoop(RefusingLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Turn:
-        """Runs the callback after all that is already ready."""
+        """Run the callback after everything that is already ready."""
         if context is None:
             context = copy_context()
         if CURRENT not in context:
@@ -164,7 +165,7 @@ class SimulatedLoop(RefusingLoop):
     call_soon_threadsafe = call_soon
 
     def call_first(self, callback: Callable[..., object], *args: Any) -> None:
-        """Runs the callback, as the world, before anything that is already ready."""
+        """Run the callback, as the world, before anything that is already ready."""
         context = copy_context()
         context.run(CURRENT.set, None)
         self._ready.appendleft(Turn(callback, args, context))
@@ -178,7 +179,7 @@ class SimulatedLoop(RefusingLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Turn:
-        """Runs the callback after `delay` seconds on the clock of the calling node."""
+        """Run the callback after `delay` seconds on the clock of the calling node."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
@@ -188,7 +189,7 @@ class SimulatedLoop(RefusingLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Turn:
-        """Runs the callback at `when` on the clock of the calling node."""
+        """Run the callback at `when` on the clock of the calling node."""
         incarnation = CURRENT.get() or self.whose()
         if context is None:
             context = copy_context()
@@ -213,33 +214,33 @@ class SimulatedLoop(RefusingLoop):
         return turn
 
     def reschedule(self, clock: NodeClock) -> None:
-        """Moves the timers of a node whose clock goes at another rate from now on."""
+        """Move the timers of a node whose clock has a new rate from now on."""
         timers = self.timers
         for index, (_, order, turn) in enumerate(timers):
             owner = turn._context.get(CURRENT)
-            # What the network and the disk scheduled has no deadline on the node's clock.
+            # Turns that the network and the disk scheduled have no deadline on the node's clock.
             if turn._when and owner is not None and owner.clock is clock and not turn._cancelled:
                 when_ns = max(self.now_ns, clock.instant_ns(deadline_ns(turn._when)))
                 timers[index] = (when_ns, order, turn)
         heapify(timers)
 
     def schedule(self, when_ns: int, turn: Turn) -> None:
-        """Puts a turn on the time line."""
+        """Add a turn to the timers."""
         heappush(self.timers, (when_ns, self.next_order(), turn))
 
     def make_ready(self, turn: Turn) -> None:
-        """Puts a turn that exists already behind all that is ready."""
+        """Add an existing turn behind everything that is ready."""
         self._ready.append(turn)
 
     # Futures and tasks
 
     def next_number(self) -> int:
-        """The next hash for a task or future."""
+        """Return the next hash for a task or future."""
         self._numbers += 1
         return self._numbers
 
     def create_future(self) -> SimulatedFuture[Any]:
-        """A future with a deterministic hash."""
+        """Return a future with a deterministic hash."""
         return new_future(self)
 
     def create_task(
@@ -250,7 +251,7 @@ class SimulatedLoop(RefusingLoop):
         context: Context | None = None,
         **options: Any,
     ) -> asyncio.Task[T]:
-        """A task that its incarnation keeps alive until it is done."""
+        """Return a task that its incarnation keeps alive until it is done."""
         if context is None:
             context = copy_context()
         if CURRENT not in context:
@@ -273,32 +274,32 @@ class SimulatedLoop(RefusingLoop):
 
     @staticmethod
     def forget_done(tasks: list[asyncio.Task[Any]]) -> None:
-        """Let go of tasks that are done, which brings failures to light that were not awaited."""
+        """Release tasks that are done, which reports failures that were not awaited."""
         tasks[:] = [task for task in tasks if not task.done()]
 
     def set_task_factory(self, factory: Any) -> None:
-        """Refused unless None: the order of tasks is what makes a run repeatable."""
+        """Reject any factory but None: the order of tasks is what makes a run repeatable."""
         if factory is not None:
             raise RuntimeError("a simulation makes its own tasks; a factory would change the order")
 
     def get_task_factory(self) -> None:
-        """There is never one."""
+        """Return None: there is never a factory."""
         return
 
     # The dead
 
     def refuse(self, incarnation: Incarnation) -> None:
-        """Raises NodeKilled; to code that will not hear it, returns: let that wait for ever.
+        """Raise NodeKilled. After many refusals return instead: let that code wait for ever.
 
-        A loop that swallows everything would otherwise never give the thread back. What waits for
-        ever is found when its node is cleared away, and named.
+        A loop that catches everything would otherwise never give the thread back. Code that waits
+        for ever is found, and named, when its node is cleared away.
         """
         self._refusals[incarnation] = refusals = self._refusals.get(incarnation, 0) + 1
         if refusals <= REFUSALS_MAX:
             raise NodeKilled(incarnation.name)
 
     def bury(self, incarnation: Incarnation) -> None:
-        """Forgets a dead incarnation that has been cleared away."""
+        """Forget a dead incarnation that has been cleared away."""
         self._refusals.pop(incarnation, None)
 
     # Executor
@@ -306,31 +307,31 @@ class SimulatedLoop(RefusingLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Runs `func` in this thread, at a later virtual time; whatever executor was meant."""
+        """Run `func` in this thread, at a later virtual time, whatever the executor is."""
         return self.blocking.submit(func, args)
 
     def set_default_executor(self, executor: object) -> None:
-        """Ignored: there are no threads."""
+        """Do nothing: there are no threads."""
 
     async def shutdown_default_executor(self, *_: object) -> None:
-        """There is none."""
+        """Do nothing: there is no executor."""
 
-    # Network: the doors that asyncio's own functions use
+    # Network: the methods that asyncio's own functions use
 
     async def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        """`asyncio.AbstractEventLoop.create_connection` between simulated nodes."""
+        """Connect to a simulated node, as `asyncio.AbstractEventLoop.create_connection` does."""
         return await self._network().create_connection(*args, **kwargs)
 
     async def create_server(self, *args: Any, **kwargs: Any) -> Any:
-        """`asyncio.AbstractEventLoop.create_server` on a simulated node."""
+        """Listen on a simulated node, as `asyncio.AbstractEventLoop.create_server` does."""
         return await self._network().create_server(*args, **kwargs)
 
     async def getaddrinfo(self, host: Any, port: Any, **hints: int) -> Any:
-        """Looks a name up among the simulated nodes."""
+        """Look a name up among the simulated nodes."""
         return await self._network().getaddrinfo(host, port)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
-        """The node behind an address."""
+        """Return the name of the node with this address."""
         return await self._network().getnameinfo(sockaddr)
 
     def _network(self) -> Sockets:
@@ -341,9 +342,9 @@ class SimulatedLoop(RefusingLoop):
     # Running
 
     def drive(self, until_ns: int = FOREVER_NS) -> None:
-        """Runs until `stop()` or until virtual time reaches `until_ns`.
+        """Run until `stop()` or until virtual time reaches `until_ns`.
 
-        Raises Deadlock when nothing is left to do and `until_ns` was not given.
+        Raise Deadlock if nothing is left to do and `until_ns` was not given.
         """
         self._check_can_run()
         self._stopping = False
@@ -352,7 +353,8 @@ class SimulatedLoop(RefusingLoop):
         try:
             self._garbage.begin()
             with self._generators, deterministic_asyncio(self), quiet_graves(), GUARD:
-                # As no node: what is let go of between two turns may have finalizers.
+                # As a node that never lived: objects that are released between two turns may have
+                # finalizers.
                 context_of_nobody().run(self._turn_over, until_ns)
         finally:
             self.life = None
@@ -368,9 +370,9 @@ class SimulatedLoop(RefusingLoop):
             raise RuntimeError("a loop is already running in this thread")
 
     def _turn_over(self, until_ns: int) -> None:
-        """The loop itself. One function, because it runs for every event.
+        """Run the turns. It is one function, because it runs for every event.
 
-        What need not be asked for every event is asked at `_next_stop`.
+        Rare checks are done at `_next_stop`.
         """
         ready, timers, unmixed, checks = self._ready, self.timers, self.trace.unmixed, self.checks
         current, popleft, shuffles = CURRENT, self._ready.popleft, self._shuffle is not None
@@ -422,9 +424,9 @@ class SimulatedLoop(RefusingLoop):
                 return
 
     def _end_at(self, until_ns: int) -> Turn:
-        """Puts the end of a drive on the time line, so that the loop need not compare with it."""
+        """Add the end of a drive to the timers, so that the loop need not compare with it."""
         self._end = end = Turn(lambda: None, (), world_context())
-        end.cancel()  # an end that was not reached means nothing to the next drive
+        end.cancel()  # an end that was not reached has no effect on the next drive
         heappush(self.timers, (until_ns, AFTER_ALL_OTHERS, end))
         return end
 
@@ -433,11 +435,11 @@ class SimulatedLoop(RefusingLoop):
         if incarnation.alive:
             gate.hold(turn)
         else:
-            # Here, so that the finalizers of what it held are the dead node's as well.
+            # Here, so that the finalizers of its objects run as the dead node, too.
             turn._context.run(turn.cancel)
 
     def _must_stop(self) -> bool:
-        """What must be done now and then; whether this drive ends here."""
+        """Do what is due now and then; return whether this drive ends here."""
         if self.events >= self._next_mix:
             self._next_mix = self.events + EVENTS_BETWEEN_MIXES
             self.trace.mix()
@@ -447,7 +449,7 @@ class SimulatedLoop(RefusingLoop):
         return self._stopping
 
     def _draw_order_of_nodes(self) -> None:
-        """Nodes are separate machines: which of those that are ready goes first is chance.
+        """Draw which of the ready nodes runs first: they are separate machines.
 
         Done once for each batch of ready turns; the turns of one node keep their order.
         """
@@ -469,7 +471,7 @@ class SimulatedLoop(RefusingLoop):
                 ready.extend(lane)
 
     def run_turn(self, turn: Turn) -> None:
-        """Runs one turn now, whatever gate stands before it."""
+        """Run one turn now, even if a gate holds it back."""
         if turn._cancelled:
             return
         self.events += 1
@@ -488,7 +490,7 @@ class SimulatedLoop(RefusingLoop):
             self.life = around
 
     def _look_around(self) -> None:
-        """What must be done more rarely still: budget, livelock, garbage, cancelled timers."""
+        """Do what is due more rarely: check budget and livelock, drop garbage and old timers."""
         self._next_check = self.events + EVENTS_BETWEEN_CHECKS
         self.trace.milestones.append((self.events, self.now_ns, self.trace.digest))
         if self.events >= self._events_max:
@@ -509,7 +511,7 @@ class SimulatedLoop(RefusingLoop):
             heapify(self.timers)
 
     def take_ready(self, incarnation: Incarnation) -> list[Turn]:
-        """Takes the ready turns of one incarnation out of the queue, in order."""
+        """Take the ready turns of one incarnation out of the queue, in order."""
         mine = [turn for turn in self._ready if turn._context.get(CURRENT) is incarnation]
         if mine:
             others = [turn for turn in self._ready if turn._context.get(CURRENT) is not incarnation]
@@ -518,11 +520,11 @@ class SimulatedLoop(RefusingLoop):
         return mine
 
     def run_forever(self) -> None:
-        """Runs until `stop()`."""
+        """Run until `stop()`."""
         self.drive()
 
     def run_until_complete(self, future: Any) -> Any:
-        """Runs until a coroutine or future is done and gives its result."""
+        """Run until a coroutine or future is done, and return its result."""
         self._check_can_run()
         if asyncio.iscoroutine(future):
             future = self.create_task(future)
@@ -537,12 +539,12 @@ class SimulatedLoop(RefusingLoop):
         self.stop()
 
     def stop(self) -> None:
-        """Ends `drive` after the callback that is running."""
+        """End `drive` after the running callback."""
         self._stopping = True
         self._next_stop = 0
 
     def is_running(self) -> bool:
-        """Whether `drive` is on the stack."""
+        """Whether `drive` is running."""
         return self.running
 
     def is_closed(self) -> bool:
@@ -550,7 +552,7 @@ class SimulatedLoop(RefusingLoop):
         return self._closed
 
     def close(self) -> None:
-        """Forgets all that is scheduled."""
+        """Forget everything that is scheduled."""
         if self.running:
             raise RuntimeError("cannot close a running event loop")
         self._closed = True
@@ -559,33 +561,33 @@ class SimulatedLoop(RefusingLoop):
         self._garbage.end()
 
     async def shutdown_asyncgens(self) -> None:
-        """Closes the async generators that were left unfinished, in the order they were started."""
+        """Close the async generators that were left unfinished, in the order of their start."""
         await self._generators.close_all()
 
     # Failures and debug
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """A failure that was not awaited: goes to the node's handler, else ends the run."""
+        """Pass an unawaited failure to the node's handler; without one it ends the run."""
         self._failures.report(context)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Hand the failure to the code that runs the simulation."""
+        """Pass the failure on to the code that runs the simulation."""
         self._failures.hand_over(context)
 
     def set_exception_handler(self, handler: Any) -> None:
-        """Sets the handler of the node that calls."""
+        """Set the handler of the calling node."""
         self._failures.set_handler(handler)
 
     def get_exception_handler(self) -> Any:
-        """The handler of the node that calls."""
+        """Return the handler of the calling node."""
         return self._failures.handler()
 
     def get_debug(self) -> bool:
-        """asyncio's debug mode; off unless it was set."""
+        """Return asyncio's debug mode; it is off unless it was set."""
         return self._debug
 
     def set_debug(self, enabled: bool) -> None:
-        """Only changes what asyncio's own classes check."""
+        """Set the debug mode; it only changes what asyncio's own classes check."""
         self._debug = bool(enabled)
-        # Asked for each future and each task that is made, from C: answered there, it costs less.
+        # C code calls it for each new future and task: implemented in C as well, it costs less.
         self.get_debug = self._debug.__bool__  # type: ignore[method-assign]

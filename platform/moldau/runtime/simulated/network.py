@@ -21,7 +21,7 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 class SimulatedNetwork(Network):
-    """The node's sockets."""
+    """The sockets of one incarnation of a node."""
 
     def __init__(self, sockets: Sockets, host: Host, incarnation: Incarnation) -> None:
         self._sockets = sockets
@@ -37,7 +37,7 @@ class SimulatedNetwork(Network):
         backlog: int = BACKLOG,
         tls: ssl.SSLContext | None = None,
     ) -> Listener:
-        """Accepts connections on the node's address."""
+        """Accept connections on the node's address."""
         await self._sockets.admit(self._incarnation)
         server = await self._sockets.create_server(
             protocol_factory, host, port, backlog=backlog, ssl=tls
@@ -57,7 +57,7 @@ class SimulatedNetwork(Network):
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
     ) -> tuple[asyncio.Transport, P]:
-        """Connects to another node by name or address."""
+        """Connect to another node by name or address."""
         await self._sockets.admit(self._incarnation)
         transport, protocol = await self._sockets.create_connection(
             protocol_factory, host, port, ssl=tls
@@ -65,6 +65,6 @@ class SimulatedNetwork(Network):
         return transport, protocol  # type: ignore[return-value]
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
-        """The address of a node."""
+        """Return the address of a node."""
         await self._sockets.admit(self._incarnation)
         return [entry[4] for entry in await self._sockets.getaddrinfo(host, port)]

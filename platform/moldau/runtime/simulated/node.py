@@ -1,9 +1,9 @@
-"""One simulated machine and the process on it: start, crash, pause, restart, lose what it had.
+"""One simulated machine with its process: start, crash, pause, restart, loss of data.
 
 Invariants: at most one incarnation is alive; the machine (disk, clocks, address) outlives it; after
 `crash` no code of the killed process has any effect, and its tasks are gone before anything else
-runs. `pause` is a long garbage collection: nothing runs, time passes, the kernel still accepts, and
-afterwards the node acts on a stale view.
+runs. `pause` is like a long garbage collection: nothing runs, time passes, the kernel still accepts
+connections, and afterwards the node acts on old information.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NODES_MAX = 1000
 
 
 class State(Enum):
-    """What a machine is doing."""
+    """The state of a machine."""
 
     OFF = "off"
     RUNNING = "running"
@@ -53,14 +53,14 @@ class Node:
         self.disk = SimulatedDisk(world.random(f"disk/{name}"), now_ms=self.clock.wall_ms)
         self.disk.tell_busy(self._be_busy)
         self.log = new_log()
-        """What its clients have logged lately, whatever became of the process."""
+        """The latest log lines of its clients; they outlive the process."""
         self.incarnation: Incarnation | None = None
         self.runtime: SimulatedRuntime | None = None
         self.starts = 0
         self.has_failed = False
-        """Whether the last process ended by a failure of its main."""
+        """Whether the last process ended because its main failed."""
         self.fails_run = True
-        """Whether a failure of this node's code fails the simulation (else the node just exits)."""
+        """Whether a failure of this node's code fails the simulation; otherwise it just exits."""
         self._world = world
         self._index = index
         self._pace: Pace | None = None
@@ -72,7 +72,7 @@ class Node:
 
     @property
     def state(self) -> State:
-        """What the machine is doing now."""
+        """The present state of the machine."""
         if self.incarnation is None:
             return self._end
         paused = self._pace is not None and self._pace.is_paused
@@ -87,7 +87,7 @@ class Node:
         self._world.note(self.name, kind, *facts)
 
     def start(self, main: Main | None = None) -> None:
-        """Starts a process on the machine, with the disk as it is."""
+        """Start a process on the machine, with the present disk."""
         assert self.incarnation is None, f"{self.name} is running already"
         self.main = main or self.main
         self.starts += 1
@@ -112,42 +112,42 @@ class Node:
         return await self.main(runtime)
 
     def restart(self, main: Main | None = None) -> None:
-        """Crashes the process if there is one, and starts the next, on the same disk."""
+        """Crash the process if there is one, and start the next one on the same disk."""
         if self.incarnation is not None:
             self.crash()
         self.start(main)
 
     def crash(self) -> None:
-        """kill -9: the page cache survives; peers see their connections end."""
+        """Kill the process, as kill -9 does: the page cache survives; peers' connections end."""
         self._die(State.CRASHED, "crash", power=False)
         self.disk.kill()
 
     def power_loss(self) -> None:
-        """The machine stops: unsynced sectors are at risk, and peers hear nothing."""
+        """Stop the machine: unsynced sectors may be lost, and peers are not notified."""
         self._die(State.OFF, "power-loss", power=True)
         self.disk.power_loss()
 
     def lose_disk(self) -> None:
-        """Crashes if running, and replaces the disk by an empty one."""
+        """Crash the process if it runs, and replace the disk by an empty one."""
         if self.incarnation is not None:
             self.crash()
         self._note("lose-disk")
         self.disk.lose()
 
     def pause(self) -> None:
-        """Stops the process as a long garbage collection does, after the callback that runs."""
+        """Stop the process as a long garbage collection does, after the callback that runs now."""
         if self._pace is not None:
             self._note("pause")
             self._pace.pause()
 
     def resume(self) -> None:
-        """Lets a paused process go on."""
+        """Continue a paused process."""
         if self._pace is not None and self._pace.is_paused:
             self._note("resume")
             self._pace.resume()
 
     def slow_down(self, cost_ns: int) -> None:
-        """Every callback of the process takes `cost_ns` from now on; 0 is full speed."""
+        """Let every callback of the process take `cost_ns` from now on; 0 is full speed."""
         if self._pace is not None:
             self._note("slow-down", cost_ns)
             self._pace.slow_down(cost_ns)
@@ -157,7 +157,7 @@ class Node:
             self._pace.be_busy(nanoseconds)
 
     def stop(self) -> None:
-        """Asks the process to end, as SIGTERM would: main is cancelled and may clean up."""
+        """Request the end of the process, as SIGTERM does: main is cancelled and may clean up."""
         if self._main_task is not None and not self._main_task.done():
             self._note("stop")
             self._main_task.cancel()
@@ -194,7 +194,7 @@ class Node:
         self._wind_down()
 
     def _wind_down(self, *_: object) -> None:
-        """As `asyncio.run` does at its end: the other tasks are cancelled and may clean up."""
+        """Cancel the other tasks and let them clean up, as `asyncio.run` does at its end."""
         incarnation = self.incarnation
         if incarnation is None:
             return

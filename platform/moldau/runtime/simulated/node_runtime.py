@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class SimulatedRuntime(Runtime):
-    """The world as one life of one node sees it; dead when that life is."""
+    """The runtime of one life of one node; it dies with that life."""
 
     def __init__(self, world: Simulation, node: Node, incarnation: Incarnation) -> None:
         self.node = node.name
@@ -36,7 +36,7 @@ class SimulatedRuntime(Runtime):
     def spawn(
         self, coroutine: Coroutine[Any, Any, T], *, name: str, reported: bool = True
     ) -> asyncio.Task[T]:
-        """Runs `coroutine` beside the caller, as a task of this node."""
+        """Run `coroutine` beside the caller, as a task of this node."""
         if not self.incarnation.alive:
             coroutine.close()
             self.incarnation.check()
@@ -55,7 +55,7 @@ class SimulatedRuntime(Runtime):
             )
 
     def run_blocking(self, function: Callable[..., T], /, *args: Any) -> asyncio.Future[T]:
-        """Runs `function` at a later virtual time; disk work takes as long as the disk says."""
+        """Run `function` at a later virtual time; disk work takes as long as the disk's costs."""
         if not self.incarnation.alive:
             self._world.loop.refuse(self.incarnation)
             return self._world.loop.create_future()

@@ -1,7 +1,7 @@
-"""One direction of one connection: bytes in order, each with the moment it arrives.
+"""One direction of one connection: bytes in order, each with its time of arrival.
 
-Invariants: segments arrive in the order they were sent, whatever happens to the link; `in_flight`
-counts the bytes that were sent and not yet read by the application at the other end, and never
+Invariants: segments arrive in the order of sending, whatever happens to the link; `in_flight`
+counts the bytes that were sent but not yet read by the application at the other end, and never
 exceeds the window, so a reader that stops reading stops the writer. A pipe outlives the process
 that wrote into it: bytes of a closed connection may arrive after the writer has reconnected.
 """
@@ -29,21 +29,21 @@ READ_BYTES_MAX = 256 * 1024
 
 
 class Signal(Enum):
-    """What a pipe carries besides bytes."""
+    """The signals that a pipe carries besides bytes."""
 
     END = "end"
     RESET = "reset"
 
 
 def world_context() -> Context:
-    """A context of no node: for what kernels and wires do."""
+    """Return a context without a node: for the actions of kernels and wires."""
     context = copy_context()
     context.run(CURRENT.set, None)
     return context
 
 
 class Pipe:
-    """Carries what `source` writes to `target`."""
+    """Carries the data that `source` writes to `target`."""
 
     __slots__ = (
         "_held",
@@ -87,7 +87,7 @@ class Pipe:
         self.target: SimulatedTransport | None = None
         self.in_flight = 0
         self.writer_waits = False
-        """Whether the source has bytes for which the window has no room."""
+        """Whether the source has bytes that do not fit into the window."""
         self._segments: deque[tuple[int, bytes | Signal]] = deque()
         self._held: deque[bytes | Signal] = deque()
         self._holds = 0
@@ -99,14 +99,14 @@ class Pipe:
     # The writing side
 
     def send(self, data: bytes, size: int) -> None:
-        """Puts bytes on their way; the caller has seen that the window allows so many."""
+        """Send bytes; the caller has checked that the window allows that many."""
         self.in_flight += size
         link = self.link
         if not link.is_plain or self._held or self._severed:
             for piece in link.pieces(data) if link.options.split else (data,):
                 self._put(piece)
             return
-        # What `_put` does when nothing is unusual, without its calls.
+        # The same as `_put` in the usual case, without its calls.
         latencies_ns, next_order = link.latencies_ns or link.draw_latencies(), self._next_order
         when_ns = self._loop.now_ns + latencies_ns.pop()
         if when_ns < self._last_ns:
@@ -116,7 +116,7 @@ class Pipe:
         heappush(self._timers, (when_ns, next_order(), self._turn))
 
     def signal(self, signal: Signal) -> None:
-        """Sends the end of the stream, or the news that the connection is no more."""
+        """Send the end of the stream, or a reset."""
         self._put(signal)
 
     def _put(self, item: bytes | Signal) -> None:
@@ -130,7 +130,7 @@ class Pipe:
         else:
             when_ns = link.arrival_ns(loop.now_ns, len(item) if type(item) is bytes else 0)
         if when_ns <= self._last_ns:
-            # Not before what was sent earlier. Pieces of one write arrive apart from each other.
+            # Not before earlier data. Pieces of one write arrive separately.
             when_ns = self._last_ns + (1 if link.options.split else 0)
         self._last_ns = when_ns
         self._segments.append((when_ns, item))
@@ -144,7 +144,7 @@ class Pipe:
             if not self._severed:
                 self.link.when_open(self._release)
         if self._power_losses is None and (self._severed or self.link.blocked):
-            # It is the sender's kernel that keeps these, and sends them again.
+            # The sender's kernel keeps these, and sends them again.
             self._power_losses = self._source_power_losses()
             self._schedule_giving_up()
 
@@ -156,30 +156,30 @@ class Pipe:
         self._loop.schedule(deadline_ns, Turn(self._give_up, (self._holds,), world_context()))
 
     def _release(self) -> None:
-        """The link is open again: what waited arrives after one more retransmission."""
+        """Send the held data on the open link: it arrives after one more retransmission."""
         held, self._held = self._held, deque()
         link = self.link
         if self._severed or not held:
             self._held = held
             return
         if self._power_losses not in (None, self._source_power_losses()):
-            return  # the machine that kept them has been without power
+            return  # the machine that kept them had a power loss
         delay_ns = link.random.randrange(link.options.retransmit_ns * 4 + 1)
         self._last_ns = max(self._last_ns, self._loop.now_ns + delay_ns)
         for item in held:
             self._put(item)
 
     def _give_up(self, hold: int) -> None:
-        """Nothing was acknowledged for so long that the sender's kernel calls it off."""
+        """Fail the connection: without acknowledgements the sender's kernel gives up."""
         if self._held and self._holds == hold and (self._severed or self.link.blocked):
             self._held.clear()
             if self.source is not None:
                 self.source.fail(TimeoutError(ETIMEDOUT, "connection timed out"))
 
     def sever(self) -> None:
-        """From now on nothing arrives any more, and neither end is told.
+        """Let nothing arrive from now on, without notifying either end.
 
-        What has arrived can still be read. What is under way is never acknowledged: in the end its
+        Data that has arrived can still be read. Data under way is never acknowledged: finally its
         sender gives up.
         """
         self._severed = True
@@ -195,21 +195,21 @@ class Pipe:
         self._schedule_giving_up()
 
     def discard(self) -> None:
-        """Drops all that is under way."""
+        """Drop all data under way."""
         self._segments.clear()
         self._held.clear()
 
     # The reading side
 
     def attach(self, context: Context) -> None:
-        """From now on deliveries are callbacks of the reading application, also of what was on its
-        way before."""
+        """Let deliveries be callbacks of the reading application from now on, including those of
+        data that is under way already."""
         self._turn.cancel()
         self._turn = Turn(self.deliver, (), context)
         self._reschedule()
 
     def detach(self) -> None:
-        """The reading socket is gone; only the machine's kernel, if it is up, still answers."""
+        """Remove the reading socket; only the machine's kernel, if it is up, still answers."""
         self.target = None
         self._turn = Turn(self.deliver, (), world_context())
         self._reschedule()
@@ -219,7 +219,7 @@ class Pipe:
             self._loop.schedule(max(when_ns, self._loop.now_ns), self._turn)
 
     def wake(self) -> None:
-        """The reader reads again: hand over what has arrived in the meantime."""
+        """Deliver data that has arrived meanwhile: the reader reads again."""
         if self._segments and self._segments[0][0] <= self._loop.now_ns:
             self._loop.make_ready(self._turn)
 
@@ -231,12 +231,12 @@ class Pipe:
         )
 
     def reset_has_arrived(self) -> bool:
-        """Whether the reader's kernel knows that the connection is gone."""
+        """Whether the reader's kernel has received a reset."""
         now_ns = self._loop.now_ns
         return any(item is Signal.RESET and when_ns <= now_ns for when_ns, item in self._segments)
 
     def deliver(self) -> None:
-        """Hand over what has arrived. Runs as the reader's node, or as no node without a reader."""
+        """Deliver arrived data. Runs as the reader's node; without a reader, as no node."""
         segments, now_ns, target = self._segments, self._loop.now_ns, self.target
         if not segments:
             return
@@ -274,7 +274,7 @@ class Pipe:
             self._loop.make_ready(self._turn)
 
     def take_back(self, data: bytes) -> None:
-        """The reader had no room for the end of what it was given."""
+        """Take back the end of a delivery that the reader had no space for."""
         self.in_flight += len(data)
         self._segments.appendleft((self._loop.now_ns, data))
 
@@ -292,7 +292,7 @@ class Pipe:
         return b"".join(parts)
 
     def _open_window(self) -> None:
-        """Tells the writer, one latency later, that there is room again."""
+        """Notify the writer, one latency later, that there is space again."""
         source = self.source
         if source is None or source.is_told:
             return
@@ -314,7 +314,7 @@ class Pipe:
             self._retransmit(self._loop.now_ns, self.link.options.retransmit_ns, power_losses)
 
     def _retransmit(self, since_ns: int, delay_ns: int, power_losses: int) -> None:
-        """The machine is off: the sender's kernel tries again until it answers or time is up."""
+        """Let the sender's kernel retry until the machine, which is off, answers or time is up."""
         if self.source is None or power_losses != self._source_power_losses():
             return
         now_ns = self._loop.now_ns

@@ -2,8 +2,8 @@
 
 Order: it is already poisoned and its sockets have vanished; now its tasks are cancelled and run
 until they are gone, so that no frame of a dead process stays alive in this one. Their clean-up code
-runs, and can touch nothing. Callbacks that were pending at the moment of death are not run: a dead
-process would not have run them; only asyncio's own machinery is, which tasks need in order to end.
+runs, but can change nothing. Callbacks that were pending at the moment of death are not run: a dead
+process would not have run them. Only asyncio's own callbacks run, which tasks need in order to end.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ ROUNDS = 100
 
 
 def reap(loop: SimulatedLoop, incarnation: Incarnation) -> list[str]:
-    """Ends every task of a dead incarnation; returns where those wait that will not end."""
+    """End every task of a dead incarnation; return the places where tasks wait that do not end."""
     assert not incarnation.alive, "poison first"
-    # As the dead node: what is let go of here may have finalizers, and those are its own.
+    # As the dead node: objects that are released here may have finalizers, which belong to it.
     context = copy_context()
     context.run(CURRENT.set, incarnation)
     return context.run(_clear_away, loop, incarnation)
@@ -48,7 +48,7 @@ def _clear_away(loop: SimulatedLoop, incarnation: Incarnation) -> list[str]:
     undead = [task for task in incarnation.tasks if not task.done()]
     leftovers = [where_it_waits(task) for task in undead]
     for task in undead:
-        # Code that swallows its own end would loop in the collector that tries to close it.
+        # Code that catches its own end would loop in the collector that tries to close it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
     for task in incarnation.tasks:
         if task.done() and not task.cancelled():

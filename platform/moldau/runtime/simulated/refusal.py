@@ -1,8 +1,8 @@
-"""What a simulated node cannot do, and says so.
+"""Functions that a simulated node cannot use, with a clear error.
 
-Real descriptors, processes, signals and threads would let the outside world into a run. asyncio's
-doors to them raise `RealWorldRefused` with the name of the door, instead of the bare
-NotImplementedError that an unfinished event loop gives.
+Real descriptors, processes, signals and threads would let the outside world influence a run.
+asyncio's functions for them raise `RealWorldRefused` with the name of the function, instead of the
+bare NotImplementedError of an incomplete event loop.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 
 
 class RealWorldRefused(RuntimeError):
-    """Simulated code reached for something that only exists outside the simulation."""
+    """Simulated code used something that only exists outside the simulation."""
 
 
 def refuse(what: str, instead: str) -> NoReturn:
-    """Raises RealWorldRefused with what was tried and what to do instead."""
+    """Raise RealWorldRefused with the rejected use and its alternative."""
     raise RealWorldRefused(f"{what} is not there in a simulation: {instead}")
 
 
@@ -35,7 +35,7 @@ _SIGNAL = "stop the node through its `Node`"
 
 
 class RefusingLoop(asyncio.AbstractEventLoop):
-    """An event loop without any door to the real world."""
+    """An event loop without any access to the real world."""
 
     add_reader = _refused("add_reader", _SOCKET)
     remove_reader = _refused("remove_reader", _SOCKET)

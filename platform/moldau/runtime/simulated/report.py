@@ -1,4 +1,4 @@
-"""What a failed run says: the seed, the reason, what each node did last, and what waits where."""
+"""The report of a failed run: seed, reason, the last events of each node, and waiting tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TASKS_SHOWN = 30
 
 
 class SimulationFailed(Exception):
-    """A run went wrong; its text is the report, and the seed brings it back."""
+    """A run failed; its text is the report, and the seed repeats the run."""
 
     def __init__(self, seed: int, reason: str, report: str) -> None:
         super().__init__(report)
@@ -32,7 +32,7 @@ def _waiting(tasks: list[asyncio.Task[Any]]) -> list[str]:
 
 
 def describe(world: Simulation, reason: str, error: BaseException | None) -> str:
-    """The report of a run that failed now."""
+    """Return the report of a run that failed now."""
     loop = world.loop
     lines = [
         f"seed {world.seed}: {reason}",

@@ -1,10 +1,10 @@
-"""Runs many seeds, and some of them twice, to prove that a seed says it all.
+"""Runs many seeds, and some of them twice, to prove that a seed determines its run.
 
-A run that does not repeat is worth nothing: its failures cannot be looked at. So a share of all
-seeds is run a second time, and a difference is a failure of its own, whatever the run was about.
+A run that does not repeat is worth nothing: its failures cannot be examined. So a share of all
+seeds is run a second time, and a difference is a failure of its own, whatever the run tested.
 
-In the same process a second run sees the same hashes of strings, so a scenario that goes through a
-set of them repeats here and nowhere else. `repeat_elsewhere` runs it in another process, with
+In the same process a second run has the same hashes of strings, so a scenario that iterates over a
+set of them repeats here but nowhere else. `repeat_elsewhere` runs it in another process, with
 another hash seed; it must find the scenario there, so it is named as `module:function`.
 """
 
@@ -25,7 +25,7 @@ Scenario = Callable[[int], Fingerprint]
 
 
 class NotRepeatable(AssertionError):
-    """Two runs of one seed differ: something outside the seed was let in."""
+    """Two runs of one seed differ: something outside the seed had an influence."""
 
     def __init__(self, seed: int, first: Fingerprint, second: Fingerprint) -> None:
         super().__init__(
@@ -38,7 +38,7 @@ class NotRepeatable(AssertionError):
 def run_seeds(
     scenario: Scenario, seeds: Iterable[int], *, twice_every: int = TWICE_EVERY
 ) -> dict[int, Fingerprint]:
-    """Runs each seed; the first of every `twice_every` runs twice. Raises NotRepeatable."""
+    """Run each seed, and the first of every `twice_every` twice. Raise NotRepeatable."""
     fingerprints = {}
     for position, seed in enumerate(seeds):
         fingerprints[seed] = scenario(seed)
@@ -52,7 +52,7 @@ def run_seeds(
 def repeat_elsewhere(
     scenario: str, fingerprints: Mapping[int, Fingerprint], *, hash_seed: int = 1
 ) -> None:
-    """Runs those seeds in a process of its own. Raises NotRepeatable when one differs.
+    """Run those seeds in another process. Raise NotRepeatable if one differs.
 
     `scenario` is `module:function`; the hash seed should not be the one of this process.
     """

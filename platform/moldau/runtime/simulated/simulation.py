@@ -1,13 +1,13 @@
 """A world of nodes in virtual time, made from one seed.
 
 Invariants: equal seeds and equal code give equal runs (`digest` proves it), because every random
-choice comes from a stream that is named and derived from the seed; a failure anywhere (an
-unhandled exception, a broken invariant, a deadlock) ends the run with a report that names the seed;
-when the world is closed, no node and no task of it is left. Close it (`with` does): until
-then the garbage collector of the process runs at the simulation's moments only.
+choice comes from a stream with a name, derived from the seed; a failure anywhere (an unhandled
+exception, a broken invariant, a deadlock) ends the run with a report that names the seed; when the
+world is closed, none of its nodes and tasks is left. Close it (`with` does): until then the garbage
+collector of the process runs only at the simulation's moments.
 
-Driving: `run(driver)` runs a coroutine of the world; `run_for` and `run_until` let time pass from
-outside. Between them the world stands still and can be looked at.
+`run(driver)` runs a coroutine of the world; `run_for` and `run_until` advance time from outside.
+Between them the world stands still and can be examined.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Options:
-    """What a world is like apart from its seed."""
+    """The options of a world besides its seed."""
 
     link: LinkOptions = field(default_factory=LinkOptions)
     shuffle: bool = False
-    """Draw the order of timers, deliveries and nodes that fall on the same nanosecond."""
+    """Draw the order of timers, deliveries and nodes that are due at the same nanosecond."""
     events_max: int = EVENTS_MAX
     history: int = HISTORY
-    """How many events of each node a report shows."""
+    """The number of events of each node that a report shows."""
     buggify_share: float = ACTIVE_SHARE
 
 
 class Simulation:
-    """The world."""
+    """A simulated world: its nodes, network, time and trace."""
 
     def __init__(self, seed: int, options: Options | None = None) -> None:
         options = options or Options()
@@ -79,12 +79,12 @@ class Simulation:
     # What it is made of
 
     def random(self, purpose: str) -> Random:
-        """A stream of randomness of its own; streams do not disturb each other."""
+        """Return a separate stream of randomness; streams do not influence each other."""
         digest = hashlib.blake2b(f"{self.seed}/{purpose}".encode(), digest_size=16).digest()
         return Random(int.from_bytes(digest, "big"))
 
     def add_node(self, name: str, main: Main, *, start: bool = True) -> Node:
-        """A machine of that name that runs `main(runtime)`."""
+        """Add a machine with that name that runs `main(runtime)`."""
         assert name not in self.nodes, f"there is a node {name!r} already"
         node = self.nodes[name] = Node(self, name, main, len(self.nodes) + 1)
         if start:
@@ -92,41 +92,41 @@ class Simulation:
         return node
 
     def add_invariant(self, check: Callable[[], object]) -> None:
-        """`check` is called after every event and raises when the world is not as it must be."""
+        """Call `check` after every event; it raises if an invariant of the world is broken."""
         self.loop.checks.append(check)
 
     def sometimes(self, name: str, happened: bool = True) -> None:
-        """Counts something that should be seen in some runs."""
+        """Count something that should happen in some runs."""
         self.coverage.sometimes(name, happened)
 
     def note(self, node: str, kind: str, *facts: object) -> None:
-        """Puts an event into the trace; facts must print the same in every process."""
+        """Add an event to the trace; its facts must have the same text in every process."""
         self.trace.note(self.loop.now_ns, node, kind, *facts)
 
     @property
     def now(self) -> float:
-        """Seconds since the world began."""
+        """The seconds since the world began."""
         return self.loop.now_ns / 1e9
 
     @property
     def digest(self) -> str:
-        """The hash of all that has happened."""
+        """The hash of everything that has happened."""
         return self.trace.hexdigest()
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """The digest with what else tells two runs apart."""
+        """The digest, with the other facts that distinguish two runs."""
         milestones = tuple(self.trace.milestones)
         return Fingerprint(self.digest, self.loop.events, self.loop.now_ns, milestones)
 
     def after(self, seconds: float, action: Callable[..., object], *args: Any) -> Turn:
-        """Calls `action` as the world, `seconds` from now. The turn can be cancelled."""
+        """Call `action` as the world, after `seconds`. The returned turn can be cancelled."""
         turn = Turn(action, args, world_context())
         self.loop.schedule(self.loop.now_ns + round(seconds * SECOND_NS), turn)
         return turn
 
     def fail(self, reason: str, error: BaseException | None = None) -> None:
-        """Ends the run as failed; the first failure counts."""
+        """End the run as failed; the first failure counts."""
         if self._failure is None:
             self._failure = (reason, error)
         self.note(WORLD, "failure")
@@ -135,7 +135,7 @@ class Simulation:
     # Driving
 
     def run(self, driver: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Runs `driver()` as code of the world until it returns."""
+        """Run `driver()` as code of the world, and return its result."""
         task = self.loop.create_task(driver(), name="driver")
         task.add_done_callback(lambda _: self.loop.stop(), context=world_context())
         self._drive(FOREVER_NS)
@@ -147,11 +147,12 @@ class Simulation:
         return task.result()
 
     def run_for(self, seconds: float) -> None:
-        """Lets so much virtual time pass."""
+        """Advance virtual time by `seconds`."""
         self._drive(self.loop.now_ns + round(seconds * SECOND_NS))
 
     def run_until(self, reached: Callable[[], object], *, within: float) -> None:
-        """Lets time pass until `reached()` is true, which is asked after every event."""
+        """Advance time until `reached()` is true, which is checked after every event. Fail if it
+        takes longer than `within` seconds."""
         if reached():
             return
         done = False
@@ -194,7 +195,7 @@ class Simulation:
         raise SimulationFailed(self.seed, reason, describe(self, reason, error)) from error
 
     def close(self, *, check: bool = True) -> None:
-        """Kills what still runs. With `check`, failures that this brings to light are raised."""
+        """Kill the nodes that still run. With `check`, raise failures that this reveals."""
         if self._closed:
             return
         self._closed = True
@@ -214,10 +215,10 @@ class Simulation:
             self._raise(*self._failure)
 
     def _clear_away(self) -> None:
-        """Lets what was killed end, in no time; one failure must not keep the rest from it."""
+        """Let killed nodes end, without advancing time; a failure must not stop the others."""
         for _ in range(1 + len(self.nodes)):
             self.loop.drive(self.loop.now_ns)
         for task in self.loop.tasks:
-            # The world's own tasks that want time to end do not get it.
+            # The world's own tasks that need time to end do not get it.
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self.loop.tasks.clear()

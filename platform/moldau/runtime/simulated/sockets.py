@@ -1,7 +1,7 @@
-"""asyncio's doors to the network (`create_connection`, `create_server`, ...) on simulated machines.
+"""asyncio's network functions (`create_connection`, `create_server`, ...) on simulated machines.
 
-Which machine calls is told by the incarnation in the context; code of no node (the driver of a
-test) has a machine of its own, named "world".
+The incarnation in the context names the calling machine; code of no node (the driver of a test) has
+a machine of its own, named "world".
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Sockets:
         self._loop = fabric.loop
 
     async def admit(self, incarnation: Incarnation) -> None:
-        """Lets the living pass; the dead get NodeKilled, or wait for ever."""
+        """Return for a living incarnation; a dead one gets NodeKilled, or waits for ever."""
         if not incarnation.alive:
             self._loop.refuse(incarnation)
             await self._loop.create_future()
@@ -72,7 +72,7 @@ class Sockets:
         return self._fabric.hosts[incarnation.name], incarnation
 
     def resolve(self, source: Host, host: str) -> Host:
-        """The machine behind a name; raises gaierror as a resolver would."""
+        """Return the machine with a name. Raise gaierror as a resolver would."""
         is_address = host.replace(".", "").isdigit()
         if not source.resolver_works and not is_address:
             raise socket.gaierror(socket.EAI_AGAIN, "temporary failure in name resolution")
@@ -90,7 +90,7 @@ class Sockets:
         port: int | None = None,
         **options: Any,
     ) -> tuple[SimulatedTransport, asyncio.BaseProtocol]:
-        """As `loop.create_connection`."""
+        """Connect, as `loop.create_connection` does."""
         _check_options(options)
         if host is None or port is None:
             raise ValueError("host and port were not specified and no sock specified")
@@ -125,7 +125,7 @@ class Sockets:
         start_serving: bool = True,
         **options: Any,
     ) -> SimulatedServer:
-        """As `loop.create_server`."""
+        """Create a server, as `loop.create_server` does."""
         _check_options(options)
         machine, _ = await self._caller()
         names = [host] if host is None or isinstance(host, str) else list(host)
@@ -148,7 +148,7 @@ class Sockets:
         return machine.address
 
     async def getaddrinfo(self, host: str | None, port: Any) -> list[Any]:
-        """As `loop.getaddrinfo`; TCP over IPv4 only."""
+        """Look a name up, as `loop.getaddrinfo` does; TCP over IPv4 only."""
         source, _ = await self._caller()
         name = LOOPBACK if host is None else host
         target = self.resolve(source, name)
@@ -156,7 +156,7 @@ class Sockets:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, int(port or 0)))]
 
     async def getnameinfo(self, sockaddr: tuple[str, int]) -> tuple[str, str]:
-        """As `loop.getnameinfo`."""
+        """Return the name of an address, as `loop.getnameinfo` does."""
         source, _ = await self._caller()
         target = self._fabric.lookup(source, sockaddr[0])
         return (sockaddr[0] if target is None else target.name), str(sockaddr[1])

@@ -2,10 +2,10 @@
 
 `asyncio.wait`, `TaskGroup` and `as_completed` iterate over sets of tasks. A plain task hashes by
 its address, so that order changes from run to run; here the hash is a counter of the loop. The
-classes extend the C implementations, and a number is only given when the hash is asked for.
+classes extend the C implementations, and a number is only assigned when the hash is needed.
 
-Invariant: a task is referred to by its incarnation until it is done, so the garbage collector never
-decides whether waiting code goes on.
+Invariant: its incarnation refers to a task until it is done, so the garbage collector never decides
+whether waiting code continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class SimulatedFuture(asyncio.Future[T]):
-    """A future with a deterministic hash, which knows the life it was made in."""
+    """A future with a deterministic hash, and the incarnation that created it."""
 
     __slots__ = ("_number", "owner")
 
@@ -41,7 +41,7 @@ class SimulatedFuture(asyncio.Future[T]):
 
 
 class SimulatedTask(asyncio.Task[T]):
-    """A task with a deterministic hash, which knows the life it was made in."""
+    """A task with a deterministic hash, and the incarnation that created it."""
 
     __slots__ = ("_number", "owner")
 
@@ -58,14 +58,14 @@ class SimulatedTask(asyncio.Task[T]):
 
 
 def new_future(loop: SimulatedLoop) -> SimulatedFuture[Any]:
-    """A future of the code that is running now."""
+    """Return a future of the code that is running now."""
     future: SimulatedFuture[Any] = SimulatedFuture(loop=loop)
     future.owner = CURRENT.get() or loop.whose()
     return future
 
 
 def where_it_waits(task: asyncio.Task[Any]) -> str:
-    """Where a task waits, for reports: `name: its own code (file:line) in what it awaits`."""
+    """Return where a task waits, for reports: `name: own code (file:line) in what it awaits`."""
     frames: list[FrameType] = []
     waiting: Any = task.get_coro()
     while waiting is not None:

@@ -1,12 +1,12 @@
 """The rolling hash of everything that happened, and the last events of each node.
 
 Invariant: equal seeds give equal digests, in every process and with any PYTHONHASHSEED, because
-only integers are hashed: virtual time, kind, node, checksum of the payload. A digest that differs
-between two runs of one seed means that something outside the seed was let in.
+only integers are hashed: virtual time, kind, node, checksum of the payload. Digests that differ
+between two runs of one seed mean that something outside the seed had an influence.
 
-Callbacks go into the digest only, and many at a time: until then they are integers in a list. What
-a person would want to read (deliveries, connections, faults, failures) is also remembered, as facts
-that are turned into text when a report is made.
+Callbacks are only in the digest, and are hashed many at a time: until then they are integers in a
+list. Events for readers (deliveries, connections, faults, failures) are also stored, as facts that
+a report turns into text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ History = deque[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a run was, short enough to keep and exact enough to compare."""
+    """The facts of a run, short enough to keep and exact enough to compare."""
 
     digest: str
     events: int
@@ -36,7 +36,7 @@ class Fingerprint:
     """(events, virtual time, digest) at regular counts of events on the way."""
 
     def first_difference(self, other: Fingerprint) -> str:
-        """Where two runs parted, as far as milestones tell."""
+        """Return the place where two runs began to differ, as exactly as milestones tell."""
         good = (0, 0)
         for mine, theirs in zip(self.milestones, other.milestones, strict=False):
             if mine != theirs:
@@ -46,55 +46,55 @@ class Fingerprint:
 
 
 class Trace:
-    """Hash and memory of one run."""
+    """The hash and the latest events of one run."""
 
     __slots__ = ("_history", "_length", "_mixed", "milestones", "unmixed", "unmixed_bytes")
 
     def __init__(self, length: int = HISTORY) -> None:
         self._mixed = 0
         self.unmixed: list[int] = []
-        """What has happened since `mix` was last called; always this one list."""
+        """The events since the last `mix`; it is always this one list."""
         self.unmixed_bytes: list[bytes] = []
-        """What has been received since then: one checksum over all costs a third of one each."""
+        """The bytes received since then: one checksum over all costs a third of one for each."""
         self.milestones: list[tuple[int, int, int]] = []
         self._length = length
         self._history: dict[str, History] = {}
 
     def history(self, node: str) -> History:
-        """Where the latest events of a node are kept; grows to a fixed length and forgets."""
+        """Return the latest events of a node; the list drops the oldest at a fixed length."""
         known = self._history.get(node)
         if known is None:
             known = self._history[node] = deque(maxlen=self._length)
         return known
 
     def note(self, now_ns: int, node: str, kind: str, *facts: Any) -> None:
-        """Remembers an event that people read, and hashes its kind, node and facts."""
+        """Store an event for readers, and hash its kind, node and facts."""
         self.history(node).append((now_ns, kind, *facts))
         text = f"{kind} {node} {facts!r}"
         self.unmixed += (now_ns, crc32(text.encode()))
 
     @property
     def digest(self) -> int:
-        """The hash of all so far. Asking does not change what it will be later."""
+        """The hash of everything so far. Reading it does not change later digests."""
         checksum = crc32(b"".join(self.unmixed_bytes))
         return hash((self._mixed, *self.unmixed, *map(len, self.unmixed_bytes), checksum))
 
     def mix(self) -> None:
-        """Hashes what has come together. When this is called is part of the digest."""
+        """Hash the collected events. The times of these calls are part of the digest."""
         self._mixed = self.digest
         self.unmixed.clear()
         self.unmixed_bytes.clear()
 
     def hexdigest(self) -> str:
-        """The digest as 16 hexadecimal digits."""
+        """Return the digest as 16 hexadecimal digits."""
         return f"{self.digest & _MASK:016x}"
 
     def nodes(self) -> list[str]:
-        """Every node that has a history, in order of first appearance."""
+        """Return every node that has a history, in order of first appearance."""
         return list(self._history)
 
     def lines(self, node: str) -> list[str]:
-        """The last events of a node, oldest first."""
+        """Return the last events of a node, oldest first."""
         return [
             f"{now_ns / 1e9:14.9f}  {kind} {' '.join(map(str, facts))}".rstrip()
             for now_ns, kind, *facts in self._history.get(node, ())

@@ -1,12 +1,11 @@
-"""One end of a simulated connection, with the behaviour of asyncio's socket transports.
+"""One end of a simulated connection, which behaves like asyncio's socket transports.
 
-Invariants: `connection_made` comes first and once, `connection_lost` last and once, nothing between
-`connection_lost` and for ever after; `pause_writing` and `resume_writing` alternate; writes to a
-transport that is closing are dropped; a transport of a dead incarnation calls nothing, and writing
-to it raises NodeKilled.
+Invariants: `connection_made` comes first and once, `connection_lost` last and once, and nothing
+after it; `pause_writing` and `resume_writing` alternate; writes to a transport that is closing are
+dropped; a transport of a dead incarnation calls nothing, and writing to it raises NodeKilled.
 
-As with the real ones, `close` flushes what is buffered and `abort` drops it, and both end in the
-peer seeing the end of the stream, or a reset when this end had unread bytes.
+As with real transports, `close` sends buffered data and `abort` drops it, and after both the peer
+sees the end of the stream, or a reset if this end had unread bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ HIGH_WATER_BYTES = 64 * 1024
 
 
 class SimulatedTransport(asyncio.Transport):
-    """Where a protocol writes to, and what calls the protocol."""
+    """One end of a connection: a protocol writes to it, and it calls the protocol."""
 
     inbound: Pipe
     outbound: Pipe
@@ -48,9 +47,9 @@ class SimulatedTransport(asyncio.Transport):
         self.context: Context = world_context()
         self.history = loop.trace.history(host.name)
         self.is_receiving = False
-        """Whether what arrives goes to the protocol at once."""
+        """Whether arriving data goes to the protocol at once."""
         self.is_flowing = False
-        """Whether what the protocol writes goes on its way at once, as far as the window allows."""
+        """Whether data that the protocol writes is sent at once, as far as the window allows."""
         self.is_told = False
         self._protocol: Any = None
         self._hand_over: Callable[[bytes], object]
@@ -66,7 +65,7 @@ class SimulatedTransport(asyncio.Transport):
         self._endpoint: Endpoint | None = None
         self._buffer: deque[bytes] = deque()
         self.waiting_bytes = 0
-        """How many bytes wait for room in the window."""
+        """The number of bytes that wait for space in the window."""
         self._high = HIGH_WATER_BYTES
         self._low = HIGH_WATER_BYTES // 4
 
@@ -77,7 +76,7 @@ class SimulatedTransport(asyncio.Transport):
     # Life
 
     def start(self, protocol: asyncio.BaseProtocol, incarnation: Incarnation | None) -> None:
-        """Gives the connection to an application; runs as that application."""
+        """Give the connection to an application; runs as that application."""
         self.incarnation = incarnation
         self.context = copy_context()
         self.set_protocol(protocol)
@@ -92,7 +91,7 @@ class SimulatedTransport(asyncio.Transport):
             self._set_receiving()
 
     def vanish(self, *, silently: bool) -> None:
-        """The process (or, silently, the whole machine) is gone: no callback, no flush."""
+        """End without callbacks or sending: the process (silently: the machine) is gone."""
         if self._lost:
             return
         unread = self.inbound.has_arrived()
@@ -113,7 +112,7 @@ class SimulatedTransport(asyncio.Transport):
         self.outbound.writer_waits = False
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """From now on this protocol is called."""
+        """Set the protocol that is called from now on."""
         self._protocol = protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             self._hand_over = self._fill_buffer
@@ -122,12 +121,12 @@ class SimulatedTransport(asyncio.Transport):
             self._hand_over = getattr(protocol, "data_received", None)  # type: ignore[assignment]
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The protocol that is called."""
+        """Return the protocol that is called."""
         protocol: asyncio.BaseProtocol = self._protocol
         return protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """`peername`, `sockname`, and a `socket` whose options can be set."""
+        """Return `peername`, `sockname`, or a `socket` whose options can be set."""
         if name == "peername":
             return self.peer
         if name == "sockname":
@@ -141,16 +140,16 @@ class SimulatedTransport(asyncio.Transport):
     # Reading
 
     def is_reading(self) -> bool:
-        """Whether the protocol is to get more bytes."""
+        """Whether the protocol receives data."""
         return not self._closing and not self._paused_reading
 
     def pause_reading(self) -> None:
-        """Stops deliveries; what arrives waits, and in the end stops the writer."""
+        """Stop deliveries; arriving data waits, and finally stops the writer."""
         self._paused_reading = True
         self._set_receiving()
 
     def resume_reading(self) -> None:
-        """Goes on with what has arrived meanwhile."""
+        """Deliver the data that has arrived meanwhile, and continue."""
         if self._paused_reading and not self._closing:
             self._paused_reading = False
             self._set_receiving()
@@ -169,11 +168,11 @@ class SimulatedTransport(asyncio.Transport):
 
     def _set_flowing(self) -> None:
         waits = self.outbound.writer_waits = self.waiting_bytes > 0
-        # One that does not receive must first see whether a reset has arrived.
+        # An end that does not receive must first check whether a reset has arrived.
         self.is_flowing = self.is_receiving and not self._end_written and not waits
 
     def receive(self, data: bytes) -> None:
-        """Gives bytes to the protocol; what it has no room for goes back into the pipe."""
+        """Pass bytes to the protocol; bytes without space there go back into the pipe."""
         hand_over = self._hand_over
         try:
             hand_over(data)
@@ -191,7 +190,7 @@ class SimulatedTransport(asyncio.Transport):
             self.inbound.take_back(data[taken:])
 
     def receive_end(self) -> None:
-        """The peer will write no more; without the protocol's wish to stay open, this closes."""
+        """Report the end of the peer's data; unless the protocol wants to stay open, close."""
         self._end_received = True
         self._set_receiving()
         if not self._call("eof_received"):
@@ -200,7 +199,7 @@ class SimulatedTransport(asyncio.Transport):
     # Writing
 
     def write(self, data: Buffer) -> None:
-        """Sends bytes, or buffers what the window does not allow now."""
+        """Send bytes, or buffer those that the window does not allow now."""
         if type(data) is not bytes:
             if not isinstance(data, bytes | bytearray | memoryview):
                 raise TypeError(f"data must be bytes-like, not {type(data).__name__}")
@@ -233,11 +232,11 @@ class SimulatedTransport(asyncio.Transport):
         self._consider_pause()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        """Sends the parts as one segment."""
+        """Send the parts as one segment."""
         self.write(b"".join(list_of_data))
 
     def write_eof(self) -> None:
-        """Closes this direction after what is buffered; reading goes on."""
+        """Close this direction after the buffered data; reading continues."""
         if self.incarnation is not None:
             self.incarnation.check()
         if self._closing or self._end_written:
@@ -248,19 +247,19 @@ class SimulatedTransport(asyncio.Transport):
             self._send_end()
 
     def can_write_eof(self) -> bool:
-        """Always: these are TCP connections."""
+        """Return True: these are TCP connections."""
         return True
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that wait for the window."""
+        """Return the number of bytes that wait for the window."""
         return self.waiting_bytes
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
-        """(low, high)."""
+        """Return the limits as (low, high)."""
         return self._low, self._high
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Sets when the protocol is told to stop and to go on writing."""
+        """Set the limits at which the protocol is told to pause and to resume writing."""
         if high is None:
             high = HIGH_WATER_BYTES if low is None else 4 * low
         if low is None:
@@ -281,7 +280,7 @@ class SimulatedTransport(asyncio.Transport):
             self._call("resume_writing")
 
     def on_window(self) -> None:
-        """The reader has read: there is room. Runs as this end's application."""
+        """Send buffered data into the space that the reader made, as this end's application."""
         self.is_told = False
         outbound = self.outbound
         while self._buffer and (room := WINDOW_BYTES - outbound.in_flight) > 0:
@@ -304,11 +303,11 @@ class SimulatedTransport(asyncio.Transport):
     # The end
 
     def is_closing(self) -> bool:
-        """Whether the end has begun."""
+        """Whether the connection is closing or closed."""
         return self._closing
 
     def close(self) -> None:
-        """Flushes and closes; `connection_lost(None)` follows."""
+        """Send the buffered data and close; `connection_lost(None)` follows."""
         if self._closing or not self._is_alive():
             return
         self._closing = True
@@ -317,18 +316,18 @@ class SimulatedTransport(asyncio.Transport):
             self._loop.call_soon(self._lose, None, context=self.context)
 
     def abort(self) -> None:
-        """Closes without flushing; `connection_lost(None)` follows."""
+        """Close without sending buffered data; `connection_lost(None)` follows."""
         self.fail(None)
 
     def fail_to_write(self) -> None:
-        """The peer has reset the connection, and this end, which does not read, finds out."""
+        """Fail a write of an end that does not read: the peer has reset the connection."""
         if self._end_received:
             self.fail(BrokenPipeError(EPIPE, "broken pipe"))
         else:
             self.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
 
     def fail(self, error: OSError | None) -> None:
-        """The network ended the connection; `connection_lost(error)` follows."""
+        """End the connection because the network failed; `connection_lost(error)` follows."""
         if error is not None:
             self._peer_is_gone = True
         self._break_off(error)
@@ -357,7 +356,7 @@ class SimulatedTransport(asyncio.Transport):
         self._protocol.connection_lost(error)
 
     def _say_goodbye(self, unread: bool) -> None:
-        """What the kernel tells the peer when a socket is closed."""
+        """Send the peer what the kernel sends when a socket is closed."""
         if unread:
             self.outbound.signal(Signal.RESET)
         else:
@@ -372,7 +371,7 @@ class SimulatedTransport(asyncio.Transport):
         return self.incarnation is None or self.incarnation.alive
 
     def _call(self, what: str, *args: object) -> object:
-        """Calls the protocol; what it raises ends the connection."""
+        """Call the protocol; an exception of it ends the connection."""
         try:
             return getattr(self._protocol, what)(*args)
         except Exception as error:

@@ -1,6 +1,6 @@
 """A callback that waits for its turn on the simulated loop.
 
-asyncio's own handles spend half of their time on debug information; these carry only what the loop
+asyncio's own handles spend half of their time on debug information; these have only what the loop
 needs, and are still `asyncio.TimerHandle`s for their callers.
 """
 
@@ -14,11 +14,11 @@ from typing import Any
 
 
 def _nothing(*_: object) -> None:
-    """What a cancelled turn would do."""
+    """Do nothing, in place of a cancelled turn's callback."""
 
 
 class Turn(asyncio.TimerHandle):
-    """One scheduled callback with the context it runs in."""
+    """One scheduled callback, with its context."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class Turn(asyncio.TimerHandle):
         self._when = when
 
     def cancel(self) -> None:
-        """Takes the callback out of the queue; it is forgotten at once."""
+        """Cancel the callback; its function and arguments are released at once."""
         self._cancelled = True
         self._callback, self._args = _nothing, ()
 

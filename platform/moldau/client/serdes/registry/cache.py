@@ -1,8 +1,8 @@
-"""A dict of so many entries, which forgets what it was told first.
+"""A dict of bounded size, which drops the entry that was added first.
 
-May be used in several threads at once. So a hit changes nothing: the order of use, of an
-`OrderedDict`, cannot be kept without a lock for each hit, for keys that hash or compare in Python
-let other threads in while it is being changed, and then it ends the process.
+It can be used in several threads at once, so a hit changes nothing. The order of use, as an
+`OrderedDict` keeps it, would need a lock for each hit: keys that hash or compare in Python let
+other threads run in the middle of a change, and then the change crashes the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """At most `size` entries."""
+    """A dict with at most `size` entries."""
 
     def __init__(self, size: int) -> None:
         assert size > 0
@@ -28,18 +28,18 @@ class Cache(Generic[K, V]):
         hear_of_forks(self)
 
     def forked(self) -> None:
-        """What is remembered stays; another thread may have held the lock."""
+        """Renew the lock in a child, as another thread may have held it. The entries stay."""
         self._lock = new_lock()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """What is remembered."""
+        """Return the value of the key, or None if it is not cached."""
         return self._entries.get(key)
 
     def put(self, key: K, value: V) -> V:
-        """Remembers it, and forgets the oldest where there are too many."""
+        """Store the value and return it. Drop the oldest entry if there are too many."""
         with self._lock:
             self._entries[key] = value
             if len(self._entries) > self._size:
@@ -47,6 +47,6 @@ class Cache(Generic[K, V]):
         return value
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()

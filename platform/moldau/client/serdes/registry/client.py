@@ -1,13 +1,13 @@
-"""The Schema Registry, as an application uses it.
+"""The client of a Schema Registry, as an application uses it.
 
-Answers that never change (the schema of an id, the id of a schema under a subject) are remembered,
-the latest version of a subject for `latest.cache.ttl.sec`; each kind up to so many. All else is
-asked anew.
+Answers that never change (the schema of an id, the id of a schema under a subject) are cached. The
+latest version of a subject is cached for `latest.cache.ttl.sec`. Each cache has a bounded size.
+Everything else is requested from the registry on each call.
 
-May be used on several event loops, also at the same time in several threads: each has connections
-of its own, what is remembered is there for all. The same goes for processes after a fork, and a
-client that is pickled arrives as how it was made. Errors are `RegistryError` with the registry's
-own number and words.
+A client can be used on several event loops, also at the same time in several threads: each loop has
+its own connections, and all share the caches. It can also be used by processes after a fork. A
+pickled client is made anew from its arguments. Errors are `RegistryError`, with the registry's own
+error code and message.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ _STAYS: Final = {
     "tls": "say by settings which files it is made of: schema.registry.ssl.truststore.location, "
     "schema.registry.ssl.keystore.location",
 }
-"""What does not go to other processes, and what to do instead."""
+"""Arguments that cannot be pickled, and what to use instead."""
 
 
 class RegistryGiven(Protocol):
-    """A client of a registry: this one, or that for threads."""
+    """A client of a registry: the asyncio client or the blocking one."""
 
     @property
     def asynchronous(self) -> SchemaRegistry:
-        """What serdes use, on whatever event loop they are awaited."""
+        """The asyncio client, which serdes use on every event loop that awaits them."""
         ...
 
 
 class SchemaRegistry:
-    """A client of one registry."""
+    """An asyncio client of one Schema Registry."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class SchemaRegistry:
         tls: ssl.SSLContext | None = None,
         **options: Unpack[RegistryOptions],
     ) -> None:
-        """`settings` are an address, or settings by Confluent's names; `options` the same with
-        underscores."""
+        """Take an address, or settings by Confluent's names; `options` are settings with
+        underscores for dots. Raise ConfigError if no address is given."""
         self.given = _named(settings, options)
         self.settings = settings if isinstance(settings, Settings) else _resolved(self.given)
         if not self.settings[rows.registry_url]:
@@ -119,17 +119,17 @@ class SchemaRegistry:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the connections; requests that wait raise RegistryError. Remembered answers can
-        still be used. May be called again."""
+        """Close the connections. Waiting requests raise RegistryError. Cached answers that do not
+        expire can still be used. May be called again."""
         await self._registry.aclose()
 
     def _close_soon(self) -> None:
-        """As `aclose`, in any thread and without waiting: for the client for threads."""
+        """Close as `aclose` does, without waiting, from any thread. The blocking client uses it."""
         self._registry.close_soon()
 
     @property
     def asynchronous(self) -> SchemaRegistry:
-        """This one."""
+        """This client itself."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -143,11 +143,11 @@ class SchemaRegistry:
     # Schemas by id
 
     async def schema(self, schema_id: int, *, format: str | None = None) -> Schema:
-        """The schema of that id. `format` is for protobuf: "serialized" gives descriptors."""
+        """Return the schema with this id. For protobuf, `format="serialized"` gives descriptors."""
         return await self._schema(schema_id, f"/schemas/ids/{schema_id}", format)
 
     async def schema_by_guid(self, guid: str, *, format: str | None = None) -> Schema:
-        """The schema of that GUID, which is the same in every registry that has the schema."""
+        """Return the schema with this GUID, which is the same in every registry that has it."""
         return await self._schema(guid, f"/schemas/guids/{quote(guid, safe='')}", format)
 
     async def _schema(self, key: int | str, path: str, format: str | None) -> Schema:
@@ -162,30 +162,30 @@ class SchemaRegistry:
         return await self._registry.once(("schema", key, format), ask)
 
     def known_schema(self, schema_id: int | str, *, format: str | None = None) -> Schema | None:
-        """As `schema`, of what is remembered."""
+        """Return what `schema` returns if it is cached, else None."""
         return self._schemas.get((schema_id, format))
 
     async def schema_subjects(self, schema_id: int) -> list[str]:
-        """The subjects that have the schema."""
+        """Return the subjects that have the schema."""
         return await self._get(f"/schemas/ids/{schema_id}/subjects", many(text_of))
 
     async def schema_versions(self, schema_id: int) -> list[tuple[str, int]]:
-        """Where the schema is: (subject, version)."""
+        """Return each (subject, version) that has the schema."""
         return await self._get(f"/schemas/ids/{schema_id}/versions", many(place_of))
 
     async def schema_types(self) -> list[str]:
-        """The kinds of schemas that this registry takes."""
+        """Return the types of schemas that this registry supports."""
         return await self._get("/schemas/types", many(text_of))
 
     # Subjects
 
     async def subjects(self, *, prefix: str | None = None, deleted: bool = False) -> list[str]:
-        """The subjects; with the softly deleted ones, if wanted."""
+        """Return the subjects that begin with `prefix`; `deleted` adds the soft-deleted ones."""
         query = _set(subjectPrefix=prefix, deleted=deleted or None)
         return await self._get("/subjects", many(text_of), **query)
 
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
-        """Makes it a version of the subject, unless it is one already; gives its id."""
+        """Register the schema as a version, unless the subject has it already. Return its id."""
         key = (subject, schema, normalize)
         known = self._ids.get(key)
         if known is not None:
@@ -202,7 +202,7 @@ class SchemaRegistry:
     async def lookup(
         self, subject: str, schema: Schema, *, normalize: bool = False, deleted: bool = False
     ) -> RegisteredSchema:
-        """The version of the subject that this schema is; RegistryError if it is none."""
+        """Return the subject's version with this schema. Raise RegistryError if there is none."""
         key = (subject, schema, normalize)
         known = None if deleted else self._found.get(key)
         if known is not None:
@@ -218,14 +218,14 @@ class SchemaRegistry:
         return await self._registry.once(("lookup", *key, deleted), ask)
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
-        """The numbers of a subject's versions."""
+        """Return the version numbers of a subject."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
         return await self._get(path, many(number_of), **_set(deleted=deleted or None))
 
     async def version(
         self, subject: str, version: int, *, deleted: bool = False
     ) -> RegisteredSchema:
-        """One version of a subject."""
+        """Return one version of a subject."""
         known = None if deleted else self._versions.get((subject, version))
         if known is not None:
             return known
@@ -234,7 +234,7 @@ class SchemaRegistry:
         return found if deleted else self._versions.put((subject, version), found)
 
     async def latest(self, subject: str) -> RegisteredSchema:
-        """The last version of a subject, remembered for a while."""
+        """Return the latest version of a subject, cached for `latest.cache.ttl.sec`."""
         known = self.known_latest(subject)
         if known is not None:
             return known
@@ -251,7 +251,7 @@ class SchemaRegistry:
         return await self._get(path, registered_of)
 
     def known_latest(self, subject: str) -> RegisteredSchema | None:
-        """As `latest`, of what is remembered."""
+        """Return what `latest` returns if it is cached and not expired, else None."""
         known = self._latest.get(subject)
         ttl_s = self.settings[rows.latest_cache_ttl_s]
         if known is None or 0 <= ttl_s < self._now() - known[0]:
@@ -259,12 +259,12 @@ class SchemaRegistry:
         return known[1]
 
     async def referenced_by(self, subject: str, version: int) -> list[int]:
-        """The ids of schemas that refer to that version."""
+        """Return the ids of the schemas that refer to this version."""
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}/referencedby"
         return await self._get(path, many(number_of))
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
-        """Deletes all versions, softly; for good what was deleted softly before."""
+        """Soft-delete all versions; `permanent` removes soft-deleted ones. Return their numbers."""
         path = f"/subjects/{quote(subject, safe='')}"
         query = _set(permanent=permanent or None)
         deleted = await self._ask("DELETE", path, many(number_of), None, query)
@@ -274,8 +274,8 @@ class SchemaRegistry:
     async def delete_version(
         self, subject: str, version: int | str, *, permanent: bool = False
     ) -> int:
-        """Deletes one version (or "latest"); gives its number."""
-        if str(version) in (LATEST, "-1"):  # by its number, or a second try deletes one more
+        """Soft-delete one version (or "latest"); `permanent` removes it. Return its number."""
+        if str(version) in (LATEST, "-1"):  # a retried "latest" would delete one more
             version = (await self._ask_latest(subject)).version
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         query = _set(permanent=permanent or None)
@@ -293,8 +293,8 @@ class SchemaRegistry:
         *,
         normalize: bool = False,
     ) -> Compatibility:
-        """Whether the schema may follow that version, or (None) all that the subject's level
-        compares it with."""
+        """Check the schema against that version, or with None against all versions that the
+        subject's compatibility level requires."""
         suffix = "" if version is None else f"/{version}"
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions{suffix}"
         query = _set(verbose=True, normalize=normalize or None)
@@ -302,46 +302,48 @@ class SchemaRegistry:
         return await self._ask("POST", path, compatibility_of, body, query, subject=subject)
 
     async def config(self, subject: str | None = None, *, effective: bool = False) -> Config:
-        """What is set for the subject (else for all); `effective` gives what holds for it."""
+        """Return the configuration of the subject, or the global one. With `effective`, return the
+        global one for a subject that has none."""
         query = _set(defaultToGlobal=effective or None)
         return await self._get(f"/config{_below(subject)}", config_of, **query)
 
     async def set_config(self, config: Config, subject: str | None = None) -> Config:
-        """Changes what is set in `config`."""
+        """Change the fields that are set in `config`, for the subject or globally."""
         path = f"/config{_below(subject)}"
         return await self._ask("PUT", path, config_of, config.to_json(), {}, subject=subject)
 
     async def delete_config(self, subject: str | None = None) -> None:
-        """From now on the subject goes by what holds for all, and all by the default."""
+        """Reset the subject to the global configuration, or the global one to the default."""
         await self._ask("DELETE", f"/config{_below(subject)}", _ignore, None, {}, subject=subject)
 
     async def mode(self, subject: str | None = None, *, effective: bool = False) -> str:
-        """READWRITE, READONLY, READONLY_OVERRIDE or IMPORT."""
+        """Return the mode, as in `config`: READWRITE, READONLY, READONLY_OVERRIDE or IMPORT."""
         query = _set(defaultToGlobal=effective or None)
         return await self._get(f"/mode{_below(subject)}", _mode_of, **query)
 
     async def set_mode(self, mode: str, subject: str | None = None, *, force: bool = False) -> str:
-        """Changes the mode."""
+        """Set the mode of the subject, or the global one. Return the new mode."""
         path = f"/mode{_below(subject)}"
         return await self._ask("PUT", path, _mode_of, {"mode": mode}, _set(force=force or None))
 
     async def delete_mode(self, subject: str) -> None:
-        """From now on the subject goes by the mode of all."""
+        """Remove the subject's mode, so that the global one applies."""
         await self._ask("DELETE", f"/mode{_below(subject)}", _ignore, None, {}, subject=subject)
 
     async def contexts(self) -> list[str]:
-        """The contexts of this registry, of which the default one is called "."."""
+        """Return the contexts of this registry. The default context is called "."."""
         return await self._get("/contexts", many(text_of))
 
     def forget(self) -> None:
-        """Remembers nothing any more."""
+        """Clear all caches."""
         for cache in (self._schemas, self._ids, self._versions, self._found, self._latest):
             cache.clear()
 
     # Asking
 
     def _now(self) -> float:
-        """Where it matters, what is remembered has to be asked for again, which is over."""
+        """Return the time. Raise RegistryError on a closed client: the entry whose age is computed
+        may have to be requested again, which is no longer possible."""
         if self._registry.is_closed:
             raise closed()
         return self._clock.monotonic()
@@ -358,7 +360,7 @@ class SchemaRegistry:
         query: Mapping[str, str],
         **facts: Any,
     ) -> T:
-        """What `read` makes of the answer."""
+        """Return what `read` makes of the answer. Raise RegistryError if the request fails."""
         target = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else json.dumps(body).encode()
         answer = await self._registry.ask(HttpRequest(method, target, data))
@@ -379,7 +381,7 @@ class SchemaRegistry:
 def _named(
     settings: Settings | Mapping[str, object] | str | None, options: Mapping[str, object]
 ) -> dict[str, object]:
-    """All that was given, by the settings' names."""
+    """Return all settings and options by the settings' names, except those without effect."""
     if isinstance(settings, Settings):
         if options:
             raise TypeError("settings that are resolved take no options beside them")
@@ -394,7 +396,7 @@ def _named(
 
 
 def _check_mapping(given: object) -> None:
-    """What is not shown of something else may be a password."""
+    """Raise ConfigError for anything but a mapping. Show its type only: it may be a password."""
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError(
             'a registry is given as its address, "http://localhost:8081", or as a mapping of '
@@ -417,14 +419,14 @@ def _resolved(given: Mapping[str, object]) -> Settings:
 
 
 def _with_known_names(problem: Problem) -> Problem:
-    """For a name that is like no setting: the error lists them all."""
+    """Add the names of all settings to a problem whose name is similar to none of them."""
     if problem.nearest or rows.REGISTRY_SETTINGS.find(problem.name):
         return problem
     return replace(problem, allowed=", ".join(row.name for row in rows.REGISTRY_ROWS))
 
 
 def _clock(runtime: Runtime | None) -> Clock:
-    """One for all loops and threads."""
+    """Return the one clock for all loops and threads."""
     if runtime is not None:
         return runtime.clock
     from moldau.runtime.real import RealClock
@@ -457,7 +459,7 @@ def _registry(settings: Settings, tls: ssl.SSLContext | None, runtime: Runtime |
 
 
 def _said(answer: HttpAnswer, facts: Mapping[str, Any]) -> object:
-    """The JSON of an answer, None without any; RegistryError with the registry's own words."""
+    """Return the JSON of an answer, None if empty. Raise RegistryError if the request failed."""
     is_json, body = True, None
     try:
         body = json.loads(answer.body) if answer.body else None
@@ -512,7 +514,7 @@ def _mode_of(body: object) -> str:
 
 
 def _ignore(_: object) -> None:
-    """Of an answer that says no more than that it was done."""
+    """Ignore the body of an answer that only confirms the request."""
 
 
 def _below(subject: str | None) -> str:
@@ -520,7 +522,7 @@ def _below(subject: str | None) -> str:
 
 
 def _set(**query: str | bool | None) -> dict[str, str]:
-    """What was given; a flag as the registry writes it."""
+    """Return the query parameters that are not None, with booleans as the registry writes them."""
     return {
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in query.items()

@@ -3,8 +3,8 @@
 So the client works on real sockets and in the simulator alike, with the TLS and the timeouts of its
 settings. The pool keeps idle connections and speaks HTTP/1.1; this module opens streams for it.
 
-Invariants: an answer has at most `BODY_BYTES_MAX`, whatever it says of its length. After a fork the
-child's descriptors lead nowhere, so that the parent's connections stay intact.
+Invariants: an answer has at most `BODY_BYTES_MAX` bytes, whatever length it declares. After a fork,
+the child's descriptors lead to the null device, so that the parent's connections stay intact.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _CONNECTED: Final = "connection.connect_tcp.complete"
 
 
 class HttpBroken(Exception):
-    """The peer does not speak HTTP, ended before its answer did, or cannot be reached."""
+    """The peer cannot be reached, does not speak HTTP, or closed before its answer was complete."""
 
 
 class _Stream:
-    """One connection, as httpcore wants a network stream; so methods take a `timeout`. TLS is there
-    from the beginning."""
+    """One connection, with the interface of httpcore's network streams, hence the `timeout`
+    parameters. TLS, if there is any, is active from the beginning."""
 
     def __init__(
         self, opened: _Backend, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -55,7 +55,7 @@ class _Stream:
                 await self._writer.drain()
 
     async def start_tls(self, *_: object, **__: object) -> _Stream:
-        """The network has done it, where the address is https."""
+        """Return this stream: for an https address, the network has started TLS already."""
         return self
 
     async def aclose(self) -> None:
@@ -66,17 +66,17 @@ class _Stream:
                 await self._writer.wait_closed()
 
     def get_extra_info(self, name: str) -> object:
-        """A connection that can be read while nothing is asked was closed by the peer."""
+        """Return for "is_readable" whether the peer has closed the idle connection, else None."""
         return self._reader.at_eof() if name == "is_readable" else None
 
     def forked(self) -> None:
-        """In a child: the connection is the parent's."""
+        """Detach from the socket in a child process: the connection belongs to the parent."""
         if hasattr(self._socket, "fileno") and self._socket.fileno() >= 0:  # real and still open
             let_go(self._socket.fileno())
 
 
 class _Backend:
-    """Opens streams on the runtime's network. With `tls` each of them is behind TLS."""
+    """Opens streams on the runtime's network, behind TLS if `tls` is given."""
 
     def __init__(self, runtime: Runtime, tls: ssl.SSLContext | None, httpcore: Any) -> None:
         self._runtime = runtime
@@ -102,7 +102,7 @@ class _Backend:
 
     @contextmanager
     def raising(self, kind: str) -> Iterator[None]:
-        """Raises errors of the network as httpcore's."""
+        """Convert the network's errors in the block to httpcore's."""
         try:
             yield
         except TimeoutError as error:
@@ -144,8 +144,8 @@ class Connections:
         *,
         is_last: bool = False,
     ) -> HttpAnswer:
-        """The answer of that address; TimeoutError or HttpBroken if none comes. `is_last` closes
-        the connection behind it."""
+        """Send the request to the address and return the answer. Raise TimeoutError or HttpBroken
+        if there is none. `is_last` closes the connection after the answer."""
         headers = request.headers(authorization)
         if is_last:
             headers["Connection"] = "close"
@@ -163,7 +163,7 @@ class Connections:
             except self._httpcore.ConnectError as error:
                 raise HttpBroken(str(error)) from error
             except (self._httpcore.NetworkError, self._httpcore.ProtocolError) as error:
-                # The registry may have closed a connection that was kept. Asking twice changes
+                # The registry may have closed a kept connection. Repeating a request changes
                 # nothing in this API.
                 if connects:
                     raise HttpBroken(str(error)) from error
@@ -191,7 +191,7 @@ class Connections:
             return HttpAnswer(response.status, bytes(body), location)
 
     async def aclose(self) -> None:
-        """Closes all of them."""
+        """Close all connections."""
         for pool in self._pools.values():
             await pool.aclose()
         for backend in self._backends.values():
@@ -199,7 +199,7 @@ class Connections:
                 await stream.aclose()
 
     def forked(self) -> None:
-        """In a child: they are the parent's."""
+        """Detach from all sockets in a child process: the connections belong to the parent."""
         with ExitStack() as told:
             for backend in self._backends.values():
                 for stream in backend.streams:

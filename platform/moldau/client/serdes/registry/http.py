@@ -1,7 +1,7 @@
-"""What is asked of a registry and what it answers; where it is, and where a redirect leads.
+"""Requests to a registry, its answers, its addresses and its redirects.
 
-Invariants: a redirect is followed on the same host and scheme only, because credentials go along;
-credentials are in the request and in no error.
+Invariants: a redirect is followed only on the same host and scheme, because credentials are sent
+along; credentials are in requests and never in errors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _JSON: Final = "application/vnd.schemaregistry.v1+json"
 _PORTS: Final = {"http": 80, "https": 443}
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _IN_TARGETS: Final = "%/?:@!$&'()*+,;=~-._"
-"""What is left as it is in the target of a request."""
+"""Characters that stay unquoted in the target of a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAddress:
-    """Where a registry is. The name and password of the URL are kept apart from what is shown."""
+    """The address of a registry. Its text does not show the user name and password of the URL."""
 
     scheme: str
     host: str
@@ -32,7 +32,7 @@ class HttpAddress:
 
     @property
     def is_tls(self) -> bool:
-        """https."""
+        """Whether the scheme is https."""
         return self.scheme == "https"
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class HttpAddress:
 
 
 def parse_url(url: str) -> HttpAddress:
-    """An address; ConfigError without the password that may be in it."""
+    """Return the address in a URL. Raise ConfigError, without the password, if there is none."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -57,14 +57,14 @@ def parse_url(url: str) -> HttpAddress:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What to ask; `target` begins with a slash and has the query."""
+    """A request. `target` begins with a slash and includes the query."""
 
     method: str
     target: str
     body: bytes | None = None
 
     def headers(self, authorization: str | None) -> dict[str, str]:
-        """What goes before the body, beside the host and the length."""
+        """Return the headers, except for the host and the length."""
         headers = {"User-Agent": "moldau", "Accept": f"{_JSON}, application/json; q=0.9"}
         if authorization is not None:
             headers["Authorization"] = authorization
@@ -75,19 +75,19 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What came."""
+    """The registry's answer to a request."""
 
     status: int
     body: bytes
     location: str | None = None
-    """Where a redirect leads, as the peer wrote it."""
+    """Where a redirect leads, exactly as the peer wrote it."""
 
 
 def redirected(
     address: HttpAddress, request: HttpRequest, answer: HttpAnswer
 ) -> tuple[HttpAddress, HttpRequest] | None:
-    """Where to ask instead; None where that is not to be done: only what reads follows, and only on
-    the same host in the same scheme, for credentials go along."""
+    """Return where a redirect leads; None if it must not be followed: only GET is redirected, and
+    only on the same host and scheme, because credentials are sent along."""
     if answer.status not in REDIRECTS or request.method != "GET" or not answer.location:
         return None
     try:
@@ -107,7 +107,7 @@ def redirected(
 
 
 def authorization(user_info: str | None, token: str | None) -> str | None:
-    """The header's value."""
+    """Return the value of the Authorization header, or None without credentials."""
     if token is not None:
         return f"Bearer {token}"
     if user_info is not None:

@@ -1,4 +1,4 @@
-"""Under which subject a schema is, and how a serializer finds the one to write with."""
+"""Names the subject of a schema, and finds the schema that a serializer writes with."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from moldau.client.serdes.registry.client import SchemaRegistry
 
 SubjectName = Callable[[Place, str | None], str]
-"""The subject of a place's schemas; the name is that of the record or message, where it has one."""
+"""Returns the subject for a place and the name of the record or message, if it has one."""
 
 
 def topic_subject(place: Place, name: str | None) -> str:
-    """One schema a topic: `orders-value`."""
+    """Return `<topic>-<side>`, such as `orders-value`: one schema for each side of a topic."""
     return f"{place.topic}-{place.side}"
 
 
 def record_subject(place: Place, name: str | None) -> str:
-    """The schema's own name, wherever it is used."""
+    """Return the schema's own name, which is the same in all topics."""
     return _needed(name)
 
 
 def topic_record_subject(place: Place, name: str | None) -> str:
-    """Several schemas in one topic, each for itself: `orders-shop.Order`."""
+    """Return `<topic>-<name>`, such as `orders-shop.Order`: a topic can have several schemas."""
     return f"{place.topic}-{_needed(name)}"
 
 
@@ -55,7 +55,7 @@ STRATEGIES: Final[dict[str, SubjectName]] = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaOptions:
-    """How schemas are found and used; what each means stands at the setting of its name."""
+    """How a serde finds and uses schemas. The settings of the same names explain each field."""
 
     subject: SubjectName = topic_subject
     auto_register: bool = True
@@ -66,7 +66,7 @@ class SchemaOptions:
 
     @classmethod
     def of(cls, settings: Settings, *, is_key: bool) -> SchemaOptions:
-        """As the settings say; ConfigError for an unknown strategy."""
+        """Return the options in the settings. Raise ConfigError for an unknown strategy."""
         row = rows.key_subject_strategy if is_key else rows.value_subject_strategy
         strategy = STRATEGIES.get(settings[row])
         if strategy is None:
@@ -93,8 +93,8 @@ DEFAULT_OPTIONS: Final = SchemaOptions()
 async def find_schema(
     registry: SchemaRegistry, options: SchemaOptions, subject: str, own: Schema | None
 ) -> tuple[int, Schema]:
-    """The id and the schema to write with: the one of `use.schema.id`, the latest of the subject,
-    or the serializer's own, which is registered where that is allowed."""
+    """Return the id and the schema to write with: the one of `use.schema.id`, the latest of the
+    subject, or the serializer's own, which is registered if that is allowed."""
     if options.use_id is not None:
         return options.use_id, await registry.schema(options.use_id)
     if own is not None and options.auto_register and not options.use_latest:
@@ -112,7 +112,7 @@ async def find_schema(
 
 
 def _advised(error: RegistryError, options: SchemaOptions, own: Schema | None) -> RegistryError:
-    """The same, with what to do where the registry has no schema to write with."""
+    """Return the error with advice on how to give the registry a schema to write with."""
     if own is None:
         advice = "the serializer has no schema of its own: give it one, or register one"
     elif options.use_latest:

@@ -1,7 +1,7 @@
-"""What a Schema Registry keeps, and how it writes it in JSON.
+"""What a Schema Registry stores, and how it writes that in JSON.
 
-Invariant: a `Schema` equals another one when its text, type and references do, so that it can be
-the key of a cache; metadata and rules are carried along and not compared.
+Invariant: two `Schema`s are equal if their text, type and references are, so that a schema can be
+the key of a cache; metadata and rules are kept and not compared.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ T = TypeVar("T")
 
 
 class RegistryError(MoldauError):
-    """The registry refused, or could not be asked. `status` is HTTP's and `code` its own finer one
-    (40401: no such subject), both 0 where no answer came; `retriable` where it may work later."""
+    """The registry rejected a request or did not answer. `status` is the HTTP status and `code` the
+    registry's finer error code (40401: no such subject); both are 0 if no answer came. `retriable`
+    means that the request may succeed later."""
 
     def __init__(
         self,
@@ -45,13 +46,13 @@ class RegistryError(MoldauError):
 
     @property
     def is_of_record(self) -> bool:
-        """Whether the registry is well and has not what was asked for, as where a record names a
-        schema that there is not."""
+        """Whether the registry works but does not have the requested item, for example because a
+        record names a schema that does not exist."""
         return self.status == _NOT_FOUND and self.code // 100 == _NOT_FOUND
 
 
 class OddAnswer(Exception):
-    """An answer of the registry is none of its API."""
+    """An answer that does not follow the registry's API."""
 
     def __init__(self, expected: str, found: object) -> None:
         super().__init__(expected)
@@ -61,7 +62,7 @@ class OddAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Another schema that one needs: what it is called there, and where it is."""
+    """A schema that another schema needs: its name in that schema, its subject and its version."""
 
     name: str
     subject: str
@@ -70,7 +71,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema as it is written down. `type` is AVRO, PROTOBUF or JSON."""
+    """A schema as text. `type` is AVRO, PROTOBUF or JSON."""
 
     text: str
     type: str = AVRO
@@ -79,7 +80,7 @@ class Schema:
     rules: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """As a request has it."""
+        """Return the JSON object of a request with this schema."""
         body: dict[str, Any] = {"schema": self.text}
         if self.type != AVRO:
             body["schemaType"] = self.type
@@ -97,7 +98,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A version of a subject."""
+    """One version of a subject."""
 
     subject: str
     version: int
@@ -108,7 +109,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Whether a schema may follow, and what speaks against it, where the registry says."""
+    """Whether a schema is compatible, and the problems, if the registry reports them."""
 
     is_compatible: bool
     messages: tuple[str, ...] = ()
@@ -116,7 +117,7 @@ class Compatibility:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What holds for a subject, or for all. `others` are fields that are not named here."""
+    """The configuration of a subject or the global one. `others` are fields without a name here."""
 
     compatibility: str | None = None
     normalize: bool | None = None
@@ -124,7 +125,7 @@ class Config:
     others: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As a request has it: only what is set."""
+        """Return the JSON object of a request, with only the fields that are set."""
         body = dict(self.others)
         for name in ("compatibility", "normalize", "alias"):
             value = getattr(self, name)
@@ -134,7 +135,7 @@ class Config:
 
 
 def schema_of(body: object) -> Schema:
-    """The schema in an answer; as all of these, OddAnswer when the registry talks otherwise."""
+    """Return the schema in an answer. As all readers here, raise OddAnswer for other answers."""
     return Schema(
         want(body, "schema", str),
         _maybe(body, "schemaType", str) or AVRO,
@@ -151,7 +152,7 @@ def _reference_of(body: object) -> Reference:
 
 
 def registered_of(body: object) -> RegisteredSchema:
-    """The version in an answer."""
+    """Return the version of a subject in an answer."""
     return RegisteredSchema(
         want(body, "subject", str),
         want(body, "version", int),
@@ -162,18 +163,18 @@ def registered_of(body: object) -> RegisteredSchema:
 
 
 def place_of(body: object) -> tuple[str, int]:
-    """A subject, and which version of it."""
+    """Return the subject and the version number in an answer."""
     return want(body, "subject", str), want(body, "version", int)
 
 
 def compatibility_of(body: object) -> Compatibility:
-    """What a comparison came to."""
+    """Return the result of a compatibility check in an answer."""
     messages = _maybe(body, "messages", list) or ()
     return Compatibility(want(body, "is_compatible", bool), tuple(map(str, messages)))
 
 
 def config_of(body: object) -> Config:
-    """The configuration in an answer: asked for it is called otherwise than when it is set."""
+    """Return the configuration in an answer. GET and PUT answer with different level names."""
     level = _maybe(body, "compatibilityLevel", str) or _maybe(body, "compatibility", str)
     named = ("compatibilityLevel", "compatibility", "normalize", "alias")
     return Config(
@@ -185,7 +186,7 @@ def config_of(body: object) -> Config:
 
 
 def want(body: object, name: str, kind: type[T]) -> T:
-    """A field of an answer."""
+    """Return a field of an answer. Raise OddAnswer if it is missing or of another type."""
     found = _object(body).get(name)
     if type(found) is not kind:
         raise OddAnswer(f"an object with the field {name}, {_KINDS[kind]}", body)
@@ -193,7 +194,7 @@ def want(body: object, name: str, kind: type[T]) -> T:
 
 
 def _maybe(body: object, name: str, kind: type[T]) -> T | None:
-    """The same for one that may be missing."""
+    """Return a field of an answer, or None if it is missing or null."""
     return None if _object(body).get(name) is None else want(body, name, kind)
 
 
@@ -204,21 +205,21 @@ def _object(body: object) -> dict[str, Any]:
 
 
 def number_of(body: object) -> int:
-    """An answer that is a number and nothing else."""
+    """Return an answer that is a single whole number."""
     if type(body) is not int:
         raise OddAnswer("a whole number", body)
     return body
 
 
 def text_of(body: object) -> str:
-    """The same of text."""
+    """Return an answer that is a single text."""
     if not isinstance(body, str):
         raise OddAnswer("text", body)
     return body
 
 
 def many(read: Callable[[object], T]) -> Callable[[object], list[T]]:
-    """The same of a list of them."""
+    """Return a function that reads a list, each item with `read`."""
 
     def read_all(body: object) -> list[T]:
         if not isinstance(body, list):

@@ -1,16 +1,16 @@
-"""The registry's connections, with failover and retries.
+"""Failover and retries over the connections to a registry.
 
-A request goes to the address that answered last; where that fails (no connection, no answer in
-time, or an answer that says "later") to the others, then again after a wait that doubles. A
-connection that was kept and turns out closed is made anew at once, and counts as no failure.
+A request goes to the address that answered last. If that fails (no connection, no answer in time,
+or a status in `RETRIABLE`), it goes to the other addresses, then again after a wait that doubles. A
+kept connection that turns out to be closed is opened again at once, which is not a failure.
 
-`Registry` may be asked on several event loops, one after the other or at the same time in several
-threads. What belongs to a loop is its `_InLoop`: connections and running requests.
+`Registry` can be used on several event loops, one after the other or at the same time in several
+threads. What belongs to one loop is a branch, `_InLoop`: connections and running requests.
 
-Invariants: every request ends, after `max.retries` rounds at most; equal requests that run at the
-same time on a loop are sent once; a request that waits while the client is closed ends with a
-RegistryError; a branch is used on its own loop and in its own process only; its connections are
-closed before the loop is, or soon after the registry is collected.
+Invariants: every request ends, after at most `max.retries` retries; equal requests that run at the
+same time on a loop are sent once; closing the client ends each waiting request with a
+RegistryError; a branch is used only on its own loop and in its own process; its connections are
+closed before the loop is, or soon after the registry is garbage-collected.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ RETRIABLE: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 _REDIRECTS_MAX: Final = 5
 
 _LEFT_BEHIND: Final[list[object]] = []
-"""Of parent processes: what does not go on here, and is not to be told of when it is collected."""
+"""Branches of parent processes, kept so that garbage collection reports nothing about them."""
 
 
 class Waits:
-    """How long things may take, in seconds."""
+    """The timeouts, the number of retries and their backoff. Times are in seconds."""
 
     __slots__ = ("connect_s", "read_s", "retries_max", "retry_max_s", "retry_s")
 
@@ -57,17 +57,17 @@ class Waits:
         self.retry_max_s = retry_max_s
 
     def backoff_s(self, retry: int) -> float:
-        """Before that retry, from 0."""
+        """Return the wait before that retry, numbered from 0."""
         return float(min(self.retry_max_s, self.retry_s * 2**retry))
 
 
 def closed() -> RegistryError:
-    """The error of requests to a client that is closed, or that is being closed."""
+    """Return the error for requests to a client that is closed or being closed."""
     return RegistryError("the client of the schema registry is closed")
 
 
 class _InLoop:
-    """What belongs to one event loop."""
+    """The connections and running requests of one event loop."""
 
     def __init__(self, runtime: Runtime | None, waits: Waits, tls: ssl.SSLContext | None) -> None:
         self._world = OwnedRuntime(runtime)
@@ -79,8 +79,8 @@ class _InLoop:
         self.is_over = False
 
     async def open(self) -> None:
-        """Notices the end of the loop from now on: a loop that is closed first closes the
-        asynchronous generators that are not finished (`shutdown_asyncgens`)."""
+        """Start to watch for the end of the loop: before a loop is closed, it closes the unfinished
+        asynchronous generators (`shutdown_asyncgens`)."""
         self._life = self._until_the_loop_ends()
         await anext(self._life)
 
@@ -91,7 +91,7 @@ class _InLoop:
             await self._end()
 
     async def unless_closed(self, asking: Coroutine[Any, Any, T]) -> T:
-        """What it gives; RegistryError when this is closed before."""
+        """Return the result of `asking`. Raise RegistryError if this branch is closed first."""
         over = asyncio.get_running_loop().create_future()
         scope = timeout(None)
         self._asking[scope] = over
@@ -99,14 +99,14 @@ class _InLoop:
             async with scope:
                 return await asking
         except TimeoutError:
-            raise closed() from None  # `asking` itself ends by no TimeoutError
+            raise closed() from None  # `asking` itself never raises TimeoutError
         finally:
             del self._asking[scope]
             over.set_result(None)
 
     async def once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `make` gives, also for other requests with that key meanwhile. A request that is
-        cancelled leaves the others their answer."""
+        """Return the result of `make`. Concurrent requests with the same key share one call, which
+        goes on if one of them is cancelled."""
         task = self._asked.get(key)
         if task is None:
             task = self.runtime.spawn(make(), name="ask the schema registry", reported=False)
@@ -122,13 +122,13 @@ class _InLoop:
     async def exchange(
         self, address: HttpAddress, authorization: str | None, request: HttpRequest
     ) -> HttpAnswer:
-        """The answer of that address; TimeoutError or HttpBroken if none comes."""
+        """Return the answer of the address. Raise TimeoutError or HttpBroken if there is none."""
         return await self._connections.exchange(
             address, authorization, request, is_last=self.is_over
         )
 
     async def aclose(self) -> None:
-        """Closes the connections; requests that wait raise RegistryError. On its own loop."""
+        """Close the connections, on the own loop. Waiting requests raise RegistryError."""
         await self._end()
         life, self._life = self._life, None
         if life is not None:
@@ -138,7 +138,7 @@ class _InLoop:
         self.is_over = True
         running = list(self._asking.values())
         for scope in self._asking:
-            if scope.when() is None:  # else another `aclose` has ended it
+            if scope.when() is None:  # else another `aclose` has already ended it
                 scope.reschedule(asyncio.get_running_loop().time())
         if running:
             await asyncio.wait(running)
@@ -147,16 +147,16 @@ class _InLoop:
             await self._world.aclose()
 
     def close_soon(self) -> None:
-        """As `aclose`, without waiting. On its own loop."""
+        """Start `aclose` without waiting for it, on this branch's own loop."""
         self.runtime.spawn(self.aclose(), name="close the schema registry's connections")
 
     def forked(self) -> None:
-        """In a child: nothing here is its own."""
+        """Detach from the parent's connections, in a child process."""
         self._connections.forked()
 
 
 class Registry:
-    """The addresses of one registry, as one thing that answers."""
+    """The addresses of one registry, used as if they were one server."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Registry:
         tls: ssl.SSLContext | None,
         runtime: Runtime | None,
     ) -> None:
-        """Each address with what authorizes there. Without a runtime each loop gets its own."""
+        """Take each address with its authorization. Without a runtime, each loop gets its own."""
         self._addresses = addresses
         self._waits = waits
         self._tls = tls
@@ -179,18 +179,18 @@ class Registry:
             finalize(self, _close_soon, self._branches).atexit = False
 
     async def ask(self, request: HttpRequest) -> HttpAnswer:
-        """The answer, whatever it says; RegistryError when there is none to be had, or none any
-        more."""
+        """Send the request and return the answer, whatever its status. Raise RegistryError if no
+        address answers or the client is closed."""
         branch = await self._branch()
         return await branch.unless_closed(self._ask(branch, request))
 
     async def once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `make` gives, once for all requests with that key that run at the same time here."""
+        """Return the result of `make`. Concurrent requests with one key on a loop share a call."""
         branch = await self._branch()
         return await branch.once(key, make)
 
     async def _branch(self) -> _InLoop:
-        """That of the loop that runs."""
+        """Return the branch of the running loop. Raise RegistryError if the registry is closed."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self.is_closed:
@@ -221,7 +221,7 @@ class Registry:
         raise outcome
 
     def _in_turn(self) -> list[int]:
-        """The addresses, the one that answered last first."""
+        """Return the indexes of the addresses, beginning with the one that answered last."""
         count = len(self._addresses)
         return [(self._first + turn) % count for turn in range(count)]
 
@@ -243,8 +243,8 @@ class Registry:
         )
 
     async def aclose(self) -> None:
-        """Closes the connections; requests that wait raise RegistryError. Other loops close
-        theirs as soon as they run."""
+        """Close the connections. Waiting requests raise RegistryError. Other loops close their
+        connections as soon as they run."""
         others = self._closing()
         here = others.pop(asyncio.get_running_loop(), None)
         _close_soon(others)
@@ -252,17 +252,17 @@ class Registry:
             await here.aclose()
 
     def close_soon(self) -> None:
-        """As `aclose`, without waiting. From any thread."""
+        """Close as `aclose` does, from any thread and without waiting."""
         _close_soon(self._closing())
 
     def _closing(self) -> _Branches:
-        """What there is to close, of which there will be no more."""
+        """Mark the registry as closed, so that no branch is added. Return the existing ones."""
         with self._lock:
             self.is_closed = True
             return dict(self._branches)
 
     def forked(self) -> None:
-        """In a child: all that it has is the parent's, but for what it knows."""
+        """Drop the lock and all branches of the parent, in a child process; the addresses stay."""
         self._lock = new_lock()
         branches = list(self._branches.values())
         self._branches.clear()
@@ -275,7 +275,7 @@ class Registry:
 async def _follow(
     branch: _InLoop, address: HttpAddress, authorization: str | None, request: HttpRequest
 ) -> HttpAnswer:
-    """The answer of that address, or of where it sends on to."""
+    """Return the answer of the address, or of the address that redirects lead to."""
     answer = await branch.exchange(address, authorization, request)
     for _ in range(_REDIRECTS_MAX):
         elsewhere = redirected(address, request, answer)
@@ -290,7 +290,7 @@ _Branches = dict[asyncio.AbstractEventLoop, _InLoop]
 
 
 def _close_soon(branches: _Branches) -> None:
-    """Has each closed by its loop. From any thread."""
+    """Make each loop close its branch. Can be called from any thread."""
     for loop, branch in branches.items():
-        with suppress(RuntimeError):  # it is closed, and the branch before it
+        with suppress(RuntimeError):  # the loop is closed, and its branch was closed before it
             loop.call_soon_threadsafe(branch.close_soon)

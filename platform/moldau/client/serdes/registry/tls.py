@@ -10,7 +10,7 @@ from moldau.errors import ConfigError
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext:
-    """What to connect with; ConfigError names the setting whose file cannot be used."""
+    """Return the TLS context. Raise ConfigError with the setting of a file that cannot be used."""
     truststore = settings[rows.tls_truststore]
     try:
         context = ssl.create_default_context(cafile=truststore)
