@@ -1,5 +1,5 @@
-"""Benchmarks, each beside its peer: `python -m bench [AREA...] [--rounds N] [--write]`.
+"""Benchmarks of moldau beside its peers: `python -m bench [AREA...] [--rounds N] [--write]`.
 
-A module of this package is an area when it has `tables() -> Sequence[Table]`; `harness` measures
-what it brings, `results/` keeps the tables that were committed with their machine and command.
+A module of this package is an area if it has `tables() -> Sequence[Table]`. `harness` measures the
+tables; `results/` keeps those that were committed, with their machine and command.
 """

@@ -1,12 +1,12 @@
 """`python -m bench [AREA...] [--rows NAME...] [--rounds N] [--write]`: measure areas, exit 1 if a
 goal is missed.
 
-An area is a module beside this one that has `tables()`, or `page(machine, command)` where what it
-finds is no table of cases; such a page has no goals.
+An area is a module beside this one that has `tables()`, or `page(machine, command)` if its result
+is not a table of cases; such a page has no goals.
 
-With `--write` a page is written after each of its tables, so that a run that is cut off keeps what
-it has measured. `--rows NAME` runs tables with titles that begin with NAME; the page
-keeps the others.
+With `--write`, a page is written after each of its tables, so that an interrupted run keeps what it
+has measured. `--rows NAME` runs only tables with titles that begin with NAME; the page keeps the
+others.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ RESULTS = HERE / "results"
 
 
 def area_names(folder: Path = HERE) -> list[str]:
-    """The modules beside this one that may be areas, sorted."""
+    """Return the sorted names of the modules beside this one that may be areas."""
     names = (found.name for found in pkgutil.iter_modules([str(folder)]))
     return sorted(name for name in names if name != "harness" and not name.startswith("_"))
 
 
 def tables_of(module: ModuleType) -> Callable[[], Iterable[Table]] | None:
-    """What the module offers to measure; None for one that only serves others."""
+    """Return the module's function that makes its tables, or None if it only serves others."""
     tables: Callable[[], Iterable[Table]] | None = getattr(module, "tables", None)
     return tables
 
 
 def page_of(module: ModuleType) -> Callable[[str, str], str] | None:
-    """What makes the page of an area that has no tables; None for any other module."""
+    """Return the function that makes the page of an area without tables, or None if it has none."""
     page: Callable[[str, str], str] | None = getattr(module, "page", None)
     return page
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How areas are measured: how often, which tables (all if none is named), where, and the
-    folder that keeps the pages."""
+    """How areas are measured: the number of rounds, the tables (all if none is named), the machine,
+    and the folder that keeps the pages."""
 
     rounds: int
     rows: Sequence[str]
@@ -63,13 +63,13 @@ class Run:
         return f"python -m bench {area}{rows} --rounds {self.rounds}"
 
     def chosen(self, tables: Iterable[Table]) -> Iterator[Table]:
-        """Those that are to be measured."""
+        """Return the tables to measure."""
         names = tuple(name.casefold() for name in self.rows)
         return (each for each in tables if not names or each.title.casefold().startswith(names))
 
 
 def run_area(area: str, tables: Iterable[Table], run: Run) -> tuple[str, bool]:
-    """Measure one area: its page, and whether every goal is met."""
+    """Measure one area. Return its page, and whether every goal is met."""
     path = None if run.results is None else run.results / f"{area}.md"
     before = path.read_text(encoding="utf-8") if path and path.exists() and run.rows else ""
     command = run.command(area)

@@ -1,21 +1,21 @@
 """The broker beside Apache Kafka: the same clients, the same work, the same machine, in turns.
 
-Both brokers run all the time, each on a data directory of its own; what is not measured is idle.
+Both brokers run all the time, each on its own data directory; the one that is not measured is idle.
 The clients share the two cores with the broker, so throughput is bound by client and broker
 together, and a broker that needs less CPU leaves more to its client.
 
-How far that goes shows a third broker beside them in the produce tables, one that `stores nothing`
-(`bench.storing_nothing`): no broker can be faster with that client on that machine than one that
-has nothing to do, give or take the noise. A ratio is to be read with that of its row in mind.
+A third broker in the produce tables shows how far that goes: one that `stores nothing`
+(`bench.storing_nothing`). With that client on that machine, no broker can be faster than one that
+has nothing to do, apart from noise. Read each ratio together with that of this broker in its row.
 
-Latency is measured over plain sockets (`bench.wire`). librdkafka's own record of it is printed
+Latency is measured over plain sockets (`bench.wire`). librdkafka's own measurement of it is printed
 beside it, without a goal: at 5,000 records a second it is 0.2 ms against any broker, also against
-one that stores nothing, so it is the client's time and says nothing of the broker.
+one that stores nothing, so it is the client's time and says nothing about the broker.
 
 A broker's CPU is read from the system's clock of its process, in nanoseconds, and consumers read
-their topic several times over, so that there is something to measure.
+their topic several times, so that there is enough to measure.
 
-`BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
+`BENCH_SCALE=0.1` makes every load a tenth as long, for a quick run.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ MAKERS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {
 
 
 class Bench:
-    """The brokers and what they hold, made when the first case runs."""
+    """The brokers and their topics, made when the first case runs."""
 
     def __init__(self) -> None:
         with ExitStack() as stack:
@@ -116,14 +116,14 @@ class Bench:
         return path
 
     def topic(self, name: str, topic: str, partitions: int = PARTITIONS, **config: str) -> str:
-        """Made on that broker when it is first asked for."""
+        """Create the topic on that broker, if this has not done so before. Return its name."""
         if (name, topic) not in self._topics:
             create_topic(self.brokers[name], topic, partitions, **config)
             self._topics.add((name, topic))
         return topic
 
     def led(self, name: str, topic: str, partitions: int = PARTITIONS, **config: str) -> str:
-        """The same, with a record in each partition: sockets do not try again, as clients do."""
+        """Do the same and write a record to each partition: sockets do not retry as clients do."""
         if (name, topic) not in self._topics:
             self.topic(name, topic, partitions, **config)
             for partition in range(partitions):
@@ -131,7 +131,7 @@ class Bench:
         return topic
 
     def filled(self, name: str, size_bytes: int) -> str:
-        """A topic with as many records as one consumer's round takes."""
+        """Return a topic with as many records as one round of a consumer reads."""
         topic = f"filled-{size_bytes}"
         if (name, topic) not in self._topics:
             self.topic(name, topic)
@@ -151,10 +151,10 @@ def bench() -> Bench:
 
 
 class Twofold:
-    """One run gives two values, which stand in two tables: throughput and the broker's CPU, say.
+    """One run that gives two values for two tables, for example throughput and the broker's CPU.
 
-    The second table is measured right after the first, in as many rounds, so it takes what the
-    rounds of the first left behind, in their order.
+    The second table is measured right after the first, in as many rounds, and takes the second
+    values of the first table's rounds, in their order.
     """
 
     def __init__(self, work: Callable[[], tuple[float, float]]) -> None:
@@ -189,7 +189,7 @@ def _each(
 
 
 def _two(title: str, found: dict[str, Twofold], speed: float, cost: float) -> tuple[Table, Table]:
-    """The tables of throughput and of the broker's CPU for the same runs."""
+    """Return the tables of throughput and of the broker's CPU for the same runs."""
     return (
         Table(
             f"{title}: throughput",
@@ -208,7 +208,7 @@ def _two(title: str, found: dict[str, Twofold], speed: float, cost: float) -> tu
 
 
 def _produce() -> Iterator[Table]:
-    """Java's perf tool with a payload file."""
+    """Measure Java's perf tool with a payload file."""
     for size_bytes, count in COUNTS.items():
         for codec in CODECS:
 
@@ -224,8 +224,8 @@ def _produce() -> Iterator[Table]:
 
 
 def _single_records() -> Iterator[Table]:
-    """One record a request. Java's tool takes five seconds until all that it runs is compiled, so
-    it has a long run."""
+    """Measure one record a request. Java's tool needs five seconds until all its code is compiled,
+    so its run is long."""
 
     def java(name: str) -> float:
         at = bench()
@@ -249,7 +249,7 @@ def _single_records() -> Iterator[Table]:
 
 
 def _consume() -> Iterator[Table]:
-    """From the page cache: librdkafka by assignment, Java as the member of a group."""
+    """Measure reads from the page cache: librdkafka with assigned partitions, Java in a group."""
     for size_bytes, count in COUNTS.items():
 
         def work(name: str, size: int = size_bytes, n: int = count) -> Spent:
@@ -263,7 +263,7 @@ def _consume() -> Iterator[Table]:
 
 
 def java_in_a_group(size_bytes: int) -> Table:
-    """Its perf tool reads records of that size from the page cache."""
+    """Return the table of Java's perf tool that reads records of that size from the page cache."""
 
     def work(name: str) -> float:
         at = bench()
@@ -279,7 +279,7 @@ def java_in_a_group(size_bytes: int) -> Table:
 
 
 def _latency() -> Iterator[Table]:
-    """Tables of p50 and p99 for the same runs: over plain sockets, and as librdkafka has it."""
+    """Measure p50 and p99 of the same runs: over plain sockets, and as librdkafka reports it."""
 
     def produce(name: str, load: Latencies) -> tuple[float, float]:
         at = bench()
@@ -315,7 +315,7 @@ def _latency() -> Iterator[Table]:
 
 
 def _after_fsync() -> Iterator[Table]:
-    """64 connections, each record durable before it is acknowledged: into so many logs, or one."""
+    """Measure records that are durable when acknowledged: 64 connections, several logs or one."""
 
     def work(name: str, partitions: int) -> float:
         at = bench()
@@ -333,7 +333,7 @@ def _after_fsync() -> Iterator[Table]:
 
 
 def _memory() -> Table:
-    """After all that was measured before."""
+    """Return the table of the resident memory after everything before it was measured."""
 
     def resident(name: str) -> float:
         return float(resident_bytes(bench().brokers[name].pid))
@@ -348,7 +348,7 @@ def _memory() -> Table:
 
 
 def _idle() -> Iterator[Table]:
-    """Connections that do nothing, and others that are busy beside them, on a broker of its own."""
+    """Measure idle connections, and busy connections beside them, on a separate broker."""
 
     @cache
     def broker() -> MoldauBroker:
@@ -391,7 +391,7 @@ def _idle() -> Iterator[Table]:
 
 
 def _limits() -> Table:
-    """How far the machine itself goes, with the same 16 KB pieces."""
+    """Return the table of the machine's own limits, with the same pieces of 16 KB."""
     raw, loop, produced, consumed = (
         "append to a file",
         "copy over loopback",
@@ -427,7 +427,7 @@ def _limits() -> Table:
 
 
 class Restarted:
-    """A broker of its own that is stopped, with a topic that took a record in each partition."""
+    """A separate broker that is stopped, with a topic that has a record in each partition."""
 
     def __init__(
         self, make: Callable[[Path], BrokerProcess], folder: Path, partitions: int
@@ -441,7 +441,7 @@ class Restarted:
         self._broker.stop()
 
     def restart(self) -> tuple[float, float]:
-        """Seconds from exec to the first acknowledged record, and the bytes resident then."""
+        """Return the seconds from exec to the first acknowledged record, and the resident bytes."""
         elapsed = until_acknowledged(self._broker.spawn, lambda: self._broker.port, "first")
         resident = float(resident_bytes(self._broker.pid))
         self._broker.stop()

@@ -1,7 +1,7 @@
-"""What is asked of the brokers in `bench.broker`, and how each answer is timed.
+"""The loads that `bench.broker` puts on the brokers, and how each is timed.
 
-Real clients, as they are: Java's perf tool, librdkafka. Where these would mostly measure themselves
-there are plain sockets instead: see `bench.wire`.
+They use real clients unchanged: Java's perf tool and librdkafka. Where these would mostly measure
+themselves, plain sockets are used instead: see `bench.wire`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PERF_PER_SECOND: Final = 9
 
 
 class Spent(NamedTuple):
-    """A piece of work: how fast it went, and what it cost the broker."""
+    """The speed of a piece of work, and what it cost the broker."""
 
     bytes_per_second: float
     cpu_seconds_per_gb: float
@@ -68,7 +68,7 @@ def admin(broker: BrokerProcess) -> AdminClient:
 def create_topic(
     broker: BrokerProcess, topic: str, partitions: int = PARTITIONS, **config: str
 ) -> None:
-    """A topic that has its leaders; settings with `_` for `.`."""
+    """Create a topic and wait until it has its leaders. Settings are given with `_` for `.`."""
     settings = {name.replace("_", "."): value for name, value in config.items()}
     wanted = NewTopic(topic, partitions, 1, config=settings)
     client = admin(broker)  # its futures end with it
@@ -83,7 +83,7 @@ def delete_topic(broker: BrokerProcess, topic: str) -> None:
 
 
 def write_payload(path: Path, size_bytes: int) -> None:
-    """Lines that compress about as well as JSON does; the same ones for every broker."""
+    """Write lines that compress about as well as JSON does; they are the same for every broker."""
     chance = random.Random(size_bytes)
     lines = []
     for _ in range(_PAYLOAD_LINES):
@@ -97,7 +97,7 @@ def write_payload(path: Path, size_bytes: int) -> None:
 def perf_produce(
     broker: BrokerProcess, payload: Path, count: int, size_bytes: int, properties: Sequence[str]
 ) -> Spent:
-    """Java's perf tool, from its own count of records a second; the broker's CPU beside it."""
+    """Run Java's perf tool. Return its own records a second, and the broker's CPU."""
     topic = f"perf-{time.monotonic_ns()}"
     create_topic(broker, topic)
     touch_free_memory()
@@ -120,7 +120,7 @@ def perf_produce(
 
 
 def perf_consume(broker: BrokerProcess, topic: str, count: int, size_bytes: int) -> float:
-    """Java's perf tool in a group of its own: bytes a second while it has partitions."""
+    """Run Java's perf tool in a new group. Return bytes a second while it has partitions."""
     printed = run_tool(
         fetch(),
         "org.apache.kafka.tools.ConsumerPerformance",
@@ -139,7 +139,7 @@ def perf_consume(broker: BrokerProcess, topic: str, count: int, size_bytes: int)
 def rdkafka_produce(
     broker: BrokerProcess, topic: str, count: int, value: bytes, settings: dict[str, Any]
 ) -> float:
-    """librdkafka: records a second until all are acknowledged."""
+    """Produce with librdkafka. Return records a second until all are acknowledged."""
     producer = Producer({"bootstrap.servers": f"{HOST}:{broker.port}", "acks": 1, **settings})
     failures: list[Any] = []
 
@@ -169,7 +169,7 @@ def rdkafka_produce(
 def rdkafka_consume(
     broker: BrokerProcess, topic: str, count: int, size_bytes: int, times: int
 ) -> Spent:
-    """librdkafka, all partitions assigned, the `count` records of the topic so many times over."""
+    """Read the topic's `count` records that many times with librdkafka, all partitions assigned."""
     consumer = Consumer(
         {
             "bootstrap.servers": f"{HOST}:{broker.port}",
@@ -208,8 +208,8 @@ def rdkafka_consume(
 
 
 def paced_latencies(broker: BrokerProcess, topic: str, per_second: int, count: int) -> list[float]:
-    """librdkafka, each record by itself as soon as it is due: seconds to its answer, sorted. Most
-    of it is the client's own."""
+    """Produce with librdkafka, each record alone when it is due. Return the sorted seconds to each
+    answer, most of which is the client's own time."""
     producer = Producer(
         {"bootstrap.servers": f"{HOST}:{broker.port}", "acks": "all", "linger.ms": 0}
     )
@@ -234,7 +234,7 @@ def paced_latencies(broker: BrokerProcess, topic: str, per_second: int, count: i
 
 
 def end_to_end(broker: BrokerProcess, topic: str, count: int) -> list[float]:
-    """Seconds from `produce` to the consumer that has the record, librdkafka both, sorted."""
+    """Return the sorted seconds from `produce` to the consumer, with librdkafka on both sides."""
     servers = f"{HOST}:{broker.port}"
     consumer = Consumer(
         {
@@ -264,12 +264,12 @@ def end_to_end(broker: BrokerProcess, topic: str, count: int) -> list[float]:
 
 
 def p50_and_p99(ordered: Sequence[float]) -> tuple[float, float]:
-    """Of values in ascending order."""
+    """Return both percentiles of values in ascending order."""
     return ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
 
 
 def raw_append(folder: Path, size_bytes: int) -> float:
-    """Bytes a second that `write` puts into the page cache, 16 KB at a time."""
+    """Return the bytes a second that `write` puts into the page cache, 16 KB at a time."""
     piece = os.urandom(_PIECE_BYTES)
     path = folder / "raw"
     with path.open("wb", buffering=0) as file:
@@ -282,7 +282,7 @@ def raw_append(folder: Path, size_bytes: int) -> float:
 
 
 def loopback_copy(size_bytes: int) -> float:
-    """Bytes a second from one process to another through a socket, 16 KB at a time."""
+    """Return the bytes a second from one process to another through a socket, 16 KB at a time."""
     listener = socket.create_server((HOST, 0))
     child = os.fork()
     if not child:

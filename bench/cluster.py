@@ -1,16 +1,16 @@
 """Three moldau nodes beside three nodes of Apache Kafka: the same clients, the same work, in turns.
 
-All nodes are broker, controller and voter, with the data on the same disk; topics have three
+All nodes are broker, controller and voter, with their data on the same disk. Topics have three
 replicas, and a write with acks=all needs two of them in sync. Kafka has the heap and the flags of
 its own start script. librdkafka does the work, so that both clusters have the same client.
 
-After a kill or a restart every partition is in sync again before the next round begins. A record
-that is sent while its leader is away waits in the client: how long is what the last tables show.
+After a kill or a restart, every partition is in sync again before the next round begins. A record
+that is sent while its leader is down waits in the client; the last tables show for how long.
 
-A round that fails stands in the table with its reason, and its cluster is ended: the next table
-begins with a new one. So a run comes to its end, whatever a cluster does.
+A round that fails is shown in the table with its reason, and its cluster is stopped: the next table
+begins with a new one. So a run always finishes, whatever a cluster does.
 
-`BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
+`BENCH_SCALE=0.1` makes every load a tenth as long, for a quick run.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ PER_SECOND: Final = 2_000
 PACED_SECONDS: Final = max(2.0, 20 * SCALE)
 STEADY_SECONDS: Final = 2.0
 EVERY_SECONDS: Final = 1.0
-"""Between two records of one of the many partitions, before the kill. Kafka's three nodes work off
-300 of these a second on two cores, and not 1,200."""
+"""The time between two records of one of the many partitions, before the kill. Kafka's three nodes
+handle 300 such records a second on two cores, and not 1,200."""
 PROBE_SECONDS: Final = 0.25
 """The same after the kill, for partitions that do not work again yet."""
 BACKLOG_SECONDS: Final = 1.0
-"""Not more than what is sent in so long waits for acknowledgement before a measurement."""
+"""Before a measurement, at most the records of this time may be unacknowledged."""
 WRITES: Final = max(100, int(1_000 * SCALE))
 RESTART_PER_SECOND: Final = 200
 CORES_FOR_SHARDS: Final = 4
@@ -96,7 +96,7 @@ class ThreeNodes(Protocol):
 
 
 class MoldauNodes:
-    """As `moldau cluster up` starts them."""
+    """Three nodes as `moldau cluster up` starts them."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         cluster = Cluster(brokers=NODES, directory=str(folder), settings=SETTINGS)
@@ -117,7 +117,7 @@ class MoldauNodes:
 
 
 class KafkaNodes:
-    """Three combined nodes with static voters."""
+    """Three nodes of Apache Kafka with both roles and static voters."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         kafka = fetch()
@@ -168,8 +168,8 @@ _stack: Final = ExitStack()
 
 
 def _folder(prefix: str) -> str:
-    """A temporary directory that is removed after everything that runs in it has ended: what was
-    registered last is called first."""
+    """Return a temporary directory. It is removed after everything that runs in it has ended,
+    because exit handlers run in reverse order."""
     folder = _stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
     atexit.unregister(_stack.close)
     atexit.register(_stack.close)
@@ -180,7 +180,7 @@ _running: Final[dict[str, tuple[ThreeNodes, ExitStack]]] = {}
 
 
 def nodes(name: str) -> ThreeNodes:
-    """The cluster of that name, started if it does not run."""
+    """Return the cluster of that name. Start it if it does not run."""
     known = _running.get(name)
     if known is not None:
         return known[0]
@@ -194,7 +194,7 @@ def nodes(name: str) -> ThreeNodes:
 
 
 def give_up(name: str) -> None:
-    """End the cluster of that name, if it runs."""
+    """Stop the cluster of that name, if it runs."""
     known = _running.pop(name, None)
     if known is not None:
         known[1].close()
@@ -205,7 +205,7 @@ FAILURES: Final = (OSError, RuntimeError, KafkaException, MoldauError, BrokerFai
 
 
 def attempt(run: Callable[[str], float], name: str) -> float:
-    """One round. A failure becomes the reason in the table."""
+    """Run one round. A failure stops the cluster and becomes the reason in the table."""
     try:
         return run(name)
     except FAILURES as error:
@@ -215,7 +215,7 @@ def attempt(run: Callable[[str], float], name: str) -> float:
 
 
 def until(reached: Callable[[], bool]) -> None:
-    """Wait for it, at most `WITHIN_SECONDS`."""
+    """Wait until `reached` returns True. Raise TimeoutError after `WITHIN_SECONDS`."""
     end = time.monotonic() + WITHIN_SECONDS
     while not reached():
         if time.monotonic() > end:
@@ -224,7 +224,7 @@ def until(reached: Callable[[], bool]) -> None:
 
 
 def create(cluster: ThreeNodes, topic: str, partitions: int, first: int | None = None) -> str:
-    """A topic whose replicas are all in sync. `first`: the node that leads every partition."""
+    """Create a topic and wait until it is in sync. `first` is the leader of every partition."""
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     if first is None:
         wanted = NewTopic(topic, partitions, NODES)
@@ -260,7 +260,7 @@ def producer(bootstrap: str, **more: Any) -> Any:
 
 
 def throughput(bootstrap: str, topic: str, count: int) -> float:
-    """MB a second until all are acknowledged by all replicas in sync."""
+    """Return MB a second until all records are acknowledged by all replicas in sync."""
     client, value = producer(bootstrap, linger_ms=5, batch_size=262_144), os.urandom(SIZE_BYTES)
     errors: list[Any] = []
 
@@ -299,11 +299,11 @@ def delete(cluster: ThreeNodes, topic: str) -> None:
 
 
 class Paced:
-    """Records sent as they are due, a partition after the other, and when each was acknowledged."""
+    """Sends records when they are due, to the partitions in turn, and notes acknowledgements."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.acknowledged: list[tuple[int, float, float]] = []
-        """Partition, when it was sent, when it was acknowledged."""
+        """Partition, time of sending, time of the acknowledgement."""
         self.errors: list[str] = []
         self._topic = topic
         self._partitions = partitions
@@ -312,10 +312,10 @@ class Paced:
         self._number = 0
 
     def warm_up(self, per_second: float) -> None:
-        """Send until every partition has acknowledged one and no backlog is left, then for a while.
+        """Send until each partition has acknowledged one and no backlog is left, then for a while.
 
-        librdkafka sends a partition a request and has five under way: with a backlog, what is
-        measured is how fast that is worked off. TimeoutError where a backlog stays.
+        librdkafka sends one request a partition and has five in flight. With a backlog, the
+        measurement would show how fast that is worked off. Raise TimeoutError if a backlog stays.
         """
         seen: set[int] = set()
         end = time.perf_counter() + WITHIN_SECONDS
@@ -338,7 +338,7 @@ class Paced:
     def run(
         self, per_second: float, is_over: Callable[[], bool], omitted: Container[int] = ()
     ) -> None:
-        """Send until it is over. Omitted partitions are sent nothing when it is their turn."""
+        """Send until `is_over` returns True. Send nothing to an omitted partition on its turn."""
         begun, first = time.perf_counter(), self._number
         while not is_over():
             due = begun + (self._number - first) / per_second
@@ -366,7 +366,7 @@ class Paced:
         )
 
     def end(self) -> None:
-        """Wait for all acknowledgements."""
+        """Wait for all acknowledgements. Raise RuntimeError if one is missing."""
         left = self._producer.flush(WITHIN_SECONDS)
         if left or self.errors:
             raise RuntimeError(f"{left} not acknowledged, errors: {self.errors[:1]}")
@@ -382,7 +382,7 @@ def p99(values: list[float]) -> float:
 
 
 def latency_round(name: str) -> float:
-    """Milliseconds, at the 99th percentile."""
+    """Return the 99th percentile in milliseconds."""
     cluster = nodes(name)
     topic = create(cluster, f"p-{time.monotonic_ns()}", PARTITIONS)
     paced = Paced(cluster.bootstrap, topic, PARTITIONS)
@@ -394,7 +394,7 @@ def latency_round(name: str) -> float:
 
 
 def failover_round(name: str) -> float:
-    """Seconds from the kill until 99 % of the partitions acknowledge again."""
+    """Return the seconds from the kill until 99 % of the partitions acknowledge again."""
     cluster = nodes(name)
     topic = create(cluster, f"k-{time.monotonic_ns()}", MANY, first=VICTIM)
     paced = Paced(cluster.bootstrap, topic, MANY)
@@ -421,7 +421,7 @@ def failover_round(name: str) -> float:
 
 
 def restart_round(name: str) -> float:
-    """Milliseconds that the slowest record waited, from the stop until the node is up again."""
+    """Return the longest wait of a record in ms, from the stop until the node is up again."""
     cluster = nodes(name)
     topic = create(cluster, f"r-{time.monotonic_ns()}", PARTITIONS, first=VICTIM)
     paced = Paced(cluster.bootstrap, topic, PARTITIONS)
@@ -441,8 +441,8 @@ def restart_round(name: str) -> float:
 
 
 def write_round(partitions: int, name: str) -> float:
-    """CPU microseconds of the three nodes for a replicated write, one at a time, a partition after
-    the other."""
+    """Return the CPU microseconds of all three nodes for one replicated write. Writes go one at a
+    time, to the partitions in turn."""
     cluster = nodes(name)
     topic = create(cluster, f"w-{time.monotonic_ns()}", partitions, first=VICTIM)
     client, value = producer(cluster.bootstrap, linger_ms=0), os.urandom(SIZE_BYTES)
@@ -463,7 +463,7 @@ def _cpu(cluster: ThreeNodes) -> float:
 
 
 def memory_round(name: str) -> float:
-    """MB of the three processes together; what they share is counted once."""
+    """Return the MB of the three processes together; shared memory is counted once."""
     return sum(map(proportional_bytes, nodes(name).pids)) / 1e6
 
 
@@ -479,7 +479,7 @@ def proportional_bytes(pid: int) -> int:
 
 @cache
 def shards(count: int) -> str:
-    """Where clients find a host with so many shards."""
+    """Return the address of a host with that many shards, started on first use."""
     folder = _folder("bench-shards-")
     port = free_ports_in_row(count + 1)
     words = ["broker", "start", "--listen", f"localhost:{port}", "--data", f"{folder}/data"]
@@ -506,7 +506,7 @@ def _client(work: tuple[str, str, int]) -> float:
 
 
 def shards_round(count: int) -> float:
-    """MB a second of two clients in processes of their own, a topic each."""
+    """Return the MB a second of two clients, each with its own process and topic."""
     servers = shards(count)
     topics = [f"s-{time.monotonic_ns()}-{number}" for number in range(2)]
     admin = AdminClient({"bootstrap.servers": servers})

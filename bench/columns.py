@@ -1,8 +1,8 @@
-"""Columns in buffers: `poll_batches`, lists and Arrow made of it, beside aiokafka's `getmany`.
+"""Columns in buffers: `poll_batches`, and lists and Arrow made of it, beside aiokafka's `getmany`.
 
-First what one core makes of a fetch that lies in memory, without a network; then whole clients,
-each a process of its own (`bench.reading`), on moldau's broker, of batches as large as Java's
-producer makes them by default. `BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
+First, what one core does with a fetch in memory, without a network. Then whole clients, each in its
+own process (`bench.reading`), on moldau's broker, with batches as large as Java's producer makes
+them by default. `BENCH_SCALE=0.1` makes every load a tenth as long, for a quick run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AIOKAFKA: Final = "aiokafka"
 
 @cache
 def fetched(codec: Codec) -> bytes:
-    """A fetch of values of 100 bytes, half of each at random, with keys of 10."""
+    """Return a fetch of values of 100 bytes, half of each random, with keys of 10 bytes."""
     chance, data = random.Random(7), bytearray()
     half = SIZE_BYTES // 2
     for first in range(0, IN_MEMORY, PER_BATCH):
@@ -115,7 +115,7 @@ def _rows_once() -> list[Row]:
 
 
 def rate(work: Callable[[Codec], None], codec: Codec) -> float:
-    """Records a second of processor time."""
+    """Return the records a second of processor time."""
     work(codec)
     count, start = 0, time.process_time()
     while (elapsed := time.process_time() - start) < 0.3:
@@ -126,7 +126,7 @@ def rate(work: Callable[[Codec], None], codec: Codec) -> float:
 
 @cache
 def broker() -> BrokerProcess:
-    """Ours, with a topic of each codec; made when the first case runs."""
+    """Return our broker with a topic for each codec, made when the first case runs."""
     with ExitStack() as stack:
         found = stack.enter_context(MoldauBroker.started())
         for codec in ("none", "lz4"):
@@ -139,7 +139,7 @@ def broker() -> BrokerProcess:
 
 
 def read(topic: str, reader: str, count: int) -> float:
-    """Records a second."""
+    """Return the records a second that the reader gets from the topic."""
     (found,) = program("bench.reading", reader, broker().port, topic, scaled(count))
     return float(found)
 

@@ -1,5 +1,5 @@
-"""Connect: the JDBC connectors beside the driver, the file connectors beside Java's worker, and
-what a worker costs that has nothing to do.
+"""Connect: the JDBC connectors beside the driver, the file connectors beside Java's worker, and the
+cost of a worker that has nothing to do.
 
 BENCH_LINES and BENCH_CONNECTORS make a quick run smaller.
 """
@@ -66,13 +66,13 @@ class Scene:
         return f"bench-{next(self._numbers)}"
 
     def source(self, worker: ConnectProcess) -> float:
-        """Lines a second from a file into a topic."""
+        """Return the lines a second from a file into a topic."""
         name = self.name()
         config = {"connector.class": _SOURCE, "file": str(self.file), "topic": name}
         return self._timed(worker, name, config, lambda: self._end(name) >= LINES)
 
     def sink(self, worker: ConnectProcess) -> float:
-        """Lines a second from a topic into a file."""
+        """Return the lines a second from a topic into a file."""
         name = self.name()
         out, wanted = self.folder / name, self.file.stat().st_size
         config = {"connector.class": _SINK, "file": str(out), "topics": "full",
@@ -100,7 +100,7 @@ class Scene:
         return LINES / taken
 
     def _end(self, topic: str) -> int:
-        """How many records a topic has; none while there is no topic."""
+        """Return the number of records in a topic; 0 if it does not exist yet."""
         partition = TopicPartition(topic, 0)
         try:
             found = self.admin.list_offsets({partition: LATEST})[partition]
@@ -109,7 +109,7 @@ class Scene:
         return found.offset
 
     def created(self, worker: ConnectProcess) -> float:
-        """Seconds until a new connector and its task run."""
+        """Return the seconds until a new connector and its task run."""
         name = self.name()
         begun = time.perf_counter()
         worker.create(name, {"connector.class": _SOURCE, "file": str(self.file), "topic": name})
@@ -120,7 +120,7 @@ class Scene:
 
 
 def idle(bootstrap: str, folder: Path) -> float:
-    """The part of a core that a worker with idle connectors takes."""
+    """Return the part of a core that a worker with idle connectors uses."""
     empty = folder / "empty"
     empty.touch()
     with moldau_worker(bootstrap, {"task.isolation": "thread"}) as worker:

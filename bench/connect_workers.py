@@ -1,7 +1,7 @@
 """The Connect workers that are measured side by side: moldau's and Java's, as processes.
 
-Both run distributed with their defaults, on one moldau broker, with the same converters. What a
-worker needs is the memory of its process and of its tasks', shared pages counted in parts (PSS).
+Both run distributed with their defaults, on one moldau broker, with the same converters. The memory
+of a worker is that of its process and its tasks, with each shared page divided among them (PSS).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class ConnectProcess:
         self._client = httpx.Client(base_url=f"http://{HOST}:{port}", timeout=60, trust_env=False)
 
     def wait_until_up(self) -> None:
-        """Until connectors can be made."""
+        """Wait until connectors can be created."""
         self.wait(lambda: self._answers("/health"), _START_S, "the worker is ready")
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
-        """Make a connector; retried while the workers rebalance."""
+        """Create a connector. Try again while the workers rebalance."""
         body = json.dumps({"name": name, "config": dict(config)})
         headers = {"Content-Type": "application/json"}
 
@@ -59,7 +59,7 @@ class ConnectProcess:
         self.wait(is_made, _START_S, f"{name} is created")
 
     def is_running(self, name: str) -> bool:
-        """Whether a connector and a task of it run."""
+        """Whether the connector and a task of it run. Raise RuntimeError if either failed."""
         found = self._client.get(f"/connectors/{name}/status")
         if found.status_code != httpx.codes.OK:
             return False
@@ -73,7 +73,7 @@ class ConnectProcess:
         self._client.delete(f"/connectors/{name}")
 
     def pids(self) -> list[int]:
-        """The worker's process and all that come of it: tasks are forks of one of its children."""
+        """Return the ids of all its processes: tasks are forks of one of the worker's children."""
         found = [self.process.pid]
         for pid in found:
             with suppress(OSError):
@@ -88,11 +88,11 @@ class ConnectProcess:
         return found
 
     def memory_bytes(self) -> float:
-        """Of all its processes, shared pages in parts."""
+        """Return the memory of all its processes, with each shared page divided among them."""
         return float(sum(map(_proportional, self.pids())))
 
     def wait(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Returns as soon as it holds."""
+        """Wait until `holds` returns True. Raise TimeoutError after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not holds():
             if time.monotonic() > deadline:
@@ -100,12 +100,12 @@ class ConnectProcess:
             self.live_for(_POLL_S)
 
     def live_for(self, seconds: float) -> None:
-        """Let the worker work for so long; RuntimeError if it ends meanwhile."""
+        """Let the worker run for that time. Raise RuntimeError if it ends."""
         with suppress(subprocess.TimeoutExpired):
             raise RuntimeError(f"{self.name} ended with {self.process.wait(seconds)}")
 
     def calm_down(self) -> None:
-        """Returns when the worker is done with what it was asked for."""
+        """Wait until the worker has finished its work, so that it uses little CPU."""
 
         def is_calm() -> bool:
             before, begun = self.cpu_seconds(), time.monotonic()
@@ -139,7 +139,7 @@ def _proportional(pid: int) -> int:
 
 
 def settings(name: str, bootstrap: str, port: int) -> dict[str, str]:
-    """Of a worker; each has internal topics and a group of its own."""
+    """Return a worker's settings; each worker has its own internal topics and group."""
     return {
         "bootstrap.servers": bootstrap,
         "group.id": name,
@@ -158,7 +158,7 @@ def settings(name: str, bootstrap: str, port: int) -> dict[str, str]:
 def moldau_worker(
     bootstrap: str, more: Mapping[str, str] | None = None
 ) -> Iterator[ConnectProcess]:
-    """Ours, with its own defaults."""
+    """Start our worker with its own defaults."""
     port = free_ports(1)[0]
     program = str(Path(sys.executable).with_name("moldau"))
     command = [program, "connect", "start", "--log-level", "warn", "--listen", f"{HOST}:{port}"]
@@ -172,7 +172,7 @@ def moldau_worker(
 
 @contextmanager
 def java_worker(bootstrap: str) -> Iterator[ConnectProcess]:
-    """Java's, as its own script starts it. Raises PeerMissing where there is no Java."""
+    """Start Java's worker as its own script does. Raise PeerMissing without Java."""
     kafka, port = fetch(), free_ports(1)[0]
     with tempfile.TemporaryDirectory(prefix="connect-bench-") as folder:
         properties = Path(folder) / "worker.properties"

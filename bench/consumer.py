@@ -1,10 +1,10 @@
 """Our consumer beside aiokafka's, confluent-kafka's and kafka-python's, on the same topic.
 
-Each reader is a process of its own (`bench.reading`), which takes all partitions from the beginning
-as fast as it can; one after the other, so that it shares the cores with the broker alone. First on
-moldau's broker, then on Apache Kafka. "pure" is our client without the compiled kernel.
+Each reader is a separate process (`bench.reading`) that reads all partitions from the beginning as
+fast as it can. Readers run one after the other, so that each shares the cores only with the broker.
+First on moldau's broker, then on Apache Kafka. "pure" is our client without the compiled kernel.
 
-`BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
+`BENCH_SCALE=0.1` makes every load a tenth as long, for a quick run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def scaled(count: int) -> int:
 
 @cache
 def brokers() -> dict[str, BrokerProcess]:
-    """Both, each with the topic; made when the first case runs."""
+    """Return both brokers, each with the topic, made when the first case runs."""
     with ExitStack() as stack:
         found = both(stack)
         for broker in found.values():
@@ -84,13 +84,13 @@ def brokers() -> dict[str, BrokerProcess]:
 
 
 def program(module: str, *arguments: object) -> list[str]:
-    """The words that it prints."""
+    """Run the module and return the words that it prints."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     return subprocess.check_output(command, cwd=_ROOT, text=True).split()  # noqa: S603
 
 
 def read(broker: str, reader: str, count: int) -> float:
-    """Records a second."""
+    """Return the records a second that the reader gets from the broker."""
     (rate,) = program("bench.reading", reader, brokers()[broker].port, TOPIC, scaled(count))
     return float(rate)
 
@@ -128,7 +128,7 @@ def _reading(title: str, broker: str, readers: Readers, goals: list[Goal]) -> Ta
 
 
 def _memory() -> Table:
-    """What a consumer holds that has more before it than it may, and is not read."""
+    """Return the table of the memory of a consumer that is not read and fetches all it may."""
 
     def growth(topic: str) -> float:
         (size,) = program("bench.unread", brokers()[MoldauBroker.name].port, topic)

@@ -1,11 +1,11 @@
-"""Consumers of one group, and when they have shared all partitions: a story of three acts.
+"""Measures how soon the consumers of one group share all partitions, in three acts.
 
 All members join at once; one leaves; another one joins. They are our client's consumers, all in the
-process that measures, against whichever broker. Partitions are paused as they come, so that what is
-measured is how the group finds its assignment, and no fetching.
+measuring process, against any broker. Partitions are paused when they are assigned, so that the
+measurement shows how the group finds its assignment, and no fetching.
 
-An act ends when each partition has one owner and each member at least its share, rounded down; that
-is the end for assignors that balance (`roundrobin`, `cooperative-sticky`, `uniform`).
+An act ends when each partition has one owner and each member has at least its share, rounded down.
+This is the end for assignors that balance (`roundrobin`, `cooperative-sticky`, `uniform`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ PARTITIONS_A_TOPIC: Final = 50
 PARTITIONS: Final = len(TOPICS) * PARTITIONS_A_TOPIC
 
 HEARTBEAT_MS: Final = 100
-"""As often as members may be told to: how soon they hear of a change is not what is measured."""
+"""The shortest possible interval: how soon members learn of a change is not measured."""
 
 ACT_SECONDS_MAX: Final = 60.0
 TIMES: Final = 10
 PAUSE_SECONDS: Final = 0.2
-"""Between two acts."""
+"""The pause between two acts."""
 TARGET_PAUSE_SECONDS: Final = 1.2
-"""The same where the broker assigns: longer than `group.consumer.assignment.interval.ms`."""
+"""The same if the broker assigns: longer than `group.consumer.assignment.interval.ms`."""
 
 PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
     "eager": {"partition.assignment.strategy": "roundrobin", "heartbeat.interval.ms": HEARTBEAT_MS},
@@ -48,7 +48,7 @@ PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """Seconds of each act, for the latter two on average."""
+    """The seconds of each act. The last two are averages."""
 
     all_join: float
     one_leaves: float
@@ -56,7 +56,7 @@ class Acts:
 
 
 class _Member(RebalanceListener):
-    """Who notes what it owns."""
+    """Notes which partitions a consumer owns."""
 
     def __init__(self, consumer: Consumer, on_change: Callable[[], None]) -> None:
         self.consumer = consumer
@@ -73,12 +73,12 @@ class _Member(RebalanceListener):
 
 
 class Crowd:
-    """A group's members."""
+    """The members of a group."""
 
     def __init__(
         self, runtime: Runtime, port: int, group_id: str, protocol: str, size: int = MEMBERS
     ) -> None:
-        """`size`: how many members there are in the first act."""
+        """`size` is the number of members in the first act."""
         self._runtime = runtime
         self._size = size
         self._chance = Random(group_id)
@@ -95,8 +95,8 @@ class Crowd:
         self._shared_at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
     async def play(self) -> Acts:
-        """The three acts; the latter two several times over, as how long one takes depends on when
-        members send their heartbeats. Afterwards nobody is left in the group."""
+        """Play the three acts, the last two several times, because their time depends on when
+        members send their heartbeats. Afterwards the group has no members."""
         try:
             await self._connect(self._size)
             all_join = await self._until_shared(self._subscribe)
@@ -112,16 +112,16 @@ class Crowd:
             await asyncio.gather(*(self._part(each) for each in list(self._members)))
 
     def _phases(self) -> list[float]:
-        """Members beat in step since the last act, and how long one takes depends mostly on when in
-        that step it begins. So acts begin at all times of it, evenly, in any order: at times that
-        were drawn one by one a run was 10 % from the next."""
+        """Return the pauses before each repetition of an act. Members send heartbeats in step since
+        the last act, and an act's time depends mostly on when in that step it begins. So acts begin
+        at evenly spread times of it, in any order: with random times, two runs differed by 10 %."""
         step = HEARTBEAT_MS / 1000 / TIMES
         found = [self._pause + step * (number + 0.5) for number in range(TIMES)]
         self._chance.shuffle(found)
         return found
 
     async def _connect(self, count: int) -> None:
-        """So many more, who are not in the group yet."""
+        """Connect that many more consumers, which do not join the group yet."""
         self._waiting = [
             _Member(Consumer(self._options, runtime=self._runtime), self._look)
             for _ in range(count)
@@ -129,7 +129,7 @@ class Crowd:
         await asyncio.gather(*(each.consumer.start() for each in self._waiting))
 
     async def _subscribe(self) -> None:
-        """Those who wait come in."""
+        """Let the connected consumers join."""
         for member in self._waiting:
             self._members[member] = self._runtime.spawn(
                 _live(member), name="member", reported=False
@@ -152,7 +152,7 @@ class Crowd:
         await member.consumer.aclose()
 
     def _look(self) -> None:
-        """Ends the act if all is shared."""
+        """End the act if all partitions are shared."""
         sizes = [len(each.owned) for each in self._members]
         if sum(sizes) != PARTITIONS or min(sizes) < PARTITIONS // len(sizes):
             return
@@ -168,6 +168,6 @@ async def _live(member: _Member) -> None:
 
 
 async def make_topics(runtime: Runtime, port: int) -> None:
-    """What the members share."""
+    """Create the topics that the members share."""
     async with Admin(bootstrap_servers=f"{HOST}:{port}", runtime=runtime) as admin:
         await admin.create_topics([NewTopic(name, PARTITIONS_A_TOPIC, 1) for name in TOPICS])

@@ -1,11 +1,11 @@
 """Ten thousand members of a thousand groups over plain sockets: what a steady coordinator costs.
 
-Each member has a connection of its own, as clients do. Once a group is formed its members only tell
-that they live and commit an offset now and then; those requests are made beforehand, and of an
-answer only the error code is looked at, so that the side that measures keeps up on one core.
+Each member has its own connection, as clients do. Once a group is formed, its members only send
+heartbeats and now and then commit an offset. Those requests are encoded beforehand, and only the
+error code of an answer is read, so that the measuring side keeps up on one core.
 
-Invariants: requests are spread evenly over time; any error ends the measurement, and so do answers
-that come late, whichever side is too slow.
+Invariants: requests are spread evenly over time; any error ends the measurement, and so do late
+answers, whichever side is too slow.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ from moldau.protocol.schemas.versioned import encode_versioned
 GROUPS: Final = 1000
 MEMBERS_A_GROUP: Final = 10
 TOPIC: Final = "steady"
-"""With a partition for each member of a group."""
+"""A topic with a partition for each member of a group."""
 
 CLASSIC_HEARTBEAT_SECONDS: Final = 3.0
 CONSUMER_HEARTBEAT_SECONDS: Final = 5.0
 COMMIT_SECONDS: Final = 5.0
-"""As often as clients do by default."""
+"""The default interval of clients."""
 
 LATE_SECONDS_MAX: Final = 15.0
 ANSWER_SECONDS_MAX: Final = 60.0
@@ -90,7 +90,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Member(asyncio.Protocol):
-    """A member with one connection and at most one request on its way, but where it is paced."""
+    """A member with one connection and, unless it is paced, at most one request in flight."""
 
     def __init__(self, group_id: str, number: int) -> None:
         self.group_id = group_id
@@ -104,13 +104,13 @@ class Member(asyncio.Protocol):
         self.error: str | None = None
         self.answered = 0
         self.idle = asyncio.Event()
-        """Nothing is on its way."""
+        """Set when no request is in flight."""
         self.idle.set()
         self._client = ClientConnection("bench")
         self._received = bytearray()
         self._answer: asyncio.Future[bytes] | None = None
         self._expected: deque[int] = deque()
-        """Where the error code of each answer stands that is on its way."""
+        """The position of the error code in each answer that is still to come."""
 
     # The connection
 
@@ -135,7 +135,7 @@ class Member(asyncio.Protocol):
                 self._look_at(frame)
 
     def _look_at(self, frame: bytes) -> None:
-        """An answer of the steady life."""
+        """Check the error code of an answer to a paced request."""
         (code,) = _ERROR_CODE.unpack_from(frame, self._expected.popleft())
         self.answered += 1
         if not self._expected:
@@ -144,7 +144,7 @@ class Member(asyncio.Protocol):
             self.error = f"{ErrorCode(code).name} for {self.member_id} of {self.group_id}"
 
     async def ask(self, request: Request, version: int, kind: type[R]) -> R:
-        """Sends, waits, decodes; again while the coordinator is not ready."""
+        """Send a request, return the decoded answer. Retry while the coordinator is not ready."""
         while True:
             self._answer = asyncio.get_running_loop().create_future()
             self.transport.write(b"".join(map(bytes, self._client.send(request, version))))
@@ -158,7 +158,7 @@ class Member(asyncio.Protocol):
     # Coming in
 
     async def join_classic(self) -> None:
-        """Until it has its assignment; the leader gives each member one partition."""
+        """Join and wait for the assignment; the leader gives each member one partition."""
         self.is_in = False
         subscription = encode_versioned(ConsumerProtocolSubscription(topics=[TOPIC]), 1)
         while True:
@@ -191,7 +191,7 @@ class Member(asyncio.Protocol):
                 return
 
     async def beat_classic(self) -> None:
-        """One heartbeat; joins again if it is told to."""
+        """Send one heartbeat. Join again if the answer demands it."""
         request = HeartbeatRequest(
             group_id=self.group_id, generation_id=self.epoch, member_id=self.member_id
         )
@@ -202,8 +202,8 @@ class Member(asyncio.Protocol):
         self.beat = request_bytes(request, _BEAT_VERSION)
 
     async def step_consumer(self, topic_id: Uuid) -> bool:
-        """A heartbeat of the new protocol, as full as one that joins; whether it changed nothing
-        and the member has its one partition."""
+        """Send a full heartbeat of the new protocol, as to join. Return whether the answer changed
+        nothing and the member has its one partition."""
         owned = [TopicPartitions(topic_id=topic_id, partitions=self.owned)] if self.owned else []
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
@@ -225,7 +225,7 @@ class Member(asyncio.Protocol):
     # The steady life
 
     def settle(self, *, is_consumer: bool) -> None:
-        """From now on the same two requests."""
+        """Encode the two requests that the member sends from now on."""
         if is_consumer:
             request = ConsumerGroupHeartbeatRequest(
                 group_id=self.group_id, member_id=self.member_id, member_epoch=self.epoch
@@ -244,12 +244,12 @@ class Member(asyncio.Protocol):
         self.commit = request_bytes(commit, version)
 
     def send_beat(self) -> None:
-        """One heartbeat."""
+        """Send one heartbeat."""
         self._expect(_BEAT_ERROR_AT)
         self.transport.write(self.beat)
 
     def send_commit(self) -> None:
-        """One commit."""
+        """Send one commit."""
         self._expect(_COMMIT_ERROR_AT)
         self.transport.write(self.commit)
 
@@ -274,14 +274,14 @@ def _shares(joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
 
 
 class Steady:
-    """All members, at rest."""
+    """All members, once their groups are formed."""
 
     def __init__(self, members: Sequence[Member], heartbeat_seconds: float) -> None:
         self.members = members
         self._heartbeat_seconds = heartbeat_seconds
 
     async def live(self, seconds: float, *, commits_too: bool = True) -> float:
-        """Keeps the pace for so long, and waits for the last answers; answers a second."""
+        """Keep the pace for that time, wait for the last answers, and return answers a second."""
         before = sum(each.answered for each in self.members)
         count = len(self.members)
         start = time.perf_counter()
@@ -312,7 +312,7 @@ class Steady:
         return max(sent, int(due))
 
     def close(self) -> None:
-        """Nobody leaves; their connections end."""
+        """Close all connections. No member leaves its group."""
         for each in self.members:
             each.transport.abort()
 
@@ -320,7 +320,7 @@ class Steady:
 async def formed(
     port: int, name: str, topic_id: Uuid, *, is_consumer: bool, count: int = GROUPS
 ) -> Steady:
-    """So many groups, classic ones or of the new protocol, each with its members at work."""
+    """Form that many groups, classic or of the new protocol, and return their members."""
     groups: list[list[Member]] = []
     for at in range(count):
         connecting = (_connected(port, f"{name}-{at}", each) for each in range(MEMBERS_A_GROUP))
@@ -347,7 +347,7 @@ async def _connected(port: int, group_id: str, number: int) -> Member:
 
 
 async def _form_classic(group: Sequence[Member]) -> None:
-    """Members live on while others come in: a rebalance waits for all of them."""
+    """Form a group. Its members send heartbeats while others join: a rebalance waits for all."""
 
     def is_whole() -> bool:
         return all(each.is_in for each in group) and len({each.epoch for each in group}) == 1

@@ -1,12 +1,12 @@
 """Groups beside Apache Kafka's coordinator: how soon their members share the partitions.
 
-Fifty of our consumers share 500 partitions, by each protocol: all join, one leaves, one joins
+Fifty of our consumers share 500 partitions, with each protocol: all join, one leaves, one joins
 (`bench.group_crowd`).
 
-Both brokers have the same settings. Heartbeats are frequent, so that what is left is the
-coordinator's and the clients' time; and a classic group's first generation waits for its members,
-if not as long as by default, or how many generations it takes is a matter of luck. (It waits twice:
-again, because members came while it did.)
+Both brokers have the same settings. Heartbeats are frequent, so that what remains is the
+coordinator's and the clients' time. A classic group's first generation waits for its members,
+though not as long as by default; otherwise the number of generations would be a matter of luck. (It
+waits twice: again, because members joined during the first wait.)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ THEIRS: Final = "Kafka"
 STARTS: Final[dict[str, Start]] = {OURS: MoldauBroker.started, THEIRS: KafkaPeer.started}
 SECONDS_MAX: Final = 3.0
 NOISE: Final = 0.05
-"""As far as two runs of one broker are from each other."""
+"""How much two runs of one broker may differ."""
 
 PROPERTIES: Final = {
     "group.initial.rebalance.delay.ms": "1000",
@@ -53,14 +53,14 @@ ACT_NAMES: Final = {
 
 @dataclass(slots=True)
 class Story:
-    """What one group went through, and what the broker's CPU was."""
+    """The acts of one group, and the broker's CPU for them."""
 
     acts: Acts
     cpu_seconds: float
 
 
 class Stories:
-    """Played once for each broker, protocol and round; every table of a protocol reads the same."""
+    """Plays once for each broker, protocol and round; all tables of a protocol read the same."""
 
     def __init__(self) -> None:
         with ExitStack() as stack:
@@ -74,7 +74,7 @@ class Stories:
         self._played: dict[tuple[str, str], list[Story]] = {}
 
     def story(self, broker: str, protocol: str, number: int) -> Story:
-        """The one of that round."""
+        """Return the story of that round. Play it if it is new."""
         played = self._played.setdefault((broker, protocol), [])
         while len(played) <= number:
             played.append(self._play(self._brokers[broker], protocol, len(played)))
@@ -99,7 +99,7 @@ def stories() -> Stories:
 
 
 def _reads(broker: str, protocol: str, what: Callable[[Story], float]) -> Case:
-    """A case that reads one number out of the next story."""
+    """Return a case that reads one number of the next story."""
     numbers = iter(range(1_000_000))
     return Case(broker, lambda: what(stories().story(broker, protocol, next(numbers))))
 
@@ -132,5 +132,5 @@ def _story_tables(protocol: str) -> Iterator[Table]:
 
 
 def tables() -> Sequence[Table]:
-    """A table for each act of each protocol, and what they cost the broker."""
+    """Return a table for each act of each protocol, and one for the broker's CPU."""
     return [table for protocol in PROTOCOLS for table in _story_tables(protocol)]

@@ -1,7 +1,7 @@
-"""Groups at rest beside Apache Kafka's coordinator: what 1,000 of them with ten members cost.
+"""Groups at rest beside Apache Kafka's coordinator: the cost of 1,000 groups with ten members each.
 
-Each member has a connection, and sends heartbeats as often as clients do by default; the second
-time it commits an offset every 5 s too, as clients do whose `enable.auto.commit` is on
+Each member has a connection and sends heartbeats as often as clients do by default. In the second
+measurement it also commits an offset every 5 s, as clients with `enable.auto.commit` do
 (`bench.group_wire`).
 """
 
@@ -37,7 +37,7 @@ STEADY_PROPERTIES: Final = {
 
 @dataclass(slots=True)
 class Rest:
-    """What a broker needs for groups that are at rest."""
+    """What a broker needs for groups at rest."""
 
     core_percent: float
     core_percent_with_commits: float
@@ -47,7 +47,7 @@ class Rest:
 
 @cache
 def rest(broker: str, *, is_consumer: bool) -> Rest:
-    """Measured once, on a broker of its own: it takes minutes, most of them for members to come."""
+    """Measure once, on a separate broker: it takes minutes, mostly until all members joined."""
     with STARTS[broker](STEADY_PROPERTIES) as process:
         return _at_rest(process, is_consumer=is_consumer)
 
@@ -70,7 +70,7 @@ def _at_rest(broker: BrokerProcess, *, is_consumer: bool) -> Rest:
 async def _percent_of_a_core(
     broker: BrokerProcess, steady: Steady, *, commits_too: bool
 ) -> tuple[float, float]:
-    """What the broker needs while they live on, and its answers a second."""
+    """Return the broker's CPU while the members keep their pace, and its answers a second."""
     before = cpu_seconds(broker.pid)
     start = time.perf_counter()
     answers_a_second = await steady.live(STEADY_SECONDS, commits_too=commits_too)
@@ -97,7 +97,7 @@ def _core_table(title: str, case: Callable[..., Case], percent: Callable[[Rest],
 
 
 def tables() -> Sequence[Table]:
-    """CPU, memory and what was asked, for groups of each protocol."""
+    """Return the tables of CPU, memory and requests, for groups of each protocol."""
     return list(_tables())
 
 

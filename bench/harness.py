@@ -1,14 +1,14 @@
-"""Measure cases side by side and say which goals are met.
+"""Measure cases side by side and report which goals are met.
 
 Invariants:
-* Cases of one table are interleaved: every round runs each of them once, starting with another
+* Cases of one table are interleaved: every round runs each of them once, beginning with another
   one each time, so that a machine that slows down for a while slows all of them down.
-* What is reported is the median of the rounds, with the spread beside it; a ratio is the quotient
-  of the two medians that the reader sees.
+* The report shows the median of the rounds, with the spread beside it; a ratio is the quotient of
+  the two medians that the reader sees.
 * A goal that names no case of its table is an error, never a goal silently left out.
-* A case that raises `Missing` is run no more and stands in the table with its reason. A goal on it
+* A case that raises `Missing` is not run again and is in the table with its reason. A goal on it
   is missed; a goal that compares with it cannot be judged, and the report says so.
-* A report holds nothing that names the machine's owner: no host name, no path.
+* A report contains nothing that names the machine's owner: no host name, no path.
 
 Why not a benchmark library: what matters here is the ratio to a peer in the same run, which those
 tools measure one case after the other.
@@ -65,7 +65,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cases with one unit, and what is expected of them. The first case is what ratios refer to."""
+    """Cases with one unit, and their goals. Ratios refer to the first case."""
 
     title: str
     unit: str
@@ -88,7 +88,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal held against what was measured."""
+    """A goal compared with what was measured."""
 
     goal: Goal
     text: str
@@ -97,12 +97,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the rounds of one table gave: every value of every case, in the order of the rounds."""
+    """The result of one table: every value of every case, in the order of the rounds."""
 
     table: Table
     values: Mapping[str, Sequence[float]]
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Cases without values, and why."""
+    """Cases without values, with the reasons."""
     verdicts: Sequence[Verdict] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class Measured:
         return statistics.median(self.values[name])
 
     def spread(self, name: str) -> float:
-        """The distance of the lowest and the highest round, as a part of the median."""
+        """Return the distance of the lowest and the highest round, as a part of the median."""
         values = self.values[name]
         median = self.median(name)
         return (max(values) - min(values)) / median if median else 0.0
@@ -150,7 +150,7 @@ def seconds(
 
 
 def measure(table: Table, *, rounds: int = ROUNDS_DEFAULT, warm_up: int = 1) -> Measured:
-    """Run every case `warm_up` times unmeasured, then once a round, interleaved."""
+    """Run every case `warm_up` times without measuring, then once a round, interleaved."""
     if rounds < 1:
         raise ValueError(f"at least one round is needed, not {rounds}")
     missing: dict[str, str] = {}
@@ -168,7 +168,7 @@ def measure(table: Table, *, rounds: int = ROUNDS_DEFAULT, warm_up: int = 1) -> 
 
 
 def _run(case: Case, missing: dict[str, str]) -> list[float]:
-    """The value of a round; none if the case is missing, or is now."""
+    """Return the value of one round, or none if the case is missing or raises `Missing`."""
     if case.name in missing:
         return []
     try:
@@ -179,7 +179,7 @@ def _run(case: Case, missing: dict[str, str]) -> list[float]:
 
 
 def report(area: str, measured: Iterable[Measured], *, command: str, machine: str) -> str:
-    """The Markdown page of an area: what ran, where, and a table with its goals for each title."""
+    """Return the Markdown page of an area: what ran, where, and a table with its goals for each."""
     lines = [f"# {area}", "", f"- machine: {machine}", f"- command: `{command}`", ""]
     for each in measured:
         lines += _report_table(each)
@@ -187,7 +187,7 @@ def report(area: str, measured: Iterable[Measured], *, command: str, machine: st
 
 
 def told(measured: Measured) -> str:
-    """A table in one line: its medians, and what was missed."""
+    """Return a table in one line: its medians, and the missed goals."""
     medians = (f"{name} {human(measured.median(name))}" for name in measured.values)
     missing = (f"{name} has no value: {reason}" for name, reason in measured.missing.items())
     missed = (f"MISSED {each.text}" for each in measured.verdicts if not each.met)
@@ -195,7 +195,7 @@ def told(measured: Measured) -> str:
 
 
 def machine_line(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor, its cores, Python and the system: what a reader needs to compare numbers."""
+    """Return the processor, cores, Python and system: what readers need to compare numbers."""
     kernel = re.match(r"\d+\.\d+", platform.release())
     system = f"{platform.system()} {kernel.group() if kernel else ''}".strip()
     return ", ".join(

@@ -1,7 +1,7 @@
 """Java's consumer perf tool as the member of a group, on our broker and on Apache Kafka.
 
-The same tables as in `bench.broker`, by themselves: a run of the tool takes some seconds and is up
-to a third from the next, so they want more rounds than all the rest.
+These are the same tables as in `bench.broker`, in an area of their own: a run of the tool takes
+some seconds, and two runs differ by up to a third, so these tables need more rounds than the rest.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ from bench.harness import Table
 
 
 def tables() -> Iterator[Table]:
-    """One for each size of records."""
+    """Return a table for each size of records."""
     return map(java_in_a_group, COUNTS)

@@ -1,8 +1,8 @@
-"""The JDBC connectors beside what the driver alone does with the same rows, in rows a second.
+"""The JDBC connectors beside the driver alone with the same rows, in rows a second.
 
-Tasks are run as a worker runs them, without the worker: sinks get batches of `SinkRecord`s, sources
-are polled. Each round begins with an empty or a prepared table and commits once a batch, and so do
-the peers.
+Tasks run as in a worker, but without the worker: sinks get batches of `SinkRecord`s, sources are
+polled. Each round begins with an empty or a prepared table and commits once a batch, and so do the
+peers.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Measured:
         return run
 
     def source(self, use: Callable[[SourceBatch], Sequence[object]]) -> float:
-        """Rows a second of a task that has started, with what a worker does to its batches."""
+        """Return a started task's rows a second, with what a worker does to its batches."""
         task = JdbcSourceTask()
         task.initialize(SourceContext(Offsets()))
         task.start(
@@ -191,7 +191,7 @@ def tables() -> Iterator[Table]:
 
 
 def json_of(settings: Mapping[str, str]) -> Callable[[SourceBatch], Sequence[object]]:
-    """The values of a batch as a topic gets them."""
+    """Return the function that converts the values of a batch to JSON, as a topic gets them."""
     converter = JsonConverter()
     converter.configure(settings)
     return lambda batch: converter.from_connect_columns(batch.topic, batch.schema, batch.columns)

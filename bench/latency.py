@@ -1,15 +1,15 @@
-"""From `send` to the consumer, beside confluent-kafka's and aiokafka's: a record a millisecond.
+"""From `send` to the consumer, beside confluent-kafka's and aiokafka's: one record a millisecond.
 
-One process has a producer and a consumer of one client; the time runs from the call that takes the
-record to the consumer that gives it out. Once with no setting given, where ours and confluent-kafka
-let a record wait 5 ms for company (aiokafka does not, and is left out), and once with `linger.ms`
-0. "uvloop" is our client on that event loop, which comes with it. First on moldau's broker, then on
-Apache Kafka.
+One process has a producer and a consumer of one client. The time is from the call that takes the
+record until the consumer returns it. Once without any setting, where our client and confluent-kafka
+let a record wait 5 ms for other records (aiokafka does not, and is left out), and once with
+`linger.ms` 0. "uvloop" is our client on that event loop, which is installed with it. First on
+moldau's broker, then on Apache Kafka.
 
-The slowest hundredth of a run are some ten moments in which the host takes a core away: a run may
-be three times another, so that this wants more rounds than what `bench.consumer` measures.
+The slowest hundredth of a run are about ten moments in which the host takes a core away. One run
+may take three times as long as another, so this area needs more rounds than `bench.consumer`.
 
-`BENCH_SCALE=0.1` makes every run a tenth as long, for a look.
+`BENCH_SCALE=0.1` makes every run a tenth as long, for a quick run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ON_UVLOOP: Final = "moldau, uvloop"
 
 @cache
 def brokers() -> dict[str, BrokerProcess]:
-    """Both; started when the first case runs."""
+    """Return both brokers, started when the first case runs."""
     with ExitStack() as stack:
         found = both(stack)
         atexit.register(stack.pop_all().close)
@@ -42,7 +42,7 @@ def brokers() -> dict[str, BrokerProcess]:
 
 
 def through(broker: str, linger_ms: Sequence[int], client: str) -> tuple[float, float]:
-    """p50 and p99 of one run, in seconds."""
+    """Return p50 and p99 of one run, in seconds."""
     topic = f"through-{time.monotonic_ns()}"
     create_topic(brokers()[broker], topic, 1)
     load = (brokers()[broker].port, topic, PER_SECOND, scaled(ON_THEIR_WAY), *linger_ms)
@@ -58,7 +58,7 @@ def tables() -> Iterator[Table]:
 def _latency(
     broker: str, settings: str, clients: Sequence[str], *linger_ms: int
 ) -> Iterator[Table]:
-    """p50 and p99 of the same runs."""
+    """Return the tables of p50 and p99 of the same runs."""
     found = {name: Twofold(partial(through, broker, linger_ms, name)) for name in clients}
     for share, take in (("p50", Twofold.first), ("p99", Twofold.second)):
         yield Table(

@@ -1,7 +1,7 @@
 """The log: appends of 16 KB batches beside raw writes of the same bytes, and reads of slices.
 
 An append is all that a leader does to a batch: checksum, walk over its records, offset and epoch
-stamped in place, one write, sparse indexes. The peer writes the same bytes with os.write and does
+set in place, one write, sparse indexes. The peer writes the same bytes with os.write and does
 nothing else. Both go to the page cache of one file system; files are removed after every round.
 """
 
@@ -38,7 +38,7 @@ BATCH = encode_batch([(NOW + each, b"key-%06d" % each, b"v" * 100, ()) for each 
 
 
 def in_folder(work: Callable[[Path], float]) -> Callable[[], float]:
-    """Runs in a folder of its own."""
+    """Return a function that calls `work` with a new folder and removes the folder."""
 
     def run() -> float:
         folder = Path(tempfile.mkdtemp(prefix="moldau-bench-"))
@@ -55,7 +55,7 @@ def open_log(folder: Path) -> PartitionLog:
 
 
 def write_raw(folder: Path) -> float:
-    """Batches a second, of CPU time."""
+    """Return batches a second of CPU time."""
     target = os.open(folder / "raw", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     started = time.process_time()
     for _ in range(BATCHES):
@@ -91,7 +91,7 @@ def append_idempotent(folder: Path) -> float:
 
 
 def append_small(folder: Path) -> float:
-    """One record of 100 bytes a batch."""
+    """Return batches a second of CPU time, with one record of 100 bytes a batch."""
     log = open_log(folder)
     batch = memoryview(encode_batch([(NOW, None, b"v" * 100, ())]))
     started = time.process_time()
@@ -103,7 +103,7 @@ def append_small(folder: Path) -> float:
 
 
 def reading(step: int, *, is_read: bool) -> Callable[[Path], float]:
-    """Slices a second, found (and read); `step` from one offset to the next."""
+    """Return a function that measures slices a second, found (and read), `step` offsets apart."""
 
     def work(folder: Path) -> float:
         log = open_log(folder)
@@ -125,7 +125,7 @@ def reading(step: int, *, is_read: bool) -> Callable[[Path], float]:
 
 
 def flushing(batches_each: int) -> Callable[[Path], float]:
-    """Microseconds of wall time for a batch to be durable, so many sharing a flush."""
+    """Return a function that measures microseconds until a batch is durable, by shared flushes."""
 
     def work(folder: Path) -> float:
         log = open_log(folder)
@@ -145,7 +145,7 @@ def flushing(batches_each: int) -> Callable[[Path], float]:
 
 
 def open_many(folder: Path) -> float:
-    """Milliseconds to start on so many logs after a clean end."""
+    """Return the milliseconds to start on that many logs after a clean shutdown."""
     files = RealFiles()
     meta = MetaProperties("bench", 1, bytes(15) + bytes([1]))
     write_meta_properties(files, str(folder), meta)
@@ -167,7 +167,7 @@ def open_many(folder: Path) -> float:
 
 
 def recover(folder: Path) -> float:
-    """MB a second: a walk through a segment after a crash."""
+    """Return the MB a second of the walk through a segment after a crash."""
     log = open_log(folder)
     batch = memoryview(bytearray(BATCH))
     for _ in range(BATCHES):

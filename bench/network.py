@@ -1,8 +1,8 @@
-"""The network layer: a request's price, slices of files, and connections that do nothing.
+"""The network layer: the price of a request, slices of files, and idle connections.
 
-The server is a process of its own and its CPU time is what counts: the client shares the machine
-with it, and the wall clock mostly measures the client. The peer is the least that an asyncio server
-can do: the same frames on a bare `BufferedProtocol`, with no headers, order, limits or metrics.
+The server is a separate process, and its CPU time is measured: the client shares the machine with
+it, and the wall clock would mostly measure the client. The peer is the least that an asyncio server
+can do: the same frames on a bare `BufferedProtocol`, without headers, order, limits or metrics.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _SIZE = Struct(">i")
 
 
 class Plain(NamedTuple):
-    """An answer whose parts are made already: the codec is measured elsewhere."""
+    """An answer whose parts are encoded already: the codec is measured elsewhere."""
 
     parts: list[Any]
 
     def encode_parts(self, version: int) -> list[Any]:
-        """As a response's."""
+        """Return the parts, as a response does."""
         return self.parts
 
 
@@ -77,16 +77,16 @@ class Piece:
         return self._size
 
     def read_at(self, start: int, size: int) -> bytes:
-        """A part of it."""
+        """Return a part of the slice."""
         return self._file.read_at(self.position + start, size)
 
     def fileno(self) -> int | None:
-        """For sendfile."""
+        """Return the file's descriptor, for sendfile."""
         return self._file.fileno()
 
 
 class Echo:
-    """Answers each request with as many bytes, or with a slice of a file."""
+    """Answers each request with the same number of bytes, or with a slice of a file."""
 
     served: ClassVar = {METADATA: Versions(0, 13)}
 
@@ -96,13 +96,13 @@ class Echo:
         self._position = 0
 
     def opened(self, connection: Connection) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there is no state for a connection."""
 
     def closed(self, connection: Connection) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state for a connection."""
 
     def serve(self, request: Request) -> None:
-        """Answers at once."""
+        """Answer the request at once."""
         parts: list[Any] = [ANSWER]
         if self._slice_bytes:
             parts = [bytes(60), Piece(self._file, self._position, self._slice_bytes)]
@@ -111,7 +111,7 @@ class Echo:
 
 
 class Bare(asyncio.BufferedProtocol):
-    """The peer: frames in, frames out."""
+    """The peer: a protocol that answers each frame with a frame."""
 
     buffer = shared_buffer()
 
@@ -133,7 +133,7 @@ class Bare(asyncio.BufferedProtocol):
 
 
 async def serve(runtime: Runtime, pipe: Pipe, kind: str, slice_bytes: int) -> None:
-    """Runs a server until the pipe says so; answers questions about this process meanwhile."""
+    """Run a server until the pipe sends "stop". Answer questions about this process meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         file = runtime.files.open(f"{folder}/slices", "create")
         if slice_bytes:
@@ -156,7 +156,7 @@ async def serve(runtime: Runtime, pipe: Pipe, kind: str, slice_bytes: int) -> No
 
 
 async def listen(runtime: Runtime, kind: str, service: Echo) -> int:
-    """Binds that kind of server; gives its port."""
+    """Start a server of that kind and return its port."""
     if kind == "bare":
         return (await runtime.network.listen(Bare, HOST, 0)).port
     loggers = Loggers(runtime.clock, lambda line: None)
@@ -171,13 +171,13 @@ async def listen(runtime: Runtime, kind: str, service: Echo) -> int:
 
 
 def resident_bytes() -> int:
-    """Of this process, in memory now."""
+    """Return the memory of this process that is resident now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGESIZE")
 
 
 def server_process(pipe: Pipe, kind: str, loop: LoopKind, slice_bytes: int) -> None:
-    """The child."""
+    """Run the server, in a child process."""
     tune_process()
     run(lambda runtime: serve(runtime, pipe, kind, slice_bytes), loop=loop)
 
@@ -189,14 +189,14 @@ class Server(NamedTuple):
     pipe: Pipe
 
     def ask(self, question: str) -> float:
-        """`cpu` seconds or `rss` bytes of the child."""
+        """Return the `cpu` seconds or `rss` bytes of the child."""
         self.pipe.send(question)
         return float(self.pipe.recv())
 
 
 @contextmanager
 def running(kind: str, loop: LoopKind, slice_bytes: int = 0) -> Iterator[Server]:
-    """A server in a process of its own."""
+    """Run a server in a separate process."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     child = context.Process(target=server_process, args=(theirs, kind, loop, slice_bytes))
@@ -209,12 +209,13 @@ def running(kind: str, loop: LoopKind, slice_bytes: int = 0) -> Iterator[Server]
 
 
 def request(size: int = REQUEST_BYTES) -> bytes:
-    """A Metadata request with no client id, as large as asked for, its prefix included."""
+    """Return a Metadata request without a client id, of that size with its length prefix."""
     return _HEAD.pack(size - 4, METADATA, 1, 7, -1) + bytes(size - _HEAD.size)
 
 
 def round_trips(port: int, connections: int, depth: int, count: int = ROUND_TRIPS) -> float:
-    """Round trips a second: `depth` requests at once on each connection, all answered, again."""
+    """Return round trips a second: `depth` requests at once on each connection, then all
+    answers."""
     sent = request() * depth
     awaited = (8 + len(ANSWER)) * depth
     poll = select.epoll()
@@ -245,7 +246,7 @@ def round_trips(port: int, connections: int, depth: int, count: int = ROUND_TRIP
 
 
 def microseconds_a_request(kind: str, loop: LoopKind, depth: int) -> Callable[[], float]:
-    """A round: CPU microseconds of the server for each request."""
+    """Return a round that measures the server's CPU microseconds for each request."""
 
     def measure() -> float:
         with running(kind, loop) as server:
@@ -257,7 +258,7 @@ def microseconds_a_request(kind: str, loop: LoopKind, depth: int) -> Callable[[]
 
 
 def cpu_ms_a_gigabyte(kind: str, loop: LoopKind, slice_bytes: int) -> Callable[[], float]:
-    """A round: CPU milliseconds of the server for each GB of slices."""
+    """Return a round that measures the server's CPU milliseconds for each GB of slices."""
 
     def measure() -> float:
         with running(kind, loop, slice_bytes) as server:
@@ -271,7 +272,7 @@ def cpu_ms_a_gigabyte(kind: str, loop: LoopKind, slice_bytes: int) -> Callable[[
 
 
 def receive_slices(client: socket.socket, slice_bytes: int, size: int) -> None:
-    """Asks for a slice again and again."""
+    """Request slices one after the other, until `size` bytes were received."""
     buffer = bytearray(1 << 20)
     asked = request()
     for _ in range(size // slice_bytes):
@@ -283,7 +284,7 @@ def receive_slices(client: socket.socket, slice_bytes: int, size: int) -> None:
 
 @contextmanager
 def idle(port: int, count: int) -> Iterator[None]:
-    """Connections that asked once and then do nothing."""
+    """Hold connections that have sent one request and then do nothing."""
     sockets = []
     for _ in range(count):
         each = socket.create_connection((HOST, port))
@@ -299,7 +300,7 @@ def idle(port: int, count: int) -> Iterator[None]:
 
 
 def bytes_a_connection(kind: str, loop: LoopKind) -> Callable[[], float]:
-    """A round: resident bytes of the server for each idle connection."""
+    """Return a round that measures the server's resident bytes for each idle connection."""
 
     def measure() -> float:
         with running(kind, loop) as server, idle(server.port, 100):
@@ -311,7 +312,7 @@ def bytes_a_connection(kind: str, loop: LoopKind) -> Callable[[], float]:
 
 
 def busy_rate(loop: LoopKind, idle_connections: int) -> Callable[[], float]:
-    """A round: round trips a second of 50 connections beside those that do nothing."""
+    """Return a round that measures round trips a second of 50 connections beside idle ones."""
 
     def measure() -> float:
         with running("moldau", loop) as server, idle(server.port, idle_connections):
@@ -321,7 +322,7 @@ def busy_rate(loop: LoopKind, idle_connections: int) -> Callable[[], float]:
 
 
 def tables() -> Sequence[Table]:
-    """All that is measured here."""
+    """Return all tables of this area."""
     loops: list[LoopKind] = ["asyncio", "uvloop"] if has_uvloop() else ["asyncio"]
     best = loops[-1]
     requests = [

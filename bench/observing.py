@@ -1,4 +1,4 @@
-"""What it costs to be observed: counting a metric, writing a log line, reading a setting."""
+"""The cost of being observed: counting a metric, writing a log line, reading a setting."""
 
 from __future__ import annotations
 

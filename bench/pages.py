@@ -1,4 +1,4 @@
-"""Pages of results: a section for each row, so that a row can be measured anew alone."""
+"""Pages of results: one section for each table, so that a table can be measured again alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 
 
 def merged(before: str, page: str, *, told: str) -> str:
-    """The page `before` with the sections of `page` in the place of those of the same title; new
-    ones come last. `told` says in each of them how it was measured."""
+    """Return the page `before` with its sections replaced by those of `page` with the same titles;
+    new sections come last. `told` says in each of them how it was measured."""
     if not before:
         return page
     head, *kept = _HEADING.split(before)
@@ -21,7 +21,7 @@ def merged(before: str, page: str, *, told: str) -> str:
 
 
 def write(path: Path, page: str) -> None:
-    """Keep a page; a process that is killed meanwhile leaves the page before."""
+    """Write a page. If the process is killed meanwhile, the page before stays."""
     path.parent.mkdir(exist_ok=True)
     beside = path.with_suffix(".new")
     beside.write_text(page, encoding="utf-8")

@@ -3,9 +3,9 @@
     with MoldauBroker.started() as ours, KafkaPeer.started() as theirs:
         before = cpu_seconds(ours.pid)
 
-Both are one node with the roles `broker,controller`, six partitions a topic, the same settings and
-a data directory on the same disk. Nothing of a broker runs in the process that measures, so what it
-costs is what the system charges to its process id.
+Each is one node with the roles `broker,controller`, six partitions a topic, the same settings and a
+data directory on the same disk. No part of a broker runs in the process that measures, so its cost
+is what the system charges to its process id.
 """
 
 from __future__ import annotations
@@ -50,29 +50,29 @@ class BrokerProcess(Protocol):
 
     @property
     def port(self) -> int:
-        """Where clients connect."""
+        """The port that clients connect to."""
         ...
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id."""
         ...
 
     def start(self) -> None:
-        """From exec to the open port; on the data directory that is there."""
+        """Start the process on its existing data directory and wait for the open port."""
         ...
 
     def spawn(self) -> None:
-        """Only starts the process."""
+        """Start the process without waiting."""
         ...
 
     def stop(self) -> None:
-        """Cleanly."""
+        """Stop the broker cleanly."""
         ...
 
 
 class MoldauBroker:
-    """`moldau broker start` on a folder."""
+    """A `moldau broker start` process with its folder."""
 
     name = "moldau"
 
@@ -85,7 +85,7 @@ class MoldauBroker:
     @classmethod
     @contextmanager
     def started(cls, properties: Mapping[str, str] | None = None) -> Iterator[Self]:
-        """One that takes connections, on a folder of its own that goes with it."""
+        """Yield a broker that accepts connections, in a folder that is removed with it."""
         with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder:
             broker = cls(Path(folder), properties)
             try:
@@ -107,7 +107,7 @@ class MoldauBroker:
             raise RuntimeError((self.folder / "broker.log").read_text()) from error
 
     def spawn(self) -> None:
-        """Only starts the process."""
+        """Start the process without waiting."""
         sets = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
         command = [
             *self.command(),
@@ -120,7 +120,7 @@ class MoldauBroker:
             )
 
     def command(self) -> Sequence[str]:
-        """What is started, up to the command line of `moldau`."""
+        """Return the words of the command before those of `moldau`'s command line."""
         return [str(Path(sys.executable).with_name("moldau"))]
 
     def stop(self) -> None:
@@ -131,27 +131,27 @@ class MoldauBroker:
 
 
 class EmptyBroker(MoldauBroker):
-    """One that stores nothing: see `bench.storing_nothing`."""
+    """A broker that stores nothing: see `bench.storing_nothing`."""
 
     name = "stores nothing"
 
     def command(self) -> Sequence[str]:
-        """The module's own."""
+        """Return the command of that module."""
         return [sys.executable, "-m", "bench.storing_nothing"]
 
 
 class ProfiledBroker(MoldauBroker):
-    """One that can be asked to profile itself: see `bench.profiled`."""
+    """A broker that profiles itself on request: see `bench.profiled`."""
 
     name = "profiled"
 
     @property
     def dump(self) -> Path:
-        """Where it writes its profile."""
+        """The file that the profile is written to."""
         return self.folder / "profile.pstats"
 
     def command(self) -> Sequence[str]:
-        """The module's own."""
+        """Return the command of that module."""
         return [sys.executable, "-m", "bench.profiled", str(self.dump)]
 
 
@@ -169,7 +169,7 @@ class KafkaPeer:
     @classmethod
     @contextmanager
     def started(cls, properties: Mapping[str, str] | None = None) -> Iterator[KafkaPeer]:
-        """One that answers, on a folder of its own that goes with it."""
+        """Yield a broker that answers, in a folder that is removed with it."""
         with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
             peer = cls(fetch(), Path(folder), properties)
             try:
@@ -197,7 +197,7 @@ class KafkaPeer:
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes] | None = None) -> None:
-    """Returns when somebody listens there."""
+    """Wait until a process listens on the port. Raise RuntimeError if the given one ends."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline:
         with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
@@ -209,28 +209,28 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes] | None = None) -> 
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time that the process has used so far, to the nanosecond.
+    """Return the user and system time that the process has used so far, to the nanosecond.
 
-    By the system's CPU clock of the process: it has the threads that have ended, which the sum over
-    `/proc/<pid>/task` loses, and no ticks of 10 ms, in which `/proc/<pid>/stat` counts.
-    (`/proc/<pid>/schedstat` is the main thread alone.)
+    It is the system's CPU clock of the process. That includes threads that have ended, which the
+    sum over `/proc/<pid>/task` loses, and has no ticks of 10 ms, in which `/proc/<pid>/stat`
+    counts. (`/proc/<pid>/schedstat` is the main thread alone.)
     """
     return time.clock_gettime(~pid << 3 | _CPU_CLOCK_OF_PROCESS)
 
 
 def user_and_kernel_seconds(pid: int) -> tuple[float, float]:
-    """The same in two parts, in ticks of 10 ms: for long runs."""
+    """Return the same in two parts, in ticks of 10 ms: for long runs."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) / _TICKS_PER_SECOND, int(fields[12]) / _TICKS_PER_SECOND
 
 
 def resident_bytes(pid: int) -> int:
-    """The process's memory."""
+    """Return the resident memory of the process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 def both(stack: ExitStack) -> dict[str, BrokerProcess]:
-    """By their names, until the stack is closed."""
+    """Start both brokers and return them by name. They run until the stack is closed."""
     return {
         MoldauBroker.name: stack.enter_context(MoldauBroker.started()),
         KafkaPeer.name: stack.enter_context(KafkaPeer.started()),

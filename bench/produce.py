@@ -1,9 +1,9 @@
-"""What a produce request costs the broker, by partitions, batch size and how many are on the way.
+"""What a produce request costs the broker, by partitions, batch size and requests in flight.
 
-One connection sends requests that were made beforehand, so many ahead of the answers, and the
-broker's own process time is counted: user and system, divided by the requests. One record a batch,
-or one of 16 KB; whatever grows with the number of requests shows here, whatever grows with bytes
-shows in `bench.broker`.
+One connection sends requests that were encoded beforehand, a fixed number of them ahead of the
+answers. The broker's process time, user and system, is divided by the requests. Batches have one
+record or 16 KB: costs that grow with the number of requests show here, costs that grow with bytes
+show in `bench.broker`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TOPIC: Final = "requests"
 
 
 class Load(NamedTuple):
-    """A kind of request, and how many of them are on their way at once."""
+    """A kind of request, and how many of them are in flight."""
 
     partitions: int
     size_bytes: int
@@ -51,7 +51,7 @@ LOADS: Final = (PIPELINED, ALONE, Load(3, 100, 5), Load(6, 100, 5), Load(1, 16_0
 
 
 def frames_of(load: Load) -> list[bytes]:
-    """Requests that differ in their correlation ids."""
+    """Return requests that differ in their correlation ids."""
     client = ClientConnection("bench-produce")
     data = [
         PartitionProduceData(index=index, records=one_record(bytes(load.size_bytes)))
@@ -66,7 +66,7 @@ def frames_of(load: Load) -> list[bytes]:
 
 
 def send_all(port: int, frames: Sequence[bytes], depth: int, count: int) -> None:
-    """Send `count` requests, at most `depth` of them without their answers."""
+    """Send `count` requests, with at most `depth` in flight, and wait for all answers."""
     reader = FrameReader(shared_buffer())
     with socket.create_connection((HOST, port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -87,7 +87,7 @@ def send_all(port: int, frames: Sequence[bytes], depth: int, count: int) -> None
 
 @cache
 def broker() -> MoldauBroker:
-    """The one that is measured; it ends with this process."""
+    """Return the broker that is measured; it ends with this process."""
     stack = ExitStack()
     atexit.register(stack.close)
     started = stack.enter_context(MoldauBroker.started())
@@ -96,7 +96,7 @@ def broker() -> MoldauBroker:
 
 
 def microseconds(load: Load) -> float:
-    """Of the broker's CPU, a request."""
+    """Return the microseconds of the broker's CPU for a request."""
     measured = broker()
     frames = frames_of(load)
     send_all(measured.port, frames, load.depth, REQUESTS // 10)
@@ -106,7 +106,7 @@ def microseconds(load: Load) -> float:
 
 
 def rate(load: Load) -> float:
-    """Requests a second, as this one client sees it."""
+    """Return the requests a second that this one client measures."""
     measured = broker()
     frames = frames_of(load)
     start = time.perf_counter()
@@ -115,7 +115,7 @@ def rate(load: Load) -> float:
 
 
 def tables() -> Sequence[Table]:
-    """The broker's price of a request, and how many one connection gets through."""
+    """Return the tables of the broker's CPU for a request, and of one connection's requests."""
     return (
         Table(
             "a produce request: broker CPU",

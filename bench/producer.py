@@ -1,16 +1,16 @@
 """Producers side by side: records of 100 bytes, acknowledged, over one connection a broker.
 
-Each client is a process of its own (`bench.writing`) that connects once and then sends as many
-records as it is told, round after round; the clock stops when the broker has acknowledged them all.
-Beside the rate stands the CPU that the client's process used for a record, because on a machine of
-two cores a client with threads of its own competes with the broker for the second one.
+Each client is a separate process (`bench.writing`) that connects once and then sends a number of
+records, round after round; the clock stops when the broker has acknowledged them all. Beside the
+rate stands the CPU that the client's process used for a record, because on a machine of two cores a
+client with threads of its own competes with the broker for the second one.
 
-librdkafka fills batches of 1 MB where Kafka's own client fills 16 KB; ours begins with as much and
-grows those that have to wait (`batch.waiting.size`). Shown are our client as it is, with batches
-that stay at 16 KB (`small batches`), and with a `batch.size` like librdkafka's (`large batches`).
+librdkafka fills batches of 1 MB, Kafka's own client batches of 16 KB. Ours begins with 16 KB and
+enlarges batches that have to wait (`batch.waiting.size`). The tables show our client unchanged,
+with batches that stay at 16 KB (`small batches`), and with librdkafka's size (`large batches`).
 
-The same against moldau's broker and against Apache Kafka. Their topics have six partitions and keep
-little, so that no run fills the disk for the next.
+Both moldau's broker and Apache Kafka are measured. Their topics have six partitions and short
+retention, so that no run fills the disk for the next.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ WITH_A_GOAL: Final = (
 
 
 class Client:
-    """A process that sends a round of records when it is asked to."""
+    """A process that sends a round of records on request."""
 
     def __init__(self, writer: str, broker: BrokerProcess) -> None:
         self.count = MANY_RECORDS if writer in _FAST else RECORDS
@@ -98,7 +98,7 @@ class Client:
         return line
 
     def round(self) -> tuple[float, float]:
-        """Records a second, and the CPU seconds of the client for one of them."""
+        """Return the records a second of one round, and the client's CPU seconds for a record."""
         touch_free_memory()
         assert self._process.stdin is not None
         before = cpu_seconds(self._process.pid)
@@ -108,7 +108,7 @@ class Client:
         return rate, (cpu_seconds(self._process.pid) - before) / self.count
 
     def stop(self) -> None:
-        """Lets it end."""
+        """Close the process's input, so that it ends, and wait for it."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(_STOP_S)
@@ -136,12 +136,12 @@ def _client(writer: str, broker: str) -> Client:
 
 
 def rate(writer: str, broker: str) -> float:
-    """One round's records a second."""
+    """Return the records a second of one round."""
     return _client(writer, broker).round()[0]
 
 
 def nanoseconds(writer: str, broker: str) -> float:
-    """One round's CPU of the client's process, all of its threads, for a record."""
+    """Return the CPU time for a record in one round, with all threads of the client's process."""
     return _client(writer, broker).round()[1] * 1e9
 
 
@@ -151,7 +151,7 @@ def _table(title: str, writers: dict[str, str], goals: Sequence[Goal], broker: s
 
 
 def tables() -> Sequence[Table]:
-    """On moldau's broker and on Apache Kafka; what each client spends, last."""
+    """Return the tables for moldau's broker and Apache Kafka; last, the CPU of each client."""
     found = []
     send, confluent = "send", "confluent-kafka produce"
     for broker in (MoldauBroker.name, KafkaPeer.name):

@@ -3,14 +3,14 @@
 Each load runs on one broker three times, over plain sockets (`bench.wire`):
 
 1. alone: requests a second, and the broker's CPU a request, user and kernel;
-2. under `perf`, where there is one that may: which library and which kernel function it is;
-3. under `cProfile`, switched on within the broker: its Python functions, by the CPU time of the
-   event loop's thread. (By the wall clock a `send` that wakes a client would have the client's
-   time.) C functions count to whoever calls them. Looking at that clock costs half a microsecond a
-   call and return, so times are to be read beside the first line, and short functions are shorter
-   than they look.
+2. under `perf`, if it is installed and allowed: the share of each library and kernel function;
+3. under `cProfile`, which is switched on in the broker: its Python functions, by the CPU time of
+   the event loop's thread. (By the wall clock, a `send` that wakes a client would include the
+   client's time.) C functions count for their callers. Reading that clock costs half a microsecond
+   a call and return, so compare the times with the first line: short functions are shorter than
+   they look.
 
-This area has a page of its own and no goals: it says where to look, not how good it is.
+This area has a page of its own and no goals: it shows where to look, not how good it is.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ Work = Callable[[int], None]
 
 
 class Load(NamedTuple):
-    """What the broker is asked to do, so many requests of it at a time."""
+    """A kind of work for the broker, and how many requests it is at a time."""
 
     title: str
     work: Work
     pace: int
-    """Requests of one call of `work`."""
+    """The number of requests in one call of `work`."""
 
 
 class Cost(NamedTuple):
-    """Of one request, in microseconds, and how many there are a second."""
+    """The cost of one request in microseconds, and the requests a second."""
 
     per_second: float
     cpu_us: float
@@ -78,7 +78,7 @@ class Cost(NamedTuple):
 
 
 def page(machine: str, command: str) -> str:
-    """The whole page: every load on the same broker, one after the other."""
+    """Return the whole page: every load on the same broker, one after the other."""
     lines = [
         *("# profile", "", f"- machine: {machine}", f"- command: `{command}`"),
         f"- {CONNECTIONS} connections with one request on its way each; fetch: one connection",
@@ -93,7 +93,7 @@ def page(machine: str, command: str) -> str:
 
 
 def _loads(broker: ProfiledBroker, stack: ExitStack) -> Iterator[Load]:
-    """The two paths, with a little and with much in each request."""
+    """Yield both paths, with small and with large requests."""
     create_topic(broker, "profiled")
     for partition in range(PARTITIONS):
         first_record(broker.port, "profiled", partition)
@@ -121,11 +121,11 @@ def _produces(wires: Sequence[Wire]) -> Work:
 
 
 def void(_: object) -> None:
-    """For what is done for its effect."""
+    """Drop a result: the function is called for its effect."""
 
 
 def _fetches(broker: ProfiledBroker, stack: ExitStack) -> Work:
-    """One consumer, that reads the same megabyte in the page cache again and again."""
+    """Return the work of one consumer that reads the same megabyte in the page cache again."""
     create_topic(broker, "filled")
     settings = {"linger.ms": 20, "batch.num.messages": 15}
     rdkafka_produce(broker, "filled", _FILLED_VALUES * PARTITIONS, bytes(_VALUE_BYTES), settings)
@@ -141,7 +141,7 @@ def _fetches(broker: ProfiledBroker, stack: ExitStack) -> Work:
 
 
 def section(broker: ProfiledBroker, load: Load) -> list[str]:
-    """What one load shows."""
+    """Measure one load and return its section of the page."""
     load.work(load.pace)
     cost = _cost(broker, load)
     lines = [
@@ -156,7 +156,7 @@ def section(broker: ProfiledBroker, load: Load) -> list[str]:
 
 
 def _run_for(load: Load, seconds: float) -> int:
-    """How many requests that were."""
+    """Run the load for that time and return the number of requests."""
     end = time.perf_counter() + seconds
     count = 0
     while time.perf_counter() < end:
@@ -180,7 +180,7 @@ def _cost(broker: ProfiledBroker, load: Load) -> Cost:
 
 
 def _native(broker: ProfiledBroker, load: Load) -> list[str]:
-    """Shares of libraries and of native functions, as perf sees them."""
+    """Return the shares of libraries and native functions, measured by perf."""
     perf = shutil.which("perf")
     if perf is None:
         return ["perf is not here: no shares of libraries and kernel functions.", ""]
@@ -218,7 +218,7 @@ def _shares(perf: str, data: str, by: str) -> list[tuple[str, str]]:
 
 
 def readable(name: str) -> str:
-    """`libc.so.6  [.] send` as `send (libc)`, and a library without its version."""
+    """Return `libc.so.6 [.] send` as `send (libc)`, and a library without its version."""
     library, _, function = name.partition(" ")
     short = library.strip("[]").split(".")[0]
     function = re.sub(r"^\[.\]\s*|(\s+-)+$", "", function.strip())
@@ -242,7 +242,7 @@ def _profile(broker: ProfiledBroker, load: Load) -> tuple[pstats.Stats, int]:
 
 
 def _functions(stats: pstats.Stats, count: int) -> list[str]:
-    """The functions with the most time of their own."""
+    """Return the lines of the functions with the most time of their own."""
     rows = [
         (own, whole, calls, place(*function))
         for function, (_, calls, own, whole, _) in stats.stats.items()  # type: ignore[attr-defined]
@@ -264,7 +264,7 @@ def _functions(stats: pstats.Stats, count: int) -> list[str]:
 
 
 def place(file: str, line: int, function: str) -> str:
-    """`network/shell.py buffer_updated`, and generated code by its name."""
+    """Return `network/shell.py buffer_updated` for a function, and a name for generated code."""
     if file.startswith("<"):
         return f"`{file} {function}`"
     return f"`{'/'.join(Path(file).parts[-2:])} {function}`"

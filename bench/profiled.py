@@ -1,10 +1,10 @@
-"""A broker that profiles itself when it is asked to.
+"""A broker that profiles itself on request.
 
     python -m bench.profiled DUMP broker start --data DIRECTORY ...
 
-SIGUSR1 begins a profile of the event loop's thread, SIGUSR2 ends it and writes it to DUMP as a
-whole (a file of that name is a finished one). Nothing is measured before, so the same process can
-be looked at from outside without the cost of it.
+SIGUSR1 begins a profile of the event loop's thread. SIGUSR2 ends it and writes it to DUMP, complete
+from the moment that file exists. Nothing is measured before, so the same process can be observed
+from outside without the cost of profiling.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.cli import main
 
 
 def profile_when_asked(dump: str) -> None:
-    """From now on; in the thread that the event loop will run in."""
+    """Handle both signals from now on. Call it in the thread that the event loop will run in."""
     profile: list[cProfile.Profile] = []
 
     def begin(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""What messages cost: the generated codec beside a schema walker, in microseconds a message."""
+"""The cost of messages: the generated codec beside a schema walker, in microseconds a message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BATCH_BYTES = 16 << 10
 
 
 def tables() -> list[Table]:
-    """Produce as a broker sees it; then the other hot messages, each way."""
+    """Return a table of Produce in a broker, then of the other hot messages, each way."""
     return [
         _produce(),
         _one_way("ApiVersions v4 response encode", _api_versions(), 4, decode=False),
@@ -104,7 +104,7 @@ def _one_way(title: str, message: Message, version: int, *, decode: bool) -> Tab
 
 
 def _connection() -> Table:
-    """The whole way of a request through both headers, as a broker goes it."""
+    """Return the table of a request's whole way through both headers, as in a broker."""
     client = ClientConnection("producer-1")
     frame = memoryview(b"".join(client.send(_produce_request(), 9)))[4:]
     server = ServerConnection({0: Versions(3, 13)})

@@ -1,11 +1,11 @@
 """One client that reads a topic: `python -m bench.reading READER PORT TOPIC COUNT`.
 
-Prints how many records a second it was given. The clock starts when the first record has come, so
-that connecting and finding the topic do not count; the values' bytes are summed up, so that nobody
-gets away with records that are not there yet. All partitions are assigned, from the beginning.
+Prints the records a second that it received. The clock starts with the first record, so that
+connecting and finding the topic do not count. The sizes of the values are summed up, so that every
+client has to have its records in memory. All partitions are assigned, from the beginning.
 
-A process each, because clients must not share an event loop, a garbage collector or a kernel: the
-pure twin is the same client where the compiled one cannot be imported.
+Each client is a separate process, because clients must not share an event loop, a garbage collector
+or a kernel: the pure variant is the same client where the compiled kernel cannot be imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMPILED: Final = "moldau.records._speed"
 
 
 class Count:
-    """What came so far."""
+    """Counts the received records and their bytes."""
 
     def __init__(self, wanted: int) -> None:
         self.wanted = wanted
@@ -34,7 +34,7 @@ class Count:
         self._start = 0.0
 
     def add(self, records: int, size_bytes: int) -> bool:
-        """Whether that is all."""
+        """Count more records. Return whether all have come."""
         if not self.records:
             self._start = time.perf_counter()
             self._first = records
@@ -167,7 +167,7 @@ def confluent_batches(
 
 
 def confluent_tuned_batches(port: int, topic: str, count: Count) -> None:
-    """With what makes it fastest here: it asks again at once and keeps more."""
+    """Read with the fastest settings for this: it fetches again at once and buffers more."""
     settings = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
     confluent_batches(port, topic, count, _MANY_AT_ONCE, **settings)
 

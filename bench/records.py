@@ -1,11 +1,11 @@
 """Record batches: both kernels beside aiokafka's compiled one, and the codecs beside others.
 
 The batch is 500 records of a 10-byte key and a 100-byte value. Encoding goes from a list of rows to
-the finished batch, checksum included; decoding from the bytes to a list of records, checksum
-checked.
+the finished batch with its checksum, decoding from the bytes to a list of records, with the
+checksum checked.
 
-Rates are by the process's own CPU time, that is a core's: nothing here waits, and a neighbour that
-takes the core away for a slice must not count.
+Rates are by the CPU time of the process, so those of one core: nothing here waits, and a neighbour
+that takes the core away for a while must not count.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def append_one_by_one() -> object:
 
 
 def aiokafka_pair() -> tuple[Callable[[], object], Callable[[], object]]:
-    """aiokafka's way to encode and to decode, through its C extension or not at all."""
+    """Return aiokafka's functions to encode and to decode; they must be its C extension."""
     from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
     if "._crecords." not in DefaultRecordBatch.__module__:
@@ -111,7 +111,7 @@ def aiokafka_pair() -> tuple[Callable[[], object], Callable[[], object]]:
 
 
 def case(name: str, work: Callable[[], object], repeat: int, count: int = RECORDS) -> Case:
-    """`work` handles `count` things; a round does it `repeat` times."""
+    """Return a case of a round that runs `work` `repeat` times; each run handles `count` things."""
 
     def round_of_work() -> None:
         for _ in range(repeat):
@@ -131,7 +131,7 @@ def goals(at_least: float) -> list[Goal]:
 
 
 def notes() -> list[str]:
-    """What a reader must know who finds no goal missed."""
+    """Return a warning for readers if the goals are not checked."""
     if KERNEL == "compiled":
         return []
     return [
@@ -185,7 +185,7 @@ def record_tables() -> list[Table]:
 
 
 def payload() -> bytes:
-    """60 KB of JSON lines, as batches have it."""
+    """Return 60 KB of JSON lines, as in batches."""
     lines = (
         b'{"id":%d,"city":"%s","price":%d.%02d,"note":"%x"}\n'
         % (index, (b"Praha", b"Brno", b"Wien")[index % 3], index * 37 % 9001, index % 100, index**5)
@@ -246,5 +246,5 @@ def codec_tables() -> list[Table]:
 
 
 def tables() -> list[Table]:
-    """All tables; for `python -m bench records`."""
+    """Return all tables of this area."""
     return [*record_tables(), *codec_tables()]

@@ -1,10 +1,10 @@
-"""How much faster than life a three-node replicated log runs in simulation.
+"""How much faster than real time a three-node replicated log runs in simulation.
 
-Three nodes that sync before they confirm, and four clients that take turns, each record a request
-and an acknowledgement of its own: the whole cluster, its network and its disks in this one process.
-The figure is virtual seconds that pass in one second of CPU time, which is all that a simulation
-takes. Nothing goes wrong meanwhile. Beside it, how often a second a simulated disk can lose power
-and be read.
+Three nodes that sync before they confirm, and four clients that take turns, with a request and an
+acknowledgement for each record: the whole cluster, its network and its disks in this one process.
+The figure is the virtual seconds that pass in one second of CPU time, which is all that a
+simulation takes. Nothing fails meanwhile. Another table shows how often a second a simulated disk
+can lose power and be read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NOTES = (
 
 
 def times_real_time(records_a_second: int, virtual_seconds: float) -> Callable[[], float]:
-    """A round: virtual seconds for each real one under this load."""
+    """Return a round that measures virtual seconds for each second of CPU time under this load."""
 
     def run() -> float:
         with Simulation(1) as world:
@@ -72,7 +72,7 @@ def times_real_time(records_a_second: int, virtual_seconds: float) -> Callable[[
 
 
 class Load:
-    """Clients on the leader's connections: a record every so often, whatever became of the last."""
+    """Clients on the leader's connections. They send at a fixed rate, without awaiting answers."""
 
     _loop: asyncio.AbstractEventLoop
 
@@ -111,7 +111,7 @@ class Load:
 
 
 def crashes_and_recoveries(sector_bytes: int) -> Callable[[], float]:
-    """A round: write, sync, write on, lose power, open and read again; cycles a second."""
+    """Return a round that measures cycles a second: write, sync, write, lose power, open, read."""
 
     def run() -> float:
         disk = SimulatedDisk(Random(1), sector_bytes=sector_bytes)
@@ -137,7 +137,7 @@ def crashes_and_recoveries(sector_bytes: int) -> Callable[[], float]:
 
 
 def tables() -> list[Table]:
-    """What `make bench` shows."""
+    """Return all tables of this area."""
     return [
         Table(
             "replicated log in simulation",

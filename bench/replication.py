@@ -1,8 +1,8 @@
 """What a replica adds to its log, and what it costs to wait.
 
-An append through `Partition` beside the same append to its log alone: leadership, high watermark,
-and a look whether somebody waits. Then requests that wait: begun and completed by a move, or begun
-and forgotten, with 10,000 others waiting beside them.
+An append through `Partition` beside the same append to its log alone: it adds leadership, the high
+watermark, and a check for waiting requests. Then requests that wait: begun and completed by a move
+of the log, or begun and cancelled, with 10,000 others waiting beside them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LEADERSHIP = Leadership("t", 0, bytes(16), 0, (1,), (1,))
 
 
 class Clock:
-    """Real time; the purgatory asks for nothing else."""
+    """Real time, with only the methods that the purgatory calls."""
 
     monotonic_ns = staticmethod(time.monotonic_ns)
     monotonic = staticmethod(time.monotonic)
@@ -47,7 +47,7 @@ class Clock:
 
 
 class Queue:
-    """The turns of an event loop, taken by hand."""
+    """The callbacks of an event loop, run by `turn`."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []
@@ -59,7 +59,7 @@ class Queue:
         return self
 
     def cancel(self) -> None:
-        """Timers never come here."""
+        """Do nothing: no timer fires here."""
 
     def turn(self) -> None:
         calls, self.calls = self.calls, []
@@ -68,7 +68,7 @@ class Queue:
 
 
 class Ready(Delayed):
-    """Done as soon as it is asked."""
+    """An operation that is complete at the first check."""
 
     __slots__ = ()
 
@@ -76,11 +76,11 @@ class Ready(Delayed):
         return True
 
     def on_timeout(self) -> None:
-        """Its time is never over here."""
+        """Do nothing: no operation times out here."""
 
 
 def appending(*, through_partition: bool) -> float:
-    """Microseconds of CPU time for an append of one record."""
+    """Return the microseconds of CPU time for an append of one record."""
     folder = Path(tempfile.mkdtemp(prefix="moldau-bench-"))
     runtime = RealRuntime()
     try:
@@ -104,7 +104,7 @@ def appending(*, through_partition: bool) -> float:
 
 
 def waiting(*, is_completed: bool) -> float:
-    """Microseconds of CPU time for one that waits, with others beside it."""
+    """Return the microseconds of CPU time for one waiting operation, with others beside it."""
     queue = Queue()
     purgatory = Purgatory(Clock(), queue)
     keys = [object() for _ in range(100)]

@@ -1,7 +1,7 @@
 """The runtime: simulated events a second, round trips against real sockets, the price of a task.
 
 An event is one callback that the simulated loop ran: a delivery from the network, a timer, or a
-step of a task. Everything here is unmodified asyncio code that also runs on real sockets.
+step of a task. All programs here are unmodified asyncio code that also runs on real sockets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Main = Callable[[Runtime], Coroutine[Any, Any, object]]
 
 
 async def serve_streams(runtime: Runtime, host: str) -> int:
-    """Starts an echo on asyncio streams; gives its port."""
+    """Start an echo server on asyncio streams and return its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -49,7 +49,7 @@ async def serve_streams(runtime: Runtime, host: str) -> int:
 
 
 async def ask_streams(runtime: Runtime, host: str, port: int) -> None:
-    """Ten connections, each so many round trips."""
+    """Run a fixed number of round trips on each of ten connections."""
 
     async def ask() -> None:
         reader, writer = await runtime.network.open_streams(host, port)
@@ -66,7 +66,7 @@ async def ask_streams(runtime: Runtime, host: str, port: int) -> None:
 
 
 class Echo(asyncio.Protocol):
-    """Answers what it gets."""
+    """Sends back what it receives."""
 
     transport: asyncio.Transport
 
@@ -78,7 +78,7 @@ class Echo(asyncio.Protocol):
 
 
 class Asking(Echo):
-    """Asks again when it was answered."""
+    """Sends the next request when the answer to the last one has come."""
 
     def __init__(self) -> None:
         self.left = ROUND_TRIPS
@@ -98,12 +98,12 @@ class Asking(Echo):
 
 
 async def serve_protocols(runtime: Runtime, host: str) -> int:
-    """The same on a bare protocol."""
+    """Do the same as `serve_streams` on a bare protocol."""
     return (await runtime.network.listen(Echo, host, 0)).port
 
 
 async def ask_protocols(runtime: Runtime, host: str, port: int) -> None:
-    """The same on a bare protocol."""
+    """Do the same as `ask_streams` on a bare protocol."""
     for end in [await runtime.network.connect(Asking, host, port) for _ in range(CONNECTIONS)]:
         await end[1].done
 
@@ -113,7 +113,7 @@ Ask = Callable[[Runtime, str, int], Coroutine[Any, Any, None]]
 
 
 def simulated(serve: Serve, ask: Ask, clock: Clock) -> tuple[int, float]:
-    """(events, seconds of `clock`) of the round trips between two simulated nodes."""
+    """Return (events, seconds of `clock`) of the round trips between two simulated nodes."""
     ports: list[int] = []
 
     async def server(runtime: Runtime) -> None:
@@ -127,7 +127,7 @@ def simulated(serve: Serve, ask: Ask, clock: Clock) -> tuple[int, float]:
 
 
 def timed(mains: dict[str, Main], last: str, clock: Clock) -> tuple[int, float]:
-    """(events, seconds of `clock`) until the node `last` is through."""
+    """Run the nodes until `last` has finished. Return (events, seconds of `clock`)."""
     with Simulation(1) as world:
         for name, main in mains.items():
             world.add_node(name, main, start=name != last)
@@ -141,7 +141,7 @@ def timed(mains: dict[str, Main], last: str, clock: Clock) -> tuple[int, float]:
 
 
 def events_per_second(serve: Serve, ask: Ask) -> Callable[[], float]:
-    """A round: events a second of simulated round trips."""
+    """Return a round that measures events a second of simulated round trips."""
 
     def measure() -> float:
         events, seconds = simulated(serve, ask, time.process_time)
@@ -151,7 +151,7 @@ def events_per_second(serve: Serve, ask: Ask) -> Callable[[], float]:
 
 
 def node_events_per_second(main: Main) -> Callable[[], float]:
-    """A round: events a second of one node."""
+    """Return a round that measures events a second of one node."""
 
     def measure() -> float:
         events, seconds = timed({"node": main}, "node", time.process_time)
@@ -161,7 +161,7 @@ def node_events_per_second(main: Main) -> Callable[[], float]:
 
 
 async def timers(runtime: Runtime) -> None:
-    """A hundred chains of timers."""
+    """Run a hundred chains of timers."""
     loop = asyncio.get_running_loop()
     left = 50_000
     done = loop.create_future()
@@ -180,7 +180,7 @@ async def timers(runtime: Runtime) -> None:
 
 
 async def sleepers(runtime: Runtime) -> None:
-    """A hundred tasks that sleep again and again."""
+    """Run a hundred tasks that sleep again and again."""
 
     async def sleep() -> None:
         for _ in range(300):
@@ -190,7 +190,7 @@ async def sleepers(runtime: Runtime) -> None:
 
 
 def simulated_round_trips(serve: Serve, ask: Ask) -> Callable[[], float]:
-    """A round: round trips a second between simulated nodes."""
+    """Return a round that measures round trips a second between simulated nodes."""
 
     def measure() -> float:
         _, seconds = simulated(serve, ask, time.perf_counter)
@@ -202,7 +202,7 @@ def simulated_round_trips(serve: Serve, ask: Ask) -> Callable[[], float]:
 def real_round_trips(
     kind: Literal["asyncio", "uvloop"], serve: Serve, ask: Ask
 ) -> Callable[[], float]:
-    """A round: round trips a second over loopback sockets, both ends on one loop."""
+    """Return a round that measures round trips a second over loopback, both ends on one loop."""
 
     async def main(runtime: Runtime) -> float:
         port = await serve(runtime, "127.0.0.1")
@@ -214,7 +214,7 @@ def real_round_trips(
 
 
 async def spawn_tasks(runtime: Runtime) -> float:
-    """Tasks a second that are spawned through the runtime and awaited."""
+    """Return the tasks a second that are spawned through the runtime and awaited."""
 
     async def nothing() -> None:
         return
@@ -226,7 +226,7 @@ async def spawn_tasks(runtime: Runtime) -> float:
 
 
 async def create_tasks(runtime: Runtime) -> float:
-    """The same through asyncio alone."""
+    """Return the tasks a second through asyncio alone."""
 
     async def nothing() -> None:
         return
@@ -238,7 +238,7 @@ async def create_tasks(runtime: Runtime) -> float:
 
 
 def in_simulation(main: Callable[[Runtime], Coroutine[Any, Any, float]]) -> Callable[[], float]:
-    """A round of a real-time measurement made by a simulated node."""
+    """Return a round of a real-time measurement that runs on a simulated node."""
 
     def measure() -> float:
         results: list[float] = []
@@ -253,7 +253,7 @@ def in_simulation(main: Callable[[Runtime], Coroutine[Any, Any, float]]) -> Call
 
 
 def tables() -> Sequence[Table]:
-    """All that is measured here."""
+    """Return all tables of this area."""
     streams, protocols = (serve_streams, ask_streams), (serve_protocols, ask_protocols)
     return [
         Table(

@@ -1,8 +1,8 @@
-"""A generic codec to compare with: it walks a description of the message, one object a type.
+"""A generic codec to compare with: it walks a description of the message, one object for each type.
 
-This is how most Kafka libraries do it, written as well as the approach allows: the description is
-laid out once a version, values travel as dicts, reading is by position over one buffer. It checks
-nothing that Python does not check by itself.
+Most Kafka libraries do it like this, and it is written here as well as the approach allows: the
+description is laid out once a version, values travel as dicts, reading is by position over one
+buffer. It checks nothing that Python does not check by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.protocol.types import BYTES_VIEW, RECORDS, STRING, Scalar
 
 
 class Cursor:
-    """The input and how far it was read."""
+    """The input and the position in it."""
 
     __slots__ = ("data", "position")
 
@@ -203,7 +203,7 @@ class Nullable:
 
 
 def type_of(field: FieldSpec, version: int, *, flexible: bool) -> Type:
-    """The object that reads and writes a field in that version."""
+    """Return the object that reads and writes a field in that version."""
     compact = flexible and field.flexible
     kind = field.type
     if isinstance(kind, ArrayOf):
@@ -215,7 +215,7 @@ def type_of(field: FieldSpec, version: int, *, flexible: bool) -> Type:
 
 
 def element_of(kind: Scalar | StructSpec, version: int, *, flexible: bool) -> Type:
-    """The object that reads and writes an element of an array."""
+    """Return the object that reads and writes an element of an array."""
     if isinstance(kind, StructSpec):
         return Fields(kind, version, flexible=flexible)
     return Fixed(kind.format) if kind.format else Sized(kind, compact=flexible)
@@ -228,11 +228,11 @@ class SchemaWalker:
         self._fields = Fields(spec, version, flexible=spec.is_flexible(version))
 
     def decode(self, data: Any) -> dict[str, Any]:
-        """The message as a dict."""
+        """Return the message as a dict."""
         return self._fields.read(Cursor(data))
 
     def encode(self, value: dict[str, Any]) -> bytes:
-        """The bytes of a message given as a dict."""
+        """Return the bytes of a message that is given as a dict."""
         parts: list[bytes] = []
         self._fields.write(parts, value)
         return b"".join(parts)

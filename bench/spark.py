@@ -1,8 +1,8 @@
 """The data source `moldau` beside Spark's own `kafka` source, and the sink connector beside a job
 written by hand, in rows a second.
 
-Both sources run in one Spark session, on moldau's broker, one after the other. The jars of the
-stock source come from Maven. `BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
+Both sources run in one Spark session, on moldau's broker, one after the other. The jars of Spark's
+source come from Maven. `BENCH_SCALE=0.1` makes every load a tenth as long, for a quick run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TIMEOUT_S: Final = 300
 
 @cache
 def broker() -> BrokerProcess:
-    """Ours, with a topic of bytes and one of JSON; made when the first case runs."""
+    """Return our broker with a topic of bytes and one of JSON, made when the first case runs."""
     with ExitStack() as stack:
         found = stack.enter_context(MoldauBroker.started())
         for topic, count, value in (("read", ROWS, bytes(SIZE_BYTES)), ("json", SUNK, VALUE)):
@@ -79,13 +79,13 @@ def timed(work: Callable[[], object], count: int) -> float:
 
 
 def read(kind: str) -> float:
-    """A batch of all records, thrown away."""
+    """Return the rows a second of a batch of all records, which is thrown away."""
     rows = session().read.format(kind).options(**address(), subscribe="read").load()
     return timed(rows.write.format("noop").mode("overwrite").save, scaled(ROWS))
 
 
 def stream(kind: str) -> float:
-    """The same as a stream, in micro-batches of a fifth."""
+    """Return the same of a stream, in micro-batches of a fifth."""
     given = {"subscribe": "read", "startingOffsets": "earliest"}
     given["maxOffsetsPerTrigger"] = str(scaled(ROWS) // 5)
     rows = session().readStream.format(kind).options(**address(), **given).load()
@@ -97,7 +97,7 @@ def stream(kind: str) -> float:
 
 
 def write(kind: str) -> float:
-    """Rows that Spark makes, with keys, into a fresh topic."""
+    """Return the rows a second that Spark makes, with keys, and writes into a new topic."""
     topic = f"write-{time.monotonic_ns()}"
     create_topic(broker(), topic, PARTITIONS)
     count = scaled(ROWS) // 2
@@ -111,9 +111,9 @@ def write(kind: str) -> float:
 
 
 def by_hand() -> float:
-    """What one writes without the connector, as a program of its own: like the connector's runner
-    it has a fresh session, so both are measured from the begin of the query to its end, with a Java
-    that has just started."""
+    """Run a job without the connector, as a separate program: like the connector's runner it has a
+    new session, so both are measured from the begin of the query to its end, with a Java that has
+    just started."""
     jars = ",".join(map(str, stock_jars()))
     facts = {**CONF, "spark.jars": jars}
     words = [address()["kafka.bootstrap.servers"], "json", SCHEMA, MASTER, json.dumps(facts)]
@@ -128,7 +128,7 @@ def by_hand() -> float:
 
 
 def connector() -> float:
-    """The connector's runner with a config, from the begin of the query to its end."""
+    """Run the connector with a config, measured from the begin of the query to its end."""
     with TemporaryDirectory(prefix="moldau-bench-") as folder:
         return _sunk(Path(folder))
 

@@ -1,4 +1,4 @@
-"""The job that one writes without a connector: the stock source, from_json, Parquet.
+"""The job that one writes without a connector: Spark's own source, from_json, Parquet.
 
 `python -m bench.spark_by_hand BROKER TOPIC COLUMNS MASTER CONF` prints the seconds from the begin
 of the query to its end, in a session that has done nothing before.

@@ -1,4 +1,4 @@
-"""How long a short job takes, with its session: a new Python and a new Java each time."""
+"""The time of a short job, including its session: a new Python and a new Java each time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TIMEOUT_S: Final = 120
 
 
 def seconds(kind: str) -> float:
-    """One job, from the start of its process to the end."""
+    """Return the seconds of one job, from the start of its process to the end."""
     java = find_java()
     if kind == WITH and find_archive(java, os.environ) is None:
         raise Missing("no archive: moldau spark warm")

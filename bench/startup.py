@@ -1,7 +1,7 @@
-"""How long it takes until something runs: real processes, from start to exit.
+"""The time until a command runs: real processes, from start to exit.
 
-Cold means a fresh interpreter; the files are in the page cache and compiled, as they are the second
-time a user types a command. What an import adds is measured as the difference to an interpreter
+Cold means a new interpreter. The files are in the page cache and compiled, as they are the second
+time a user types a command. The cost of an import is measured as the difference to an interpreter
 that does nothing, both started one after the other in the same round.
 """
 
@@ -29,7 +29,7 @@ _MOLDAU = (str(_SCRIPT),) if _SCRIPT.exists() else (sys.executable, "-m", "molda
 
 
 def milliseconds(command: Sequence[str]) -> float:
-    """One process, from its start to its end; it may keep what it compiles."""
+    """Return the milliseconds of one process, from start to end; it may keep compiled files."""
     environment = {name: value for name, value in os.environ.items() if name not in _UNUSUAL}
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603
@@ -37,12 +37,12 @@ def milliseconds(command: Sequence[str]) -> float:
 
 
 def whole(command: Sequence[str]) -> Callable[[], float]:
-    """The median of a few starts, in milliseconds."""
+    """Return a function that measures the median of a few starts, in milliseconds."""
     return lambda: statistics.median(milliseconds(command) for _ in range(_STARTS_A_ROUND))
 
 
 def added(command: Sequence[str]) -> Callable[[], float]:
-    """What `command` takes beyond an interpreter that does nothing, in milliseconds."""
+    """Return a function that measures how much longer `command` takes than an idle interpreter."""
 
     def run() -> float:
         pairs = [(milliseconds(_NOTHING), milliseconds(command)) for _ in range(_STARTS_A_ROUND)]

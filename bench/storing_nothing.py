@@ -2,9 +2,9 @@
 
     python -m bench.storing_nothing broker start --data DIRECTORY ...
 
-It is ours, with its network, its protocol and its topics; but a produced batch is answered at once
-and forgotten, unread. Whoever reads a ratio to another broker sees beside it how much of the time
-is the client's own.
+It is ours, with its network, its protocol and its topics, but a produced batch is acknowledged at
+once and dropped, unread. So beside a ratio to another broker, readers see how much of the time is
+the client's own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PRODUCE = 0
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """As if all of it were in the log already."""
+    """Acknowledge all batches as if they were in the log already."""
     message = cast(ProduceRequest, request.decode())
     if not message.acks:
         request.answer_nothing()

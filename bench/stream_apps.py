@@ -26,7 +26,7 @@ class Order(msgspec.Struct):
 
 
 class Priced(msgspec.Struct):
-    """What the stateless program makes of it."""
+    """The result of the stateless program for a record."""
 
     user: str
     amount: float
@@ -34,7 +34,7 @@ class Priced(msgspec.Struct):
 
 
 class Scored(msgspec.Struct):
-    """What the program that computes makes of it."""
+    """The result of the computing program for a record."""
 
     user: str
     amount: float
@@ -107,7 +107,7 @@ _OUTLIER = 980.0
 
 
 def scored(order: Order) -> Scored:
-    """About ten microseconds of arithmetic, as a model or a parser in plain Python costs."""
+    """Compute for about ten microseconds, as a model or a parser in plain Python does."""
     codes = order.note.encode()
     total = 0.0
     for first, second, third in zip(codes, codes[1:], codes[2:], strict=False):
@@ -116,7 +116,7 @@ def scored(order: Order) -> Scored:
 
 
 def is_outlier(found: Scored) -> bool:
-    """One record in fifty, and the marks that `bench.streams` puts between them."""
+    """Whether it is one of fifty records, or a mark that `bench.streams` puts between them."""
     return found.amount > _OUTLIER or found.user.startswith("mark-")
 
 

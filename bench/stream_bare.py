@@ -1,10 +1,10 @@
-"""What an app of `bench.stream_apps` does, by hand: the ceiling for more than one worker.
+"""The work of an app of `bench.stream_apps`, by hand: the ceiling for more than one worker.
 
     python -m bench.stream_bare scored HOST:PORT IN OUT PARTITION...
 
-A process with our client and a plain loop: no group, no store, no changelog, no commit. Two of them
-on a partition each share nothing but the machine and the broker, so what a second one brings is
-what a second worker can bring at most.
+A process with our client and a plain loop: no group, no store, no changelog, no commit. Two such
+processes with a partition each share nothing but the machine and the broker, so the gain from the
+second one is the most that a second worker can give.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMIT_S = 1.0
 
 
 def scoring() -> Work:
-    """As `bench.stream_apps.scoring`."""
+    """Return the work of `bench.stream_apps.scoring`."""
 
     def work(keys: Sequence[bytes], values: Sequence[bytes]) -> Out:
         out: Out = ([], [])
@@ -44,7 +44,7 @@ def scoring() -> Work:
 
 
 def counting() -> Work:
-    """As `bench.stream_apps.count`: what has changed comes out once a second."""
+    """Return the work of `bench.stream_apps.count`: changed counts come out once a second."""
     counts: dict[str, int] = {}
     changed: dict[str, None] = {}
     due = time.monotonic() + COMMIT_S
@@ -70,7 +70,7 @@ KINDS: dict[str, Callable[[], Work]] = {"scoring": scoring, "count": counting}
 
 
 def run(kind: str, bootstrap: str, topics: tuple[str, str], partitions: Sequence[int]) -> None:
-    """Until it is killed."""
+    """Do the work until the process is killed."""
     source, out = topics
     work = KINDS[kind]()
     with (

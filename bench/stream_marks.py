@@ -1,11 +1,11 @@
 """Marks in a load: how fast an app is while all its workers run.
 
-Every so many records of a partition there is a mark, a record with a key of its own. An app hands
-marks on in their order, so that the arrival of one says how much of a partition is done.
+At regular distances a partition has a mark, a record with a key of its own. An app passes marks on
+in their order, so that the arrival of one shows how much of a partition is done.
 
-Invariant: a rate counts only what was done between two instants at which all partitions were being
-worked on by all workers. Neither start nor rebalance nor the end of a partition that is done early
-is in it, however long they take.
+Invariant: a rate counts only the work between two instants at which all workers were working on all
+partitions. It contains neither the start nor a rebalance nor the end of a partition that is done
+early, however long they take.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _PREFIX = b"mark-"
 
 
 def mark(partition: int, number: int) -> bytes:
-    """The key of a mark."""
+    """Return the key of a mark."""
     return b"%b%d-%d" % (_PREFIX, partition, number)
 
 
 class Arrival(NamedTuple):
-    """When a mark came: everything before it is done."""
+    """The time when a mark came: everything before it is done."""
 
     time_s: float
     number: int
@@ -41,8 +41,8 @@ class Marks:
         return all(each and each[-1].number >= self._last for each in self._arrivals)
 
     def take(self, keys: Iterable[bytes | None], time_s: float) -> None:
-        """Keys of records that came at this time. Those that came again, or that are no marks, do
-        not count."""
+        """Note the keys of records that came at this time. Keys that came before, or are no marks,
+        do not count."""
         newest: dict[int, int] = {}
         for key in keys:
             if key is not None and key.startswith(_PREFIX):
@@ -54,8 +54,8 @@ class Marks:
                 arrivals.append(Arrival(time_s, number))
 
     def rate(self, ready_s: float, step: int) -> float | None:
-        """Records a second from `ready_s` on, with `step` records from mark to mark of a partition;
-        None if there are too few marks to tell."""
+        """Return the records a second from `ready_s` on, with `step` records from mark to mark of a
+        partition; None if there are too few marks."""
         after = [[each for each in found if each.time_s >= ready_s] for found in self._arrivals]
         if not all(after):
             return None

@@ -2,9 +2,9 @@
 
     python -m bench.stream_peers quix count HOST:PORT NAME STATE IN OUT
 
-Each reads the topic IN from its beginning, and writes to OUT under the record's key: what its
-stateless operators make of a record, or how often its key has come. It runs until it is killed.
-What a library needs is imported by its program alone: they live in a venv of their own.
+Each reads the topic IN from its beginning, and writes to OUT under the record's key: the result of
+its stateless operators for a record, or how often its key has come. It runs until it is killed.
+Each program imports only its own library: the libraries are installed in a separate venv.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a program is given."""
+    """The arguments of a program."""
 
     kind: str
     bootstrap: str

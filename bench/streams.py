@@ -1,21 +1,21 @@
 """Streams apps beside Kafka Streams, Quix, Bytewax, Faust and Pathway, in records a second.
 
-All read the same JSON records of about 150 bytes from our broker and write what they make of them
-back to it; broker, app and the process that measures share the cores. What is measured is the time
-between two marked records at the end of the app: the first comes after a tenth of the load, so that
-neither start nor warm-up count. Each run is a new app that reads its topic from the beginning.
+All read the same JSON records of about 150 bytes from our broker and write their results back to
+it; broker, app and the measuring process share the cores. Measured is the time between two marked
+records at the end of the app. The first comes after a tenth of the load, so that neither start nor
+warm-up count. Each run is a new app that reads its topic from the beginning.
 
-Commits come once a second everywhere. Tables announce updates at their library's default: ours and
-Kafka Streams the last of each key at a commit, the others each one.
+All commit once a second. Tables announce updates by their library's default: ours and Kafka Streams
+the last of each key at a commit, the others each one.
 
-What a second worker brings is measured by marks all over the load (bench.stream_marks), while both
-run: an app that computes, one that hardly does, and beside each the same work in bare processes,
-which share nothing but the broker and the cores.
+The gain from a second worker is measured by marks all over the load (bench.stream_marks), while
+both run: an app that computes, one that hardly does, and beside each the same work in bare
+processes, which share nothing but the broker and the cores.
 
-Where Java, Maven or the venv of the others (`make stream-bench-peers`) is missing, so are their
-rows; `BENCH_STREAM_PEERS` names another venv. `BENCH_SCALE=0.1` makes every load a tenth as long,
-for a look. An app that takes longer than two minutes, or that ends, is missing in its row, with the
-reason; `--rows count restore` measures some rows alone.
+Without Java, Maven or the venv of the others (`make stream-bench-peers`), their rows are missing;
+`BENCH_STREAM_PEERS` names another venv. `BENCH_SCALE=0.1` makes every load a tenth as long, for a
+quick run. An app that takes longer than two minutes, or that ends, is missing in its row, with the
+reason; `--rows count restore` measures some tables alone.
 """
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ WORKERS: Final = 2
 WORKER_RECORDS: Final = {"scoring": 2_000_000, "count": 10_000_000}
 MARK_EVERY: Final = 5_000
 CELL_S: Final = 120.0
-"""How long a run of one app may take."""
+"""The longest time for a run of one app."""
 _STOP_S: Final = 30.0
 _runs = count()
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A program to start: what of which library, under which name, between which topics."""
+    """A program to start: its library, kind, name and topics."""
 
     library: str
     kind: str
@@ -126,7 +126,7 @@ class Arena:
         return name
 
     def loaded(self, keys: int, records: int, side: int = 0) -> str:
-        """A topic with the load, made once: a tenth, the first mark, the rest, the last mark."""
+        """Return a topic with the load, made once: a tenth, a mark, the rest, the last mark."""
         name = f"in-{keys}-{records}-{side}"
         if name not in self._filled:
             self._fill(self.topic(name), keys, records)
@@ -153,7 +153,7 @@ class Arena:
             self._mark(producer, name, END, start + warm_up + records)
 
     def marked(self, keys: int, records: int) -> str:
-        """A topic with the load on partitions of its own for each worker, and marks in it."""
+        """Return a topic with the load and marks in it, with one partition for each worker."""
         name = f"marked-{keys}-{records}"
         if name not in self._filled:
             self._fill_marked(self.topic(name, WORKERS), keys, records)
@@ -181,7 +181,7 @@ class Arena:
 
 
 def order(user: str, item: int, chance: random.Random) -> bytes:
-    """A record as JSON."""
+    """Return a record as JSON."""
     amount = chance.randrange(100, 99_999) / 100
     return (
         f'{{"user":"{user}","amount":{amount},"kind":"view","country":"de","item":{item},'
@@ -198,7 +198,7 @@ def arena() -> Arena:
 
 @cache
 def java_command() -> tuple[str, ...]:
-    """How to start the Java program, compiled. Raises PeerMissing."""
+    """Return the command of the compiled Java program. Raise PeerMissing without Java."""
     kafka = fetch()
     classes = arena().folder / "classes"
     compiler = str(Path(kafka.java).with_name("javac"))
@@ -210,14 +210,14 @@ def java_command() -> tuple[str, ...]:
 
 
 def peer_python(package: str) -> Path | None:
-    """The Python of the venv of the other libraries, if it has this one."""
+    """Return the Python in the other libraries' venv, or None if that does not have this one."""
     python = PEERS_VENV / "bin" / "python"
     found = list(PEERS_VENV.glob(f"lib/*/site-packages/{package}"))
     return python if found else None
 
 
 def command(app: App) -> tuple[Sequence[str], dict[str, str]]:
-    """The command line of an app, and what is added to its environment."""
+    """Return the command line of an app, and its additional environment."""
     topic, other = app.topics
     words = (app.kind, arena().bootstrap, app.name, str(app.state), topic)
     if app.library == JAVA:
@@ -235,7 +235,7 @@ def command(app: App) -> tuple[Sequence[str], dict[str, str]]:
 
 @contextmanager
 def running(app: App) -> Iterator[subprocess.Popen[bytes]]:
-    """The app as a process; stopped cleanly, or killed if it does not."""
+    """Run the app as a process. Stop it cleanly, or kill it if it does not end."""
     words, named = command(app)
     with started(app, words, named) as process:
         yield process
@@ -245,7 +245,7 @@ def running(app: App) -> Iterator[subprocess.Popen[bytes]]:
 def started(
     app: App, words: Sequence[str], named: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """As `running`, with this command line and environment."""
+    """Do the same as `running` with this command line and environment."""
     log = arena().folder / f"{app.name}.log"
     with log.open("ab") as out:
         process = subprocess.Popen(  # noqa: S603 - our own programs
@@ -275,8 +275,8 @@ def _last_line(log: Path) -> str:
 
 
 def seen(out: str, keys: Sequence[bytes], process: subprocess.Popen[bytes]) -> list[float]:
-    """When the first record with each of these keys came. Raises Missing if they do not come in
-    time."""
+    """Return when the first record with each of these keys came. Raise Missing if they do not come
+    in time."""
     times: dict[bytes, float] = {}
     deadline = time.monotonic() + CELL_S
     with Consumer(bootstrap_servers=arena().bootstrap, auto_offset_reset="earliest") as consumer:
@@ -295,7 +295,7 @@ def seen(out: str, keys: Sequence[bytes], process: subprocess.Popen[bytes]) -> l
 
 
 def worked(kind: str, workers: int, *, is_bare: bool = False) -> float:
-    """Records a second on two partitions while all workers run. Bare ones are plain processes."""
+    """Return records a second on two partitions while all workers (or bare processes) run."""
     records = round(WORKER_RECORDS[kind] * SCALE)
     topic = arena().marked(JOIN_KEYS, records)
     app = fresh(OURS, kind, (topic, topic), workers)
@@ -328,7 +328,7 @@ def _worked_by(
 def _watched(
     app: App, marks: Marks, processes: Sequence[subprocess.Popen[bytes]], *, is_bare: bool
 ) -> float:
-    """Takes the marks until the last ones; since when all workers have had partitions."""
+    """Take marks until the last ones. Return the time since when all workers have partitions."""
     deadline = time.monotonic() + CELL_S
     ready_s = time.perf_counter() if is_bare else 0.0
     with Consumer(bootstrap_servers=arena().bootstrap, auto_offset_reset="earliest") as consumer:
@@ -355,14 +355,14 @@ def _is_shared(app: App) -> bool:
 
 
 def fresh(library: str, kind: str, topics: tuple[str, str], workers: int = 1) -> App:
-    """An app that never ran, with an output topic of its own."""
+    """Return an app that has never run, with its own output topic."""
     name = f"{kind}-{next(_runs)}"
     out = arena().topic(f"{name}-out")
     return App(library, kind, name, arena().folder / name, topics, out, workers)
 
 
 def throughput(library: str, kind: str, keys: int) -> float:
-    """Records a second between the marks."""
+    """Return the records a second between the marks."""
     records = round(_records(library, keys) * SCALE)
     topic = arena().loaded(keys, records)
     other = arena().loaded(keys, records, side=1) if kind == "join" else topic
@@ -385,7 +385,7 @@ def _records(library: str, keys: int) -> int:
 
 @cache
 def counted(library: str) -> App:
-    """A count of many keys that has run to its end: its changelog is full."""
+    """Return an app that has counted many keys to its end: its changelog is full."""
     topic = arena().loaded(RESTORED, RESTORED)
     app = fresh(library, "count", (topic, topic))
     app.state.mkdir()
@@ -395,7 +395,7 @@ def counted(library: str) -> App:
 
 
 def restore(library: str) -> float:
-    """Seconds from the start without a store to the first result."""
+    """Return the seconds from the start without a store to the first result."""
     app = counted(library)
     shutil.rmtree(app.state)
     app.state.mkdir()
@@ -428,8 +428,8 @@ def _goals(kind: str, libraries: Sequence[str]) -> list[Goal]:
 
 
 def _worker_tables() -> Iterator[Table]:
-    """What a second worker brings: where the app's functions cost most, and where hardly anything
-    does. Bare processes, which share nothing but the broker, show what can be had."""
+    """Measure the gain from a second worker, where the app's functions cost most and where hardly
+    at all. Bare processes, which share nothing but the broker, show the most that is possible."""
     for kind in WORKER_RECORDS:
         numbers = range(1, WORKERS + 1)
         ours = [Case(f"{number} workers", partial(worked, kind, number)) for number in numbers]
@@ -442,7 +442,7 @@ def _worker_tables() -> Iterator[Table]:
 
 
 def tables() -> Iterator[Table]:
-    """Throughput of each kind, what a second worker brings, and how long a restore takes."""
+    """Measure throughput of each kind, the gain from a second worker, and the time of a restore."""
     for kind in PEERS_OF:
         libraries = _libraries(kind)
         for keys in KEY_COUNTS if kind in ("count", "windowed") else (JOIN_KEYS,):

@@ -1,10 +1,10 @@
 """Records on their way through one client, from its producer to its consumer, in one process:
 `python -m bench.through CLIENT PORT TOPIC PER_SECOND COUNT [LINGER_MS]`.
 
-Prints the seconds of each, from the call that takes the record to the consumer that gives it out.
-A record carries the time at which it was sent, and waits for company as long as `linger.ms` says;
-without it, as the client does by itself. The first two seconds are left out: librdkafka's consumer
-may take half a second to find its partition.
+Prints the seconds of each record, from the call that takes it until the consumer returns it. A
+record contains the time at which it was sent, and waits for others as long as `linger.ms` says;
+without LINGER_MS, as long as by the client's default. The first 2,000 records are left out:
+librdkafka's consumer may take half a second to find its partition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATIENCE_S: Final = 30.0
 
 
 class Load(NamedTuple):
-    """Where to, how fast, how many, and what is given to the producer."""
+    """Where records go, how fast, how many, and the producer's settings."""
 
     servers: str
     topic: str
@@ -40,7 +40,7 @@ class Load(NamedTuple):
         return self.records + _WARM_UP
 
     def due(self) -> Iterator[float]:
-        """When each record is to be sent."""
+        """Return the times at which the records are to be sent."""
         start = time.perf_counter()
         return (start + number / self.per_second for number in range(self.total))
 
@@ -64,8 +64,8 @@ def at_each_due(load: Load, then: Callable[[], object]) -> None:
 
 
 async def paced(load: Load, send: Callable[[bytes], Awaitable[Any]]) -> None:
-    """A thread says when, as something that comes from outside would. The loop's own timers end at
-    whole milliseconds, so that records would be sent in pairs."""
+    """Send each record when a thread signals it, as an event from outside would. The loop's own
+    timers end at whole milliseconds, so records would be sent in pairs."""
     says, hears = socket.socketpair()
     due = asyncio.Semaphore(0)
 

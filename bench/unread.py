@@ -1,8 +1,8 @@
 """A consumer that is not read: `python -m bench.unread PORT TOPIC`.
 
 Prints by how many bytes the process grew while its consumer fetched ahead as far as it may. Another
-one has read a record before, so that what grows is what is fetched, and not the program: code that
-is loaded and codecs that are made with the first fetch.
+consumer has read a record before, so that the growth is the fetched data, and not the program: code
+that is loaded and codecs that are made with the first fetch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def _one_record(consumer: Consumer, topic: str) -> None:
 
 
 async def grown(port: int, topic: str) -> int:
-    """Until nothing more came for two seconds."""
+    """Return the growth of the process, once nothing more has come for two seconds."""
     async with _consumer(port, 1, 1) as consumer:
         await _one_record(consumer, topic)
     async with _consumer(port, BOUND_BYTES, _OF_A_PARTITION_BYTES) as consumer:

@@ -1,12 +1,12 @@
-"""Plain sockets with requests made beforehand, for where microseconds or many connections count.
+"""Plain sockets with requests encoded beforehand, where microseconds or many connections count.
 
-The one who measures shares two cores with the broker, so a round trip costs this side two system
-calls and a look at the error code: nothing is encoded, nothing is allocated for long. A real client
-costs more than what is to be seen: librdkafka's own latency is 200 us against any broker, one that
-stores nothing included.
+The measuring process shares two cores with the broker, so a round trip costs this side two system
+calls and a check of the error code: nothing is encoded, nothing is allocated for long. A real
+client costs more than the difference to be measured: librdkafka's own latency is 200 us against any
+broker, also against one that stores nothing.
 
-Invariants: a connection has one request on its way, but where the pace says otherwise; every answer
-is looked at, and one with an error ends the measurement.
+Invariants: a connection has one request in flight, except when it is paced; every answer is
+checked, and one with an error ends the measurement.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _ANSWER_BYTES: Final = 65_536
 _WARM_UP_SECONDS: Final = 0.2
 _LATE_SECONDS_MAX: Final = 0.002
 _PARKED_SECONDS: Final = 0.0003
-"""A request that was sent so long ago waits in the broker."""
+"""After this time, a request that was sent is waiting in the broker."""
 _PR_SET_TIMERSLACK: Final = 29
 
 
 class Wire:
     """One plain socket and a produce request, which is sent again and again.
 
-    The bytes are the same each time, correlation id included.
+    The bytes are the same each time, including the correlation id.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Wire:
         self.socket.sendall(self.request)
 
     def receive(self) -> int | None:
-        """The error code of the answer, when that is here as a whole."""
+        """Return the error code of the answer, or None if the answer is not complete yet."""
         data = self.socket.recv(_ANSWER_BYTES)
         if not data:
             raise ConnectionResetError("the broker closed the connection")
@@ -87,7 +87,7 @@ class Wire:
         return int(_ERROR_CODE.unpack_from(frame, self._error_at)[0])
 
     def round_trip(self) -> int:
-        """Sends and waits; the error code of the answer."""
+        """Send the request, wait, and return the error code of the answer."""
         self.send()
         while (code := self.receive()) is None:
             pass
@@ -120,15 +120,15 @@ class FetchWire:
         self.seek(offset)
 
     def seek(self, offset: int) -> None:
-        """Where the next request reads."""
+        """Set the offset of the next request."""
         _OFFSET.pack_into(self._request, self._offset_at, offset)
 
     def ask(self) -> None:
-        """Sends the request: the broker answers when there is something, or after half a second."""
+        """Send the request. The broker answers when it has a record, or after half a second."""
         self.socket.sendall(self._request)
 
     def take(self) -> memoryview:
-        """Waits for the answer as a whole; it stands until the next one is taken."""
+        """Wait for the whole answer and return it; it is valid until the next call."""
         received = 0
         wanted = 4
         while received < wanted:
@@ -145,19 +145,19 @@ class FetchWire:
 
 
 def connect(port: int) -> socket.socket:
-    """To the broker; what is sent leaves at once."""
+    """Connect to the broker, without delay for small packets."""
     found = socket.create_connection((HOST, port))
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return found
 
 
 def request_bytes(request: Request, version: int) -> bytes:
-    """The whole frame, with a header."""
+    """Return the whole frame of a request, with its header."""
     return b"".join(map(bytes, ClientConnection("bench").send(request, version)))
 
 
 def produce_request(topic: str, partition: int, records: bytes, acks: int = 1) -> bytes:
-    """A frame that produces one batch."""
+    """Return the frame of a request that produces one batch."""
     data = PartitionProduceData(index=partition, records=records)
     topics = [TopicProduceData(name=topic, partition_data=[data])]
     request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
@@ -165,7 +165,7 @@ def produce_request(topic: str, partition: int, records: bytes, acks: int = 1) -
 
 
 def error_position(topic: str) -> int:
-    """Where the error code stands in a frame with the answer for one partition of that topic."""
+    """Return the position of the error code in an answer for one partition of that topic."""
     answer = PartitionProduceResponse(index=0, error_code=0x1234, base_offset=0)
     topics = [TopicProduceResponse(name=topic, partition_responses=[answer])]
     body = ProduceResponse(responses=topics).encode(_PRODUCE_VERSION)
@@ -173,12 +173,12 @@ def error_position(topic: str) -> int:
 
 
 def one_record(value: bytes) -> bytes:
-    """A batch of one record."""
+    """Return a batch of one record."""
     return batch_of([value])
 
 
 def batch_of(values: Sequence[bytes], codec: Codec = Codec.NONE) -> bytes:
-    """A batch of these values."""
+    """Return a batch of these values."""
     builder = BatchBuilder(codec=codec)
     for value in values:
         builder.append(int(time.time() * 1000), None, value)
@@ -188,8 +188,8 @@ def batch_of(values: Sequence[bytes], codec: Codec = Codec.NONE) -> bytes:
 def round_trips_at_once(
     broker: BrokerProcess, topic: str, connections: int, count: int, partitions: int = PARTITIONS
 ) -> float:
-    """Acknowledged requests a second of one record of 100 B, each connection with one on its
-    way."""
+    """Return the acknowledged requests a second, of one record of 100 B, each connection with one
+    in flight."""
     records = one_record(bytes(100))
     with ExitStack() as stack:
         wires = [
@@ -200,10 +200,10 @@ def round_trips_at_once(
 
 
 def round_trips(wires: Sequence[Wire], error_at: int, count: int) -> float:
-    """Answers a second over all wires, each with one request on its way.
+    """Return the answers a second over all wires, each with one request in flight.
 
-    Every answer is as long as the first one: whatever is not is an error, or came in two pieces,
-    and ends the measurement. That leaves a few Python operations a round trip.
+    Every answer must be as long as the first one: any other is an error, or came in two pieces, and
+    ends the measurement. So a round trip needs only a few Python operations.
     """
     answer_bytes = _answer_bytes(wires[0])
     ready = select.epoll()
@@ -240,9 +240,9 @@ def _answer_bytes(wire: Wire) -> int:
 
 
 def paced_produces(broker: BrokerProcess, topic: str, per_second: int, count: int) -> list[float]:
-    """Seconds from sending to the answer, sorted: one record of 100 B a request, acks=all, each
-    sent when it is due, whether those before it were answered or not. Only if this process itself
-    was not run for a while, what it missed is not sent at once: that crowd would be its own."""
+    """Return the sorted seconds to each answer: one record of 100 B a request, acks=all, each sent
+    when it is due, whether or not earlier ones are answered. Only if this process did not run for a
+    while, what it missed is not sent at once: that burst would be its own."""
     records = one_record(bytes(100))
     requests = [produce_request(topic, index, records, -1) for index in range(PARTITIONS)]
     error_at = error_position(topic)
@@ -282,8 +282,9 @@ def paced_produces(broker: BrokerProcess, topic: str, per_second: int, count: in
 
 
 def paced_end_to_end(broker: BrokerProcess, topic: str, per_second: int, count: int) -> list[float]:
-    """Seconds from sending a record to having it, sorted: a second connection asks for it before
-    it is sent, and the broker answers when it is there. The topic is new, with one partition."""
+    """Return the sorted seconds from sending a record to having it. A second connection fetches
+    before it is sent, and the broker answers when it is there. The topic is new, with one
+    partition."""
     first_record(broker.port, topic, 0)
     warm_up = int(per_second * _WARM_UP_SECONDS)
     found: list[float] = []
@@ -316,7 +317,7 @@ def paced_end_to_end(broker: BrokerProcess, topic: str, per_second: int, count: 
 
 
 def _fetched(frame: memoryview) -> int | None:
-    """The base offset of the first batch in the answer for one partition."""
+    """Return the base offset of the first batch in the answer for one partition, or None."""
     answer = FetchResponse.decode(bytes(frame[_FRAME_START_BYTES:]), _FETCH_VERSION)
     partition = answer.responses[0].partitions[0]
     assert not partition.error_code, f"error code {partition.error_code}"
@@ -325,7 +326,7 @@ def _fetched(frame: memoryview) -> int | None:
 
 @contextmanager
 def _exact_timers() -> Iterator[None]:
-    """Sleeps of this thread end when they should, and not up to 50 us later, as is usual."""
+    """Make sleeps of this thread end on time, and not up to 50 us later, as is usual."""
     prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
     prctl(_PR_SET_TIMERSLACK, 1)
     try:
@@ -335,7 +336,7 @@ def _exact_timers() -> Iterator[None]:
 
 
 def until_acknowledged(spawn: Callable[[], None], port: Callable[[], int], topic: str) -> float:
-    """Seconds from exec to the first acknowledged record."""
+    """Return the seconds from exec to the first acknowledged record."""
     start = time.perf_counter()
     spawn()
     first_record(port(), topic, 0)
@@ -343,8 +344,8 @@ def until_acknowledged(spawn: Callable[[], None], port: Callable[[], int], topic
 
 
 def first_record(port: int, topic: str, partition: int) -> None:
-    """Returns when the partition has taken a record; until then there may be no broker, or one that
-    does not know of it yet."""
+    """Wait until the partition has taken a record. Before, the broker may not run, or not know the
+    partition yet."""
     for _ in _attempts():
         with suppress(OSError), closing(Wire(port, topic, partition, one_record(b"1"))) as wire:
             if wire.round_trip() == 0:
@@ -361,7 +362,7 @@ def _attempts() -> Iterator[None]:
 
 @contextmanager
 def idle_connections(port: int, count: int) -> Iterator[None]:
-    """So many connections that were answered once and say nothing any more."""
+    """Hold connections that have received one answer and then do nothing."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (count + 1_000,) * 2)
     request = ApiVersionsRequest(client_software_name="idle", client_software_version="1")
     greeting = b"".join(map(bytes, ClientConnection("idle").send(request, 3)))

@@ -1,14 +1,14 @@
-"""One client that writes to a topic, as a process of its own: `python -m bench.writing WRITER PORT
+"""One client that writes to a topic, as a separate process: `python -m bench.writing WRITER PORT
 TOPIC COUNT`.
 
 For each line on its standard input it sends COUNT records of 100 bytes, waits until the broker has
-acknowledged them all, and prints how many records a second that makes. Connecting, finding the
-topic and a first thousand records come before, so that only sending counts. Every client has the
-settings that it has by itself, but for `acks=all`; a writer whose name ends in `_large` has
-librdkafka's `batch.size`, one in `_small` that of Kafka's other clients, a sixtieth of it.
+acknowledged them all, and prints the records a second. Connecting, finding the topic and a first
+thousand records come before, so that only sending counts. Every client has its default settings,
+except for `acks=all`. A writer whose name ends in `_large` has librdkafka's `batch.size`, one in
+`_small` that of Kafka's other clients, a sixtieth of it.
 
-A process each, because clients must not share an event loop, a garbage collector or a kernel: the
-pure twin is the same client where the compiled one cannot be imported.
+Each client is a separate process, because clients must not share an event loop, a garbage collector
+or a kernel: the pure variant is the same client where the compiled kernel cannot be imported.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PATIENCE_S: Final = 60.0
 
 
 class Rounds:
-    """The rounds that are asked for, one a line; `done` tells how fast one was."""
+    """The rounds, one for each line of input. It prints how fast each one was."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -171,12 +171,12 @@ def our_sync_send(port: int, topic: str, rounds: Rounds) -> None:
 
 
 def _large(writer: Callable[..., Coroutine[Any, Any, None]]) -> Writer:
-    """The same with batches as large as librdkafka makes them."""
+    """Return the writer with batches as large as librdkafka's."""
     return partial(writer, batch_size=_LIBRDKAFKA_BATCH_BYTES)
 
 
 def _small(writer: Callable[..., Coroutine[Any, Any, None]]) -> Writer:
-    """With no batch larger than Kafka's default, whatever waits."""
+    """Return the writer with no batch larger than Kafka's default, whatever waits."""
     return partial(writer, batch_size=_KAFKA_BATCH_BYTES)
 
 

@@ -1,1 +1,1 @@
-"""A broker, a million records sent and read: what `make demo` shows."""
+"""Sends and reads a million records through a broker: the example that `make demo` runs."""

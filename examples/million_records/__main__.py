@@ -1,8 +1,8 @@
 """`python -m examples.million_records [--count N]`: the commands a user would type, one by one.
 
-Everything happens in a temporary directory and on a port of its own, and is gone afterwards, also
-when it is interrupted: Ctrl-C, SIGTERM and a closed terminal end it with one line and the code that
-a shell would give.
+Everything happens in a temporary directory and on a separate port, and is removed afterwards, also
+after an interrupt: Ctrl-C, SIGTERM and a closed terminal end it with one line and the exit code
+that a shell would give.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Demo:
-    """The processes of the show.
+    """The processes of the demo.
 
-    A signal raises nothing, as that could hit between the start of a process and the line that
-    remembers it: it ends the processes that run, and whoever waits for one looks why it has ended.
+    A signal raises nothing, as that could happen between the start of a process and the line that
+    remembers it. It ends the running processes, and the code that waits for one checks why it
+    ended.
     """
 
     def __init__(self) -> None:
@@ -56,7 +57,7 @@ class Demo:
 
     @contextmanager
     def heeding_signals(self) -> Iterator[None]:
-        """Those that are ignored (a shell has it so behind nohup and before &) stay ignored."""
+        """Handle the signals in the block. Ignored ones (by nohup, or with &) stay ignored."""
         before = {each: signal.getsignal(each) for each in ENDING}
         minded = {each: old for each, old in before.items() if old is not signal.SIG_IGN}
         for each in minded:
@@ -80,11 +81,11 @@ class Demo:
     def _process(
         self, command: Sequence[str], ending: signal.Signals, **options: Any
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """One that has ended when this does: by itself, or by that signal."""
+        """Run a process in the block. At its end it has ended, by itself or by that signal."""
         process = subprocess.Popen(command, **options)  # noqa: S603 - our own commands
         self._running[process] = ending
         try:
-            if self.ended_by is not None:  # heard while it was being started
+            if self.ended_by is not None:  # the signal came while the process was starting
                 process.send_signal(ending)
             yield process
         finally:
@@ -98,11 +99,11 @@ class Demo:
 
     @contextmanager
     def broker(self, folder: str) -> Iterator[str]:
-        """A broker as a process of its own; it takes connections where this says."""
+        """Run a broker as a separate process and yield its address, empty if it did not start."""
         command = (MOLDAU, "broker", "start", "--data", folder, "--listen", "127.0.0.1:0")
         print("$ moldau broker start --data ... --listen 127.0.0.1:0", flush=True)
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        # A group of its own: Ctrl-C at a terminal is for us, who stop it.
+        # In its own process group, Ctrl-C reaches only this program, which stops it.
         with self._process(
             command, signal.SIGTERM, stdin=subprocess.DEVNULL, process_group=0, **options
         ) as process:
@@ -117,7 +118,7 @@ class Demo:
             yield bootstrap
 
     def perform(self, count: int, bootstrap: str) -> int:
-        """The commands, until one fails; the exit code. An empty `bootstrap`: no broker came up."""
+        """Run the commands until one fails. Return the exit code; 1 if `bootstrap` is empty."""
         if not bootstrap:
             return 1
         for words in (
@@ -132,7 +133,7 @@ class Demo:
         return 0
 
     def _show(self, words: Sequence[str], bootstrap: str) -> int:
-        """Runs a command as a user would see it."""
+        """Print a command, run it with its output visible, and return its exit code."""
         print(f"\n$ moldau {' '.join(words)}", flush=True)
         command = (MOLDAU, *words, "--bootstrap", bootstrap)
         with self._process(command, signal.SIGKILL) as process:

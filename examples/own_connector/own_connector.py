@@ -1,4 +1,4 @@
-"""A source connector of one's own: it counts, and goes on after a restart where it was."""
+"""A source connector of your own: it counts, and continues after a restart where it stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts words: the topology of the example pipeline."""
+"""The topology of the example pipeline: it counts words."""
 
 from __future__ import annotations
 

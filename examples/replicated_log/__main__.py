@@ -1,4 +1,4 @@
-"""`python -m examples.replicated_log [--seed N]`: the story of one seed."""
+"""`python -m examples.replicated_log [--seed N]`: run the story of one seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Tell the story, and then what it took; Ctrl-C ends it with one line. The exit code."""
+    """Run the story and print what it took; Ctrl-C ends it with one line. Return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.replicated_log",
         description="A replicated log in virtual time, under crashes, cuts and power losses.",
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def tell(seed: int) -> None:
-    """The story of that seed."""
+    """Run the story of that seed."""
     clock = RealClock()
     begun = clock.monotonic()
     with Simulation(seed) as world:

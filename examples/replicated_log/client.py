@@ -1,7 +1,7 @@
-"""What applications use: keep a value, read what is kept.
+"""The client that applications use: store a value, read the committed records.
 
-A produce that got an offset is kept for good. One that did not may be kept as well, once for each
-time it was sent: this log has no idempotent producers.
+A produce that returned an offset is committed. One that did not may be committed as well, once for
+each time it was sent: this log has no idempotent producers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAUSE_S = 0.05
 
 
 class Client:
-    """One connection to whoever leads. One request at a time; use several clients for more."""
+    """A connection to the leader. It sends one request at a time; use several clients for more."""
 
     def __init__(self, runtime: Runtime, addresses: Mapping[int, Address]) -> None:
         self._runtime = runtime
@@ -46,7 +46,7 @@ class Client:
         self._alarm: asyncio.TimerHandle | None = None
 
     async def produce(self, value: bytes) -> int:
-        """Keep `value`; returns its offset. Tries for ever: put a timeout around it."""
+        """Store `value` and return its offset. Retry without limit: put a timeout around it."""
         while True:
             try:
                 answer = await self._ask(self.target, ProduceRequest(value=value), ProduceResponse)
@@ -59,7 +59,7 @@ class Client:
             await asyncio.sleep(PAUSE_S * (1 + self._runtime.random.random()))
 
     async def read(self, number: int) -> list[Record]:
-        """Everything that one node knows to be kept for good. OSError when it does not answer."""
+        """Return all records that one node knows to be committed. OSError if it does not answer."""
         records: list[Record] = []
         while True:
             answer = await self._ask(number, ReadRequest(offset=len(records)), ReadResponse)
@@ -74,7 +74,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -83,7 +83,7 @@ class Client:
             self._alarm = None
 
     def _turn_to(self, number: int) -> None:
-        """To the leader that we were told of, or to the next that may know."""
+        """Choose the leader that a node named, or else the next node."""
         self.close()
         if number == NOBODY or number == self.target:
             following = self._numbers.index(self.target) + 1
@@ -91,7 +91,7 @@ class Client:
         self.target = number
 
     async def _ask(self, number: int, request: Message, kind: type[Answer]) -> Answer:
-        """One question, one answer; after any failure the connection is gone."""
+        """Send a request and return its answer. After any failure the connection is closed."""
         if number != self.target:
             self.close()
             self.target = number
@@ -130,7 +130,7 @@ class Client:
             self._answer.set_exception(error)
 
     def _set_due(self) -> None:
-        """One alarm watches over all questions: answers mostly come, and it goes on sleeping."""
+        """Set the deadline of a request. One timer serves all requests; mostly it need not fire."""
         loop = asyncio.get_running_loop()
         self._due_s = loop.time() + ATTEMPT_S
         if self._alarm is None:

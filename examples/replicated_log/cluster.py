@@ -44,17 +44,17 @@ class Cluster:
         server = self.servers[number] = self._make_server(
             runtime, number, self.addresses, self._timing
         )
-        if number not in self._formatted:  # what an operator does once for each new machine
+        if number not in self._formatted:  # an operator does this once for each new machine
             await runtime.run_blocking(server.format)
             self._formatted.add(number)
         await server.run()
 
     def client(self, runtime: Runtime) -> Client:
-        """A client on another machine."""
+        """Return a client, which runs on another machine."""
         return Client(runtime, self.addresses)
 
     def replicas(self) -> dict[int, Replica]:
-        """The replicas of the nodes that are up."""
+        """Return the replicas of the nodes that are up."""
         return {
             number: server.replica
             for number, server in self.servers.items()
@@ -62,7 +62,7 @@ class Cluster:
         }
 
     def leader(self) -> int | None:
-        """Who leads the highest epoch, if anybody does; a leader that is cut off does not know."""
+        """Return the leader of the highest epoch, or None. It may be cut off and not know it."""
         leaders = [
             (replica.epoch, number)
             for number, replica in self.replicas().items()

@@ -1,6 +1,6 @@
-"""Messages out of bytes, however those were cut on the way.
+"""Decodes messages from bytes, however these are split on the way.
 
-A protocol and not a stream: there is no task and no hop between the bytes and what they mean.
+It is a protocol and not a stream: there is no task and no step between the bytes and the message.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._rest = b""
         self.send: Callable[[bytes], None]
-        """Puts a frame on the wire, once connected; drops it when the connection is gone."""
+        """Writes a frame, once connected; drops it when the connection is lost."""
         self._transport: asyncio.Transport | None = None
 
     def close(self) -> None:
-        """Hang up at once."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 

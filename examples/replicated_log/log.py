@@ -1,8 +1,8 @@
 """The log in memory: records by offset.
 
-Invariants: epochs never fall from one record to the next; an offset and an epoch together name one
-record and everything before it (log matching), which is why `matches` is all that two logs need to
-compare.
+Invariants: epochs never fall from one record to the next; an offset and an epoch together identify
+one record and everything before it (log matching), so `matches` is all that is needed to compare
+two logs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from examples.replicated_log.messages import NO_EPOCH, Record
 
 
 class Log:
-    """Records from offset 0 to `end`, which is not in it."""
+    """Records from offset 0 to `end`, exclusive."""
 
     def __init__(self, records: Sequence[Record] = ()) -> None:
         self.records = list(records)
@@ -22,28 +22,28 @@ class Log:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record."""
+        """The epoch of the last record, or `NO_EPOCH`."""
         return self.epoch_before(self.end)
 
     def epoch_before(self, offset: int) -> int:
-        """The epoch of the record that ends at `offset`."""
+        """Return the epoch of the record just before `offset`, or `NO_EPOCH` at 0."""
         return self.records[offset - 1].epoch if offset else NO_EPOCH
 
     def matches(self, offset: int, epoch: int) -> bool:
-        """Whether this log holds what a log with that epoch holds below `offset`."""
+        """Whether this log equals another below `offset`, whose epoch just before it is `epoch`."""
         if offset > self.end:
             return False
         return epoch == (self.records[offset - 1].epoch if offset else NO_EPOCH)
 
     def start_of_epoch_before(self, offset: int) -> int:
-        """Where the run of records of one epoch begins that ends at `offset`."""
+        """Return where the run of records with the same epoch begins that ends at `offset`."""
         epoch = self.epoch_before(offset)
         while offset and self.records[offset - 1].epoch == epoch:
             offset -= 1
         return offset
 
     def append(self, record: Record) -> int:
-        """Add a record; returns its offset."""
+        """Add a record and return its offset."""
         offset, records = self.end, self.records
         assert not offset or record.epoch >= records[-1].epoch, "epochs never fall"
         records.append(record)
@@ -51,6 +51,6 @@ class Log:
         return offset
 
     def truncate(self, offset: int) -> None:
-        """Forget everything from `offset` on."""
+        """Remove all records from `offset` on."""
         del self.records[offset:]
         self.end = offset

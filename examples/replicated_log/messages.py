@@ -1,8 +1,8 @@
-"""What nodes and clients say, and the frames that carry it.
+"""The messages of nodes and clients, and the frames that carry them.
 
-A frame is its length (4 bytes), the number of its kind (1 byte) and the message. A response to a
-node says by itself what it is about (epoch and offset), so that loss, delay and reordering need no
-special case: the replica takes any message at any time.
+A frame is its length (4 bytes), the number of its kind (1 byte) and the message. A node's response
+contains what it refers to (epoch and offset), so that loss, delay and reordering need no special
+case: the replica accepts any message at any time.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ FRAME_BYTES_MAX = 1 << 20
 
 
 class Record(Struct):
-    """A value, and the epoch whose leader took it. A leader's first record has no value."""
+    """A value and the epoch of the leader that took it. A leader's first record has no value."""
 
     epoch: Int32
     value: Bytes
 
 
 class VoteRequest(Data, versions="0"):
-    """A candidate asks for a vote, and says how far its log goes."""
+    """A candidate requests a vote and reports how far its log goes."""
 
     epoch: Int32
     candidate: Int8
@@ -36,7 +36,7 @@ class VoteRequest(Data, versions="0"):
 
 
 class VoteResponse(Data, versions="0"):
-    """A vote, or none; in either case the voter's epoch."""
+    """A vote or a refusal; both contain the voter's epoch."""
 
     epoch: Int32
     voter: Int8
@@ -46,7 +46,7 @@ class VoteResponse(Data, versions="0"):
 class AppendRequest(Data, versions="0"):
     """The leader's records from `base_offset`, which continue a log that ends in `previous_epoch`.
 
-    Without records it says only that the leader is there, and how far all may read.
+    Without records it is a heartbeat. It also reports the high watermark, up to which all may read.
     """
 
     epoch: Int32
@@ -58,7 +58,7 @@ class AppendRequest(Data, versions="0"):
 
 
 class AppendResponse(Data, versions="0"):
-    """Accepted: equal to the leader's log, and durable, below `log_end`. Else: try from there.
+    """Accepted: below `log_end`, the log equals the leader's and is durable. Else: try from there.
 
     `base_offset` is that of the request.
     """
@@ -71,15 +71,15 @@ class AppendResponse(Data, versions="0"):
 
 
 class ProduceRequest(Data, versions="0"):
-    """A client has a value to keep."""
+    """A client sends a value to store."""
 
     value: Bytes
 
 
 class ProduceResponse(Data, versions="0"):
-    """Where the value is kept for good; or `NO_OFFSET`, and who may be the leader.
+    """The offset of the committed value; or `NO_OFFSET`, and the node that may be the leader.
 
-    Without an offset the value may still be kept: the leader lost its office before it knew.
+    Without an offset the value may still become committed: the leader lost its role before it knew.
     """
 
     offset: Int64
@@ -87,13 +87,13 @@ class ProduceResponse(Data, versions="0"):
 
 
 class ReadRequest(Data, versions="0"):
-    """A client wants what is kept from this offset on."""
+    """A client requests the committed records from this offset on."""
 
     offset: Int64
 
 
 class ReadResponse(Data, versions="0"):
-    """Records that are kept for good, some or all, and where such records end."""
+    """Some or all of the committed records, and the high watermark, at which they end."""
 
     high_watermark: Int64
     records: list[Record]
@@ -120,7 +120,7 @@ pack_head, read_head = _HEAD.pack, _HEAD.unpack_from
 
 
 def encode_frame(message: Message) -> bytes:
-    """The message as it travels."""
+    """Return the frame of a message."""
     number, encode = _ENCODERS[type(message)]
     body = encode(message, 0)
     return pack_head(len(body), number) + body

@@ -1,8 +1,8 @@
-"""The way to one other node: requests go out, responses come back, and a dead way is given up.
+"""The connection to one other node, which is made again after a failure.
 
-A connection can be dead without either end being told. So one on which a request has gone
-unanswered for `SILENCE_S` is cut and made again. Nothing is sent twice here and nothing kept: the
-replica says everything again in time.
+A connection can be dead although neither end has been informed. So one on which a request has been
+unanswered for `SILENCE_S` is closed and made again. Nothing is resent or stored here: the replica
+repeats everything in time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Peer:
         self._asked_at: float | None = None
 
     def send(self, request: bytes) -> None:
-        """Put the frame on the wire if there is one."""
+        """Write the frame if there is a connection."""
         connection, now_s = self._connection, self._now_s
         if connection is None:
             return
@@ -51,7 +51,7 @@ class Peer:
         connection.send(request)
 
     async def run(self) -> None:
-        """Keep a connection, for ever."""
+        """Keep a connection until cancelled."""
         while True:
             with suppress(OSError):
                 await self._connect_and_hold()

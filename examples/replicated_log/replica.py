@@ -1,13 +1,13 @@
-"""One node's part in the agreement: the pure core. Raft, in Kafka's words.
+"""The state machine of one node: the pure core of Raft, in Kafka's words.
 
 Invariants, which the simulator checks after every step:
 - an epoch has one leader: a node gives one vote an epoch, and a majority elects;
-- a leader holds every record that was ever kept for good: nobody votes for a shorter log;
-- what is below the high watermark never changes: it moves only over records that a majority holds,
-  the last of them of the leader's own epoch;
-- nothing is promised that is not durable: messages and answers leave only in a `Ready`, and the
-  shell saves what is in it before it sends what is in it. So the core may count its own records at
-  once, although they are not on disk yet.
+- a leader holds every record that was ever committed: no node votes for a shorter log;
+- records below the high watermark never change: it advances only over records that a majority
+  holds, the last of which has the leader's own epoch;
+- every promise is durable: messages and answers leave only in a `Ready`, and the shell saves that
+  before it sends anything from it. So the core may count its own records at once, although they
+  are not on disk yet.
 
 Time comes as an argument, randomness through the constructor; nothing here waits.
 """
@@ -36,7 +36,7 @@ from examples.replicated_log.messages import (
 
 
 class Role(Enum):
-    """What a node is in its epoch."""
+    """The role of a node in its epoch."""
 
     FOLLOWER = "follower"
     CANDIDATE = "candidate"
@@ -45,14 +45,14 @@ class Role(Enum):
 
 TRANSITIONS = {
     Role.FOLLOWER: {Role.FOLLOWER, Role.CANDIDATE},  # a new epoch; nothing heard from a leader
-    Role.CANDIDATE: {Role.FOLLOWER, Role.CANDIDATE, Role.LEADER},  # beaten; nobody won; elected
+    Role.CANDIDATE: {Role.FOLLOWER, Role.CANDIDATE, Role.LEADER},  # beaten; no majority; elected
     Role.LEADER: {Role.FOLLOWER},  # a higher epoch
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What must survive apart from records: the epoch, and whom we voted for in it."""
+    """What must survive besides records: the epoch, and the candidate that got the vote in it."""
 
     epoch: int = NO_EPOCH
     candidate: int = NOBODY
@@ -60,7 +60,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds. Elections begin after once to twice their timeout, which is drawn anew."""
+    """Milliseconds. A node waits for a leader for one to two election timeouts, drawn anew."""
 
     heartbeat_ms: int = 150
     election_ms: int = 600
@@ -70,21 +70,22 @@ class Timing:
 class Ready:
     """What the shell must do, in this order.
 
-    Save the vote; cut the log; append the records; make it all durable. Only then send and answer.
-    Nobody changes one; it is not frozen because that would make it three times as slow to make.
+    Save the vote; truncate the log; append the records; make it all durable. Only then send and
+    answer. It is never modified; it is not frozen because creating it would take three times as
+    long.
     """
 
     vote: Vote | None
     truncate_to: int | None
     records: Sequence[Record]
     needs_disk: bool
-    """Whether there is anything to save before anything may be said."""
+    """Whether anything must be saved before anything may be sent."""
     messages: Sequence[tuple[int, PeerMessage]]
     answers: Sequence[tuple[object, ProduceResponse]]
 
 
 class Replica:
-    """The state machine. Call `on_...` for what happens, then carry out `take_ready()`."""
+    """The state machine. Call `on_...` for each event, then carry out `take_ready()`."""
 
     leadership_class = Leadership
     records_per_request = 64
@@ -103,7 +104,7 @@ class Replica:
         self.others = [voter for voter in voters if voter != number]
         self.vote = vote
         self.epoch = vote.epoch
-        """The highest epoch that we know of."""
+        """The highest epoch that this node knows."""
         self.log = Log(records)
         self.role = Role.FOLLOWER
         self.leader = NOBODY
@@ -128,7 +129,7 @@ class Replica:
         self._wait_for_leader(now_ms)
 
     def on_tick(self, now_ms: int) -> None:
-        """Time has passed; only `deadline_ms` and later means anything."""
+        """Time has passed. Do nothing before `deadline_ms`."""
         if now_ms < self.deadline_ms:
             return
         if self.role is Role.LEADER:
@@ -137,7 +138,7 @@ class Replica:
             self._stand_for_election(now_ms)
 
     def on_message(self, message: PeerMessage, now_ms: int) -> None:
-        """Another node has said something, perhaps long ago."""
+        """Handle a message of another node, which may be old."""
         if message.epoch > self.epoch:
             self._enter_epoch(message.epoch, now_ms)
         if type(message) is AppendRequest:
@@ -150,7 +151,7 @@ class Replica:
             self._on_vote_response(message, now_ms)
 
     def on_produce(self, client: object, value: bytes, now_ms: int) -> None:
-        """A client wants `value` kept; it is answered through a later `Ready`."""
+        """A client sends `value` to store. The answer comes in a later `Ready`."""
         if self._office is None:
             self._answer(client, NO_OFFSET)
             return
@@ -161,12 +162,12 @@ class Replica:
             self._advance()
 
     def read(self, offset: int) -> list[Record]:
-        """Records from `offset` that are kept for good, as many as go into one message."""
+        """Return committed records from `offset` on, as many as fit into one message."""
         end = min(self.high_watermark, max(offset, 0) + self.records_per_request)
         return self.log.records[max(offset, 0) : end]
 
     def take_ready(self) -> Ready:
-        """Everything to do since this was last asked."""
+        """Return everything to do since the last call."""
         vote, log, truncate_to = self.vote, self.log, self._truncate_to
         messages, answers = self._messages, self._answers
         self._messages, self._answers = [], []
@@ -212,7 +213,7 @@ class Replica:
         )
 
     def _is_up_to_date(self, request: VoteRequest) -> bool:
-        """Whether the candidate holds all that may have been kept for good, as far as we know."""
+        """Whether the candidate's log has everything that may be committed, as far as we know."""
         return (request.last_epoch, request.log_end) >= (self.log.last_epoch, self.log.end)
 
     def _on_vote_response(self, response: VoteResponse, now_ms: int) -> None:
@@ -251,7 +252,7 @@ class Replica:
                 self._answer(client, NO_OFFSET)
 
     def _wait_for_leader(self, now_ms: int) -> None:
-        """Be patient; how patient is drawn anew each time that no leader is known."""
+        """Set the deadline for an election. Draw its timeout anew if no leader is known."""
         if self.leader == NOBODY:
             self._patience_ms = round(self._timing.election_ms * (1 + self._random.random()))
         self.deadline_ms = now_ms + self._patience_ms
@@ -279,11 +280,11 @@ class Replica:
         self._respond(request, is_accepted=True, log_end=end)
 
     def _is_stale(self, request: AppendRequest) -> bool:
-        """Whether it comes from a leader of an epoch that is over."""
+        """Whether the request comes from the leader of an earlier epoch."""
         return request.epoch < self.epoch
 
     def _take(self, base: int, records: Sequence[Record]) -> int:
-        """Make our log equal to the leader's below the offset that this returns."""
+        """Make the log equal to the leader's, below the offset that is returned."""
         for offset, record in enumerate(records, base):
             if offset < self.log.end:
                 if self.log.matches(offset + 1, record.epoch):
@@ -324,7 +325,7 @@ class Replica:
             self._send_records([response.follower])
 
     def _advance(self) -> None:
-        """Move the high watermark over what a majority holds, and answer those who waited."""
+        """Advance the high watermark over what a majority holds, and answer the waiting clients."""
         office = self._office
         if office is None:
             return
@@ -335,7 +336,7 @@ class Replica:
                 self._answer(client, offset)
 
     def _may_keep(self, end: int) -> bool:
-        """Records of earlier epochs are kept for good only together with one of ours."""
+        """Whether the last record has our epoch: earlier epochs are committed only with it."""
         return self.log.epoch_before(end) == self.epoch
 
     def _send_heartbeats(self, now_ms: int) -> None:
@@ -343,15 +344,15 @@ class Replica:
         self._send_records(self.others)
 
     def _replicate(self, now_ms: int) -> None:
-        """Send new records to those who are not busy with the last ones."""
+        """Send new records to the followers without an unanswered request."""
         assert self._office is not None
         idle = [number for number, each in self._office.followers.items() if each.asked is None]
         self._send_records(idle)
         if len(idle) == len(self.others):
-            self.deadline_ms = now_ms + self._timing.heartbeat_ms  # all hear from us now
+            self.deadline_ms = now_ms + self._timing.heartbeat_ms  # each gets a request now
 
     def _send_records(self, numbers: Iterable[int]) -> None:
-        """Ask each of them to append what comes next for it; mostly that is the same for all."""
+        """Send each follower its next records, which are mostly the same for all."""
         assert self._office is not None
         followers, messages, request, sent_from = self._office.followers, self._messages, None, -1
         for number in numbers:

@@ -1,12 +1,12 @@
 """One node: the shell around a `Replica`. It owns the clock, the sockets and the disk.
 
-Invariant: one `Ready` is carried out at a time, so nothing is sent before what it promises is
-durable. What needs no disk is done at once, in the callback that brought the event. Events that
-arrive while the disk is busy wait and are taken together: under load one sync serves many records,
-with no code for it.
+Invariant: one `Ready` is carried out at a time, so no promise is sent before it is durable. What
+needs no disk is done at once, in the callback of the event. Events that arrive while the disk is
+busy wait and are handled together: under load one sync serves many records, without any code for
+it.
 
-Callbacks all the way and no task between them: an event goes from the wire to the replica, and its
-consequences to disk and wire, without a queue on which somebody would have to be woken.
+There are only callbacks and no task between them: an event goes from the network to the replica,
+and its results to disk and network, without a queue whose reader would have to be woken.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ class Server:
         self._asked_by: dict[int, Connection] = {}
         self._inbox: deque[tuple[Message, Connection]] = deque()
         self._is_busy = True
-        """Whether messages have to wait: for the start, for the disk, or for ever at the end."""
+        """Whether messages must wait: for the start, for the disk, or forever at the end."""
         self._saving: asyncio.Future[None] | None = None
         self._unpublished: Ready
-        """What is being saved."""
+        """The `Ready` that is being saved."""
         self._ended = asyncio.get_running_loop().create_future()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = NEVER_MS
 
     def format(self) -> None:
-        """Make the disk a new node's. It waits for the disk: once, on a thread."""
+        """Make the disk that of a new node. Call it once, on a thread: it waits for the disk."""
         self._store.format()
 
     async def run(self) -> None:
-        """Serve until cancelled. An OSError from the disk ends it: the disk cannot be trusted."""
+        """Serve until cancelled. Raise OSError from the disk, which is unreliable from then on."""
         runtime = self._runtime
         saved = await runtime.run_blocking(self._store.open)
         self.replica = self.replica_class(
@@ -95,7 +95,7 @@ class Server:
         finally:
             self._is_busy = True
             if self._saving is not None and not self._saving.done():
-                await asyncio.wait([self._saving])  # no thread may write to what is closed
+                await asyncio.wait([self._saving])  # no thread may write to a closed store
             self._store.close()
 
     def _dial(self, numbers: Sequence[int]) -> None:
@@ -105,7 +105,7 @@ class Server:
             self._runtime.spawn(peer.run(), name=f"peer-{number}")
 
     def _step(self) -> None:
-        """Tell the replica what has happened, and do what it says."""
+        """Pass all events to the replica and carry out its `Ready`."""
         try:
             ready = self.take_ready()
             if not ready.needs_disk:
@@ -121,7 +121,7 @@ class Server:
             self._fail(error)
 
     def take_ready(self) -> Ready:
-        """Everything that follows from all that has happened, the passing of time included."""
+        """Pass all messages and the time to the replica, and return its `Ready`."""
         replica, inbox, clock_ns = self.replica, self._inbox, self._clock_ns
         assert replica is not None
         now_ms = clock_ns() // 1_000_000
@@ -140,13 +140,13 @@ class Server:
         return replica.take_ready()
 
     def save(self, ready: Ready) -> None:
-        """Make durable what `ready` promises; then it is published."""
+        """Start to make `ready` durable; it is published afterwards."""
         self._unpublished = ready
         self._saving = saving = self._runtime.run_blocking(self._store.save, ready)
         saving.add_done_callback(self._saved)
 
     def _saved(self, saving: asyncio.Future[None]) -> None:
-        """All is durable. Publish it, and go on with what has happened meanwhile."""
+        """Publish what is durable now, and go on with the events that came meanwhile."""
         if saving.cancelled() or (self._ended.done() and saving.exception() is None):
             return
         try:
@@ -160,18 +160,18 @@ class Server:
             self._step()
 
     def _fail(self, error: Exception) -> None:
-        """The disk cannot be trusted, or there is a bug: say no more, and let `run` raise it."""
+        """Stop sending and let `run` raise the error: the disk is unreliable, or there is a bug."""
         self._is_busy = True
         if not self._ended.done():
             self._ended.set_exception(error)
 
     def publish(self, ready: Ready) -> None:
-        """Say what is true now."""
+        """Send all messages and answers, which may be sent now."""
         message, frame = None, b""
         for number, each in ready.messages:
-            if each is not message:  # what goes to all is encoded once
+            if each is not message:  # one message to all is encoded once
                 message, frame = each, encode_frame(each)
-            # Requests have a connection of ours; responses go back to where the request came from.
+            # Requests go out on our own connections; responses return on the request's connection.
             ways = self._peers if type(each) in REQUESTS else self._asked_by
             ways[number].send(frame)
         for client, response in ready.answers:
@@ -179,9 +179,9 @@ class Server:
             client.send(encode_frame(response))
 
     def _set_alarm(self, deadline_ms: int) -> None:
-        """Wake the replica when it is that late.
+        """Set the timer that wakes the replica at its deadline.
 
-        Deadlines mostly move away. An alarm that comes early does no harm, so it stays.
+        Deadlines mostly move later. A timer that fires early does no harm, so it stays.
         """
         if self._alarm is not None:
             self._alarm.cancel()

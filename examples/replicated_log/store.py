@@ -1,24 +1,24 @@
 """One node's disk: the log in one file, the vote in another.
 
-Invariants: what `save` returned from survives the loss of power; what `open` finds is durable
-before anybody hears of it. Both wait for the disk and belong on a thread, one call at a time.
+Invariants: after `save` returns, its data survives a power loss; what `open` finds is durable
+before it is used. Both wait for the disk and must run on a thread, one call at a time.
 
 An entry of the log is its length, a checksum, and the record. The checksum continues the one before
-it, so an entry counts only after exactly those entries that it was written after. Without that, a
-node that cut its log, appended, and lost power before the sync could find new entries followed by
-old ones, each of them intact. The log ends where the chain breaks: what comes after was never
-synced, so nobody was ever told of it.
+it, so an entry is valid only after exactly the entries that it was written after. Without that, a
+node that truncated its log, appended, and lost power before the sync could find new entries
+followed by old ones, each of them intact. The log ends where the chain breaks: later entries were
+never synced, so they were never confirmed.
 
-A break can also be rot, and then what comes after it was promised. Two things tell: in front of
-each append a mark says how far the log was durable by then, and so does the file of the vote. A
-break below that is CorruptLog: this node has forgotten what others count on, and must not take part
-any more. Only rot in the very last append, with which no later write went to the disk, looks like
-an append that was torn; to tell these apart would take a second sync for each. Cutting the log
-opens a new generation, in which marks that lie behind the cut count for nothing.
+A break can also be corruption, and then the later entries were confirmed. Two things show it: a
+mark in front of each append stores how far the log was durable by then, and so does the file of the
+vote. A break below that is CorruptLog: this node has forgotten what others rely on, and must not
+take part any more. Only corruption in the very last append, after which nothing else was written,
+looks like a torn append; to distinguish these would take a second sync for each. A truncation
+begins a new generation, in which marks behind the cut do not count.
 
-A disk without a vote is no new node's but a lost one: `format` makes new ones, once.
+A disk without a vote is not that of a new node but a lost one: `format` makes new ones, once.
 
-An OSError from here means that nothing on this disk can be relied on any more: the node must stop.
+An OSError from here means that nothing on this disk is reliable any more: the node must stop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MARK_CHECKED = struct.Struct(">Iqq")  # generation, how far it was durable, whe
 
 
 class Store:
-    """What one node has on disk; locked, so that no second process opens it. `open` comes first."""
+    """The data of one node on disk. A lock keeps a second process away. Call `open` first."""
 
     _lock: FileLock
     _log: File
@@ -53,20 +53,20 @@ class Store:
         self._log_path = f"{directory}/log"
         self._vote_path = f"{directory}/vote"
         self._ends = [0]
-        """Where each entry ends; before them, where the first begins."""
+        """Where each entry ends, after the position where the first one begins."""
         self._checksums = [0]
-        """The checksum of each entry, which covers all before it as well."""
+        """The checksum of each entry, which also covers all entries before it."""
         self._vote = Vote()
         self._durable = 0
         self._generation = 0
 
     def format(self) -> None:
-        """Make this the disk of a new node. Once only: it has promised nothing to anybody."""
+        """Make this the disk of a new node, which has promised nothing yet. Call it only once."""
         self._files.make_dirs(self._directory)
         self.save_vote(Vote())
 
     def open(self) -> tuple[Vote, list[Record]]:
-        """Find what an earlier life left. Returns the vote and the records, all of them durable."""
+        """Read what the last run left. Return the vote and the records, all of them durable."""
         if not self._files.exists(self._vote_path):
             raise CorruptLog("not a node's disk: new, or lost", path=self._directory)
         self._lock = self._files.lock(f"{self._directory}/.lock")
@@ -74,14 +74,14 @@ class Store:
         log = self._log = self._files.open(self._log_path, "write")
         records = self._recover(log.read_at(0, log.size))
         self._cut_to(self._ends[-1])
-        # The last life may have died between its writes and its sync: then what we have just read
-        # is in the page cache only, and must not be promised to anybody yet.
+        # The last process may have died between its writes and its sync. Then the data is in the
+        # page cache only, and must not be confirmed yet.
         self.sync()
         self._files.sync_dir(self._directory)
         return vote, records
 
     def save(self, ready: Ready) -> None:
-        """Make durable what `ready` promises, in the order that it asks for."""
+        """Make everything in `ready` durable, in the required order."""
         if ready.vote is not None:
             self.save_vote(ready.vote)
         if ready.truncate_to is not None:
@@ -101,7 +101,7 @@ class Store:
         return f"{text} {crc32(text.encode()):08x}\n"
 
     def truncate(self, offset: int) -> None:
-        """Cut the log; durable after `sync`."""
+        """Truncate the log; durable after `sync`."""
         del self._ends[offset + 1 :], self._checksums[offset + 1 :]
         self._durable = min(self._durable, self._ends[-1])
         self._generation += 1
@@ -109,7 +109,7 @@ class Store:
         self._cut_to(self._ends[-1])
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add to the log; durable after `sync`."""
+        """Append records; durable after `sync`."""
         end, checksum = self._ends[-1], self._checksums[-1]
         generation, durable = self._generation, self._durable
         mark_checksum = crc32(_MARK_CHECKED.pack(generation, durable, end))
@@ -130,7 +130,7 @@ class Store:
         self._durable = self._ends[-1]
 
     def close(self) -> None:
-        """Let go of the files; makes nothing durable."""
+        """Close the files. Nothing is made durable."""
         self._log.close()
         self._lock.release()
 
@@ -138,7 +138,7 @@ class Store:
         self._log.truncate(position)
 
     def _recover(self, data: bytes) -> list[Record]:
-        """The entries up to where the chain breaks; CorruptLog when more was durable."""
+        """Return the entries up to a break of the chain. Raise CorruptLog if more was durable."""
         records = []
         position, before = self._ends[-1], self._checksums[-1]
         while True:
@@ -166,7 +166,7 @@ class Store:
         return records
 
     def _marked(self, data: bytes, start: int) -> int:
-        """How far the log was durable, as the marks from `start` on know."""
+        """Return how far the log was durable, according to the marks from `start` on."""
         marked, position = 0, start - 1
         while (position := data.find(MARK_MAGIC, position + 1)) >= 0:
             if position + _MARK_BYTES > len(data):
@@ -178,7 +178,7 @@ class Store:
         return marked
 
     def _read_vote(self) -> Vote:
-        """The vote; CorruptLog when it is not as it was written."""
+        """Return the vote. Raise CorruptLog if the file was changed."""
         try:
             text = self._files.read_text(self._vote_path)
             *numbers, _ = text.split()

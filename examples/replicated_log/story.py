@@ -1,7 +1,7 @@
-"""A short story in virtual time: a cluster loses nodes, cables and power, but no record.
+"""A short story in virtual time: a cluster loses nodes, connections and power, but no record.
 
-The seed decides everything: latencies, timeouts, what a loss of power leaves of unsynced sectors,
-and the order of the calamities. Told again with the same seed it is the same story, to the byte.
+The seed decides everything: latencies, timeouts, what a power loss leaves of unsynced sectors, and
+the order of the failures. With the same seed it is the same story, to the byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Act = Callable[[], None]
 
 
 class Story:
-    """One telling: `perform()` in the world that it was given."""
+    """One run of the story. Call `perform()`; `world` is the simulation that it runs in."""
 
     def __init__(self, world: Simulation, tell: Tell) -> None:
         self.cluster = Cluster(world)
@@ -39,7 +39,7 @@ class Story:
         self._logs: dict[int, list[Record]] = {}
 
     def perform(self) -> None:
-        """Beginning, calamities in the order of the seed, end."""
+        """Start the cluster, cause the failures in the order of the seed, then check all logs."""
         self._tell("three nodes start, each alone, with an empty disk")
         self._next_leader(0)
         for writer in WRITERS:
@@ -158,7 +158,7 @@ class Story:
         self._tell_line(f"{self._world.now:8.3f} s  {line}")
 
     def _leader(self) -> tuple[int, int]:
-        """Who leads, and in which epoch."""
+        """Return the leader's number and epoch."""
         number = self.cluster.leader()
         assert number is not None
         return number, self.cluster.replicas()[number].epoch
@@ -168,7 +168,7 @@ class Story:
         self._tell(f"node {number} starts again with what is on its disk")
 
     def _next_leader(self, epoch: int) -> None:
-        """Until a later epoch has a leader."""
+        """Wait until a later epoch has a leader."""
         begun = self._world.now
         self._until(lambda: self.cluster.leader() is not None and self._leader()[1] > epoch)
         number, epoch = self._leader()
@@ -179,7 +179,7 @@ class Story:
         )
 
     def _calm(self) -> None:
-        """Time in which people write."""
+        """Let time pass in which the writers write."""
         before = len(self.confirmed)
         self._world.run_for(CALM_S)
         self._until(lambda: len(self.confirmed) > before)

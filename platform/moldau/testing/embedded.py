@@ -122,8 +122,9 @@ class EmbeddedBroker:
         """Start the broker; it accepts clients when this returns."""
         if self._loop is not None:
             raise running_already()
-        self._loop = _this_loop()
+        loop = _this_loop()
         runtime = self._given_runtime or self._make_runtime()
+        self._loop = loop
         async with AsyncExitStack() as on_failure:
             on_failure.push_async_callback(self._clear_away, runtime)
             if self._directory is None:

@@ -498,7 +498,8 @@ class SimulatedLoop(RefusingLoop):
         since, times = self._still
         self._still = (self.now_ns, times + 1) if since == self.now_ns else (self.now_ns, 0)
         if self._still[1] >= CHECKS_WITHOUT_TIME:
-            raise Livelock(f"time has stood still for {times * EVENTS_BETWEEN_CHECKS} events")
+            events = self._still[1] * EVENTS_BETWEEN_CHECKS
+            raise Livelock(f"time has stood still for {events} events")
         self._garbage.collect()
         self.forget_done(self.tasks)
         self._drop_cancelled()
