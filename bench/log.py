@@ -125,7 +125,7 @@ def reading(step: int, *, is_read: bool) -> Callable[[Path], float]:
 
 
 def flushing(batches_each: int) -> Callable[[Path], float]:
-    """Return a function that measures microseconds until a batch is durable, by shared flushes."""
+    """Return a function that measures microseconds for a durable batch; batches share a flush."""
 
     def work(folder: Path) -> float:
         log = open_log(folder)

@@ -1,6 +1,6 @@
 """The work of an app of `bench.stream_apps`, by hand: the ceiling for more than one worker.
 
-    python -m bench.stream_bare scored HOST:PORT IN OUT PARTITION...
+    python -m bench.stream_bare scoring HOST:PORT IN OUT PARTITION...
 
 A process with our client and a plain loop: no group, no store, no changelog, no commit. Two such
 processes with a partition each share nothing but the machine and the broker, so the gain from the

@@ -120,7 +120,7 @@ def asking_once() -> Iterator[None]:
 
 
 def not_had() -> dict[Hashable, Exception]:
-    """Return failed requests and their errors. Only in an `asking_once` block they are kept."""
+    """Return failed requests and their errors. They are kept only in an `asking_once` block."""
     known = _NOT_HAD.get()
     return {} if known is None else known
 

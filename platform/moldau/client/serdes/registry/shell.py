@@ -128,7 +128,7 @@ class _InLoop:
         )
 
     async def aclose(self) -> None:
-        """Close the connections, on the own loop. Waiting requests raise RegistryError."""
+        """Close the connections, on the branch's loop. Waiting requests raise RegistryError."""
         await self._end()
         life, self._life = self._life, None
         if life is not None:
