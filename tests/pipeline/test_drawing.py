@@ -25,6 +25,20 @@ def test_the_text_follows_the_records() -> None:
     )
 
 
+def test_the_text_and_the_picture_follow_the_records_of_a_sink() -> None:
+    writing = WORDS.replace(
+        "    connector.class: FileStreamSink\n",
+        "    connector.class: FileStreamSink\n    errors.deadletterqueue.topic.name: dead\n",
+    ).replace("  counts:", "  dead: {partitions: 1}\n  counts:")
+
+    assert pipeline_text(read(writing).pipeline).endswith(
+        "        -> write-counts  sink FileStreamSink\n          -> dead  topic, 1 partitions\n"
+    )
+    root = ET.fromstring(pipeline_svg(read(writing).pipeline))  # noqa: S314 - our own
+    arrows = [each for each in root.iter(f"{_SVG}path") if each.get("style") is None]
+    assert len(arrows) == 5
+
+
 def test_a_circle_ends() -> None:
     text = WORDS.replace("    app: words:app", "    app: words:app\n  back:\n    app: words:back")
 

@@ -87,10 +87,14 @@ def test_the_source_with_a_password_is_sound(monkeypatch: pytest.MonkeyPatch) ->
     assert problem_lines(blocks("yaml")[1]) == []
 
 
+def test_the_pipeline_with_variables_is_sound() -> None:
+    assert problem_lines(blocks("yaml")[2]) == []
+
+
 def test_the_mistakes_are_told_like_that() -> None:
     expected = re.findall(r"^pipeline\.yaml:(\d.*)$", GUIDE, re.MULTILINE)
 
-    assert problem_lines(blocks("yaml")[2]) == expected
+    assert problem_lines(blocks("yaml")[3]) == expected
     assert len(expected) == 4
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from moldau.cli import main
 from moldau.connect.config.kinds import HIDDEN
 from moldau.pipeline.plan import Action, Change, Facts, PlanStep, TopicFacts, plan
 from moldau.pipeline.text import plan_text
@@ -79,6 +81,26 @@ def test_an_external_topic_must_exist_and_stays() -> None:
     assert steps(facts(partitions=9), text)["lines"].action is Action.KEEP
 
 
+def test_the_own_broker_gets_an_external_topic_to_try_the_pipeline() -> None:
+    text = WORDS.replace("lines: {partitions: 2}", "lines: {external: true}")
+
+    step = steps(Facts(is_own_broker=True), text)["lines"]
+
+    assert step.action is Action.CREATE
+    assert step.note == "external: made here only to try the pipeline"
+    assert steps(replace(facts(), is_own_broker=True), text)["lines"].action is Action.KEEP
+
+
+def test_a_connector_that_is_no_longer_in_the_file_is_removed() -> None:
+    made = frozenset({"old", "read-lines"})
+
+    found = plan(pipeline(), replace(facts(), made=made))
+
+    assert [each.name for each in found.steps if each.action is Action.REMOVE] == ["old"]
+    assert "- remove connector old  (no longer in the file)" in plan_text(found)
+    assert plan_text(found).endswith("4 to keep, 1 to remove, 1 to start\n")
+
+
 def test_a_changed_key_changes_a_connector_and_a_hidden_one_does_not() -> None:
     found = steps(facts(file="other.txt", extra="1"))["read-lines"]
 
@@ -91,6 +113,21 @@ def test_an_app_that_runs_elsewhere_is_told() -> None:
     elsewhere = replace(facts(), running=frozenset({"words"}))
 
     assert "its group has members already" in steps(elsewhere)["count-words"].note
+
+
+def test_a_plan_for_an_own_broker_that_does_not_run_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = WORDS[: WORDS.index("topologies:")] + WORDS[WORDS.index("sinks:") :]
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(text.replace("topics: counts", "topics: lines"))
+
+    assert main(["pipeline", "plan", str(file)]) == 0
+    assert "does not run" not in capsys.readouterr().err
+    (tmp_path / ".moldau" / "words" / "broker").mkdir(parents=True)
+    assert main(["pipeline", "plan", str(file)]) == 0
+
+    assert "own broker does not run, so its topics and connectors" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -112,7 +149,14 @@ def test_it_is_told_as_text(facts: Facts, lines: list[str]) -> None:
 def test_it_is_told_as_json() -> None:
     found = plan(pipeline(), Facts()).to_json()
 
-    assert found["counts"] == {"create": 4, "update": 0, "keep": 0, "start": 1, "refuse": 0}
+    assert found["counts"] == {
+        "create": 4,
+        "update": 0,
+        "keep": 0,
+        "start": 1,
+        "remove": 0,
+        "refuse": 0,
+    }
     assert found["steps"][0] == {
         "action": "create",
         "kind": "topic",

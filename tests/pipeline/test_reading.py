@@ -6,6 +6,7 @@ import pytest
 
 from moldau.errors import ConfigError
 from moldau.pipeline.pipeline import Topic
+from moldau.pipeline.wiring import check_wiring
 from tests.pipeline.files import WORDS, app_plan, pipeline, problem_lines, read
 
 
@@ -125,6 +126,78 @@ def test_tables_and_writes_tell_the_topics_of_a_source() -> None:
     assert not read(by_writes).pipeline.sources[0].chooses_topics
 
 
+ENRICHING = """\
+pipeline: p
+topics: {orders: {external: true}, enriched: , dead: }
+sinks:
+  enrich:
+    connector.class: SparkSinkConnector
+    topics: orders
+    sink.format: topic
+    sink.topic: enriched
+    checkpoint.location: checkpoints
+    spark.deploy: remote
+    spark.remote: sc://localhost
+    errors.tolerance: all
+    errors.deadletterqueue.topic.name: dead
+  show:
+    connector.class: FileStreamSink
+    topics: enriched
+    file: enriched.txt
+"""
+
+
+def wiring_lines(text: str) -> list[str]:
+    """The problems of the wiring alone."""
+    return [each.format("p").removeprefix("p:") for each in check_wiring(read(text).pipeline)]
+
+
+def test_a_sink_may_write_topics() -> None:
+    assert read(ENRICHING).pipeline.sinks[0].writes == ("enriched", "dead")
+    assert wiring_lines(ENRICHING) == []
+
+
+def test_a_sink_writes_a_topic_for_each_that_it_reads() -> None:
+    each = ENRICHING.replace("sink.topic: enriched", "sink.topic: 'more-${topic}'")
+    pattern = each.replace("topics: orders\n    sink", "topics.regex: ord.*\n    sink")
+
+    assert read(each).pipeline.sinks[0].writes == ("more-orders", "dead")
+    assert read(pattern).pipeline.sinks[0].chooses_topics
+
+
+def test_writes_tells_the_topics_of_a_sink() -> None:
+    text = (
+        WORDS + "  other:\n    writes: [lines]\n    config: {connector.class: com.example.Sink}\n"
+    )
+
+    assert read(text).pipeline.writers_of("lines") == ["read-lines", "other"]
+
+
+def test_a_dead_letter_topic_may_be_left_to_the_worker_and_be_processed_again() -> None:
+    missing = ENRICHING.replace(", dead: ", "")
+    again = ENRICHING.replace("topics: orders\n", "topics: 'orders,dead'\n")
+
+    assert wiring_lines(missing) == [
+        "4: warning: sinks.enrich writes dead letters to dead, which is not under topics: the "
+        "worker makes it"
+    ]
+    assert wiring_lines(again) == []
+
+
+def test_a_wrong_pattern_is_a_problem_and_no_crash() -> None:
+    text = WORDS.replace("topics: counts\n", "topics.regex: '('\n")
+
+    assert any(
+        "16: error: sinks.write-counts: Invalid value (" in line for line in problem_lines(text)
+    )
+
+
+def test_a_circle_over_a_sink_is_told() -> None:
+    text = ENRICHING.replace("topics: orders\n", "topics: enriched\n")
+
+    assert "4: error: records run in a circle: enrich -> enrich" in wiring_lines(text)
+
+
 def test_a_connector_may_be_a_file_of_connect() -> None:
     text = WORDS[: WORDS.index("  write-counts:")] + "  write-counts: sink.json\n"
     config = (
@@ -159,6 +232,20 @@ def test_a_transform_may_use_the_python_modules_that_the_file_allows() -> None:
     assert all("warning" in line for line in problem_lines(allowed + shouting))
 
 
+def test_wrong_settings_of_the_worker_are_told() -> None:
+    worker = (
+        "worker:\n  settings:\n    offset.flush.intervall.ms: 5\n    key.converter: StrConverter\n"
+    )
+
+    unknown, converter, *_ = problem_lines(worker + WORDS)
+
+    assert unknown.startswith(
+        '3: warning: worker.settings: Nothing reads the configuration "offset.flush.intervall.ms"'
+    )
+    assert converter.startswith("4: error: worker.settings.key.converter: ")
+    assert "StringConverter" in converter
+
+
 def test_variables_are_replaced_and_can_be_given() -> None:
     text = WORDS.replace("input.txt", "${var:folder}/in.txt") + "variables: {folder: here}\n"
 
@@ -166,6 +253,42 @@ def test_variables_are_replaced_and_can_be_given() -> None:
     assert read(text, folder="there").pipeline.sources[0].config["file"] == "there/in.txt"
     (problem,) = read(text, foldr="x").problems
     assert problem.text == "--var foldr: the file has no such variable; did you mean folder?"
+
+
+def test_variables_may_use_variables() -> None:
+    variables = 'variables: {out: "${var:root}/out", root: "/${var:name}", name: a}\n'
+    text = WORDS.replace("input.txt", "${var:out}/in.txt") + variables
+
+    assert problem_lines(text) == []
+    assert read(text).pipeline.sources[0].config["file"] == "/a/out/in.txt"
+    assert read(text, name="b").pipeline.sources[0].config["file"] == "/b/out/in.txt"
+
+
+def test_a_circle_of_variables_is_one_error() -> None:
+    text = WORDS + 'variables: {a: "${var:b}", b: "${var:a}"}\n'
+
+    assert problem_lines(text) == ["18: error: variables use each other in a circle: a -> b -> a"]
+
+
+def test_variables_in_a_file_of_connect_are_replaced() -> None:
+    text = WORDS[: WORDS.index("  write-counts:")] + "  write-counts: sink.properties\n"
+    config = (
+        "name=other\nconnector.class=FileStreamSink\ntopics=counts\n"
+        "file=${var:out}/${file:a.properties:b}\n"
+    )
+
+    found = read(text + "variables: {out: there}\n", files={"/srv/p/sink.properties": config})
+
+    assert found.pipeline.sinks[0].config["file"] == "there/${file:/srv/p/a.properties:b}"
+
+
+def test_a_variable_in_shell_style_is_a_warning() -> None:
+    text = WORDS.replace("input.txt", "${OUT}/${folder}/${topic}") + "variables: {folder: here}\n"
+
+    assert problem_lines(text) == [
+        "8: warning: `${OUT}` is no reference: write ${var:OUT} or ${env:OUT}",
+        "8: warning: `${folder}` is no reference: write ${var:folder} or ${env:folder}",
+    ]
 
 
 def test_what_is_no_yaml_is_one_error_that_quotes_nothing() -> None:

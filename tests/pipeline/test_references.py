@@ -8,7 +8,7 @@ import pytest
 
 from moldau.connect.worker.plugins import resolved
 from moldau.pipeline.commandlines import worker_settings
-from moldau.pipeline.connectors import unresolved
+from moldau.pipeline.connectors import resolved_for_worker, unresolved
 from moldau.pipeline.plan import Facts, plan
 from moldau.pipeline.references import provider_settings, references_in
 from moldau.pipeline.text import pipeline_text, plan_text
@@ -68,6 +68,32 @@ def test_a_reference_that_cannot_be_read_here_is_a_warning(monkeypatch: pytest.M
     assert problem.startswith(
         "8: warning: sources.read-lines: file: the environment variable is not"
     )
+
+
+def test_the_settings_of_the_worker_may_be_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_SECRET", "hunter2")
+    converter, own = "value.converter.basic.auth.user.info", "sasl.jaas.config"
+    value = "'${env:SHOP_SECRET}'"
+    text = f"{WORDS}worker: {{settings: {{{converter}: {value}, {own}: {value}}}}}\n"
+
+    assert problem_lines(text) == []
+    settings = worker_settings(read(text).pipeline, {}, is_trial=True)
+    written = resolved_for_worker(settings)
+
+    assert settings[own] == settings[converter] == written[converter] == "${env:SHOP_SECRET}"
+    assert written[own] == "hunter2"
+    assert resolved({"x": written[converter]}, written)[0] == {"x": "hunter2"}
+
+
+def test_a_setting_of_the_worker_that_cannot_be_read_here_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SHOP_SECRET", raising=False)
+    given = "worker: {settings: {sasl.jaas.config: '${env:SHOP_SECRET}'}}\n"
+
+    (problem,) = problem_lines(WORDS + given)
+
+    assert problem.startswith("18: warning: worker.settings.sasl.jaas.config: the environment")
 
 
 def test_paths_count_from_the_file() -> None:

@@ -7,7 +7,14 @@ from typing import Any
 from moldau.pipeline.cluster import Progress
 from moldau.pipeline.data_directory import PartState, last_error_in
 from moldau.pipeline.restarts import PAUSE_S_MAX, Restarts
-from moldau.pipeline.status import Row, Snapshot, connector_rows, state_changes, status_rows
+from moldau.pipeline.status import (
+    LastErrors,
+    Row,
+    Snapshot,
+    connector_rows,
+    state_changes,
+    status_rows,
+)
 from tests.pipeline.files import pipeline
 
 
@@ -92,6 +99,27 @@ def test_a_connector_that_fails_and_runs_again_is_told_once_each() -> None:
     assert state_changes(rows("FAILED"), reported) == []
     assert state_changes(rows("RUNNING"), reported) == ["sink write-counts is RUNNING again"]
     assert state_changes(rows("RUNNING"), reported) == []
+
+
+def test_an_error_stays_until_the_connector_has_run_for_a_while() -> None:
+    errors = LastErrors()
+    failed, well = Row("a", "sink", "FAILED", error="disk full"), Row("a", "sink", "RUNNING")
+
+    assert errors.on_rows([failed], 0)
+    assert not errors.on_rows([well], 59)
+    assert errors.texts == {"a": "disk full"}
+    assert not errors.on_rows([failed], 60)
+    assert not errors.on_rows([well], 119)
+    assert errors.on_rows([well], 120)
+    assert errors.texts == {}
+
+
+def test_the_last_error_of_a_connector_that_runs_again_is_shown() -> None:
+    now = snapshot(2.0, 0, last_errors={"read-lines": "no such file"})
+
+    row = next(each for each in status_rows(pipeline(), now, now) if each.part == "read-lines")
+
+    assert (row.state, row.error) == ("RUNNING", "no such file")
 
 
 def test_the_last_error_of_a_log_is_one_line() -> None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
 from moldau.client.sync import Admin, KafkaError, NewTopic
+from moldau.pipeline.data_directory import RunState
 from moldau.pipeline.pipeline import Pipeline
 from moldau.pipeline.plan import Action, Facts, Plan, PlanStep, TopicFacts
 from moldau.pipeline.worker import ConnectApi
+from moldau.runtime.node_processes import pause_s
+from moldau.runtime.real import RealRuntime
+
+GROUP_EMPTY_S: Final = 20.0
+"""A stopped consumer leaves its group within this time."""
+_POLL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,14 @@ class Progress:
     state: str
     lag: int | None
     committed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """The names of all topics and groups of a cluster."""
+
+    topics: frozenset[str]
+    groups: frozenset[str]
 
 
 class Cluster:
@@ -43,8 +58,21 @@ class Cluster:
     ) -> None:
         self._admin.close()
 
-    def facts(self, pipeline: Pipeline, connect: ConnectApi | None) -> Facts:
-        """Return which of the pipeline's topics, connectors and apps exist, and their settings."""
+    def id(self) -> str:
+        """Return the id of the cluster."""
+        return self._admin.describe_cluster().cluster_id or "unknown"
+
+    def existing(self) -> Existing:
+        """Return the names of all topics and groups."""
+        return Existing(
+            frozenset(each.name for each in self._admin.list_topics()),
+            frozenset(each.group_id for each in self._admin.list_groups()),
+        )
+
+    def facts(self, pipeline: Pipeline, connect: ConnectApi | None, state: RunState) -> Facts:
+        """Return which of the pipeline's topics, connectors and apps exist, and their settings.
+
+        `state` tells which connectors `run` has made. Without `connect` they count as existing."""
         existing = {each.name: each for each in self._admin.list_topics()}
         topics = {}
         for topic in pipeline.topics:
@@ -59,7 +87,14 @@ class Cluster:
             name for name, each in progress.items() if each.state not in ("Empty", "Dead", "EMPTY")
         }
         connectors = {} if connect is None else connect.configs()
-        return Facts(topics, connectors, frozenset(running))
+        made = frozenset(state.connectors)
+        return Facts(
+            topics,
+            connectors,
+            frozenset(running),
+            made if connect is None else made & connectors.keys(),
+            state.is_own_broker,
+        )
 
     def _topic_config(self, topic: str) -> dict[str, str]:
         """Return the settings that are set for this topic, without defaults."""
@@ -70,15 +105,15 @@ class Cluster:
             if each.source is ConfigSource.TOPIC and each.value is not None
         }
 
-    def apply_topics(self, plan: Plan) -> list[str]:
-        """Create and change the topics of a plan. Return the names of the new ones."""
+    def apply_topics(self, plan: Plan) -> list[PlanStep]:
+        """Create and change the topics of a plan. Return the steps of the new ones."""
         made = []
         for step in plan.steps:
             if step.kind != "topic":
                 continue
             if step.action is Action.CREATE:
                 self._admin.create_topic(_new_topic(step))
-                made.append(step.name)
+                made.append(step)
             elif step.action is Action.UPDATE:
                 self._update_topic(step)
         return made
@@ -104,7 +139,7 @@ class Cluster:
                 part.committed.offset for part in each.partitions if part.committed is not None
             )
             lags = [
-                (part.end or 0) - (0 if part.committed is None else part.committed.offset)
+                lag_of(0 if part.committed is None else part.committed.offset, part.end)
                 for part in each.partitions
             ]
             lag = sum(lags) if lags else None
@@ -114,18 +149,43 @@ class Cluster:
     def delete(self, topics: Iterable[str], groups: Iterable[str]) -> list[str]:
         """Delete topics and groups. Return a line for each one that could not be deleted.
 
-        One that does not exist is no failure."""
+        One that does not exist is no failure. A group whose members are still leaving it is tried
+        again for GROUP_EMPTY_S."""
         existing = {each.name for each in self._admin.list_topics(internal=False)}
         problems = []
         to_delete = [each for each in topics if each in existing]
         for name, error in (self._admin.delete_topics(to_delete) if to_delete else {}).items():
             if error is not None:
                 problems.append(f"topic {name}: {error}")
-        groups = list(groups)
-        for name, error in (self._admin.delete_groups(groups) if groups else {}).items():
-            if error is not None and error.code.name != "GROUP_ID_NOT_FOUND":
-                problems.append(f"group {name}: {error}")
+        return problems + self._delete_groups(list(groups))
+
+    def _delete_groups(self, groups: list[str]) -> list[str]:
+        clock = RealRuntime("pipeline").clock
+        until = clock.monotonic() + GROUP_EMPTY_S
+        problems = []
+        while groups:
+            is_last = clock.monotonic() >= until
+            failed = {
+                name: error
+                for name, error in self._admin.delete_groups(groups).items()
+                if error is not None and error.code.name != "GROUP_ID_NOT_FOUND"
+            }
+            groups = [
+                name
+                for name, error in failed.items()
+                if error.code.name == "NON_EMPTY_GROUP" and not is_last
+            ]
+            problems += [
+                f"group {name}: {error}" for name, error in failed.items() if name not in groups
+            ]
+            if groups:
+                pause_s(_POLL_S)
         return problems
+
+
+def lag_of(committed: int, end: int | None) -> int:
+    """Return how many records are left to read: 0 if the topic was made again and is shorter."""
+    return max(0, (end or 0) - committed)
 
 
 def _new_topic(step: PlanStep) -> NewTopic:

@@ -162,20 +162,30 @@ def _plan(arguments: Namespace, context: Context) -> int:
 
     from moldau.cli.output import write_json
     from moldau.pipeline.cluster import Cluster
+    from moldau.pipeline.data_directory import OWN_BROKER
     from moldau.pipeline.plan import Facts, plan
     from moldau.pipeline.text import plan_text
-    from moldau.pipeline.worker import ConnectApi
+    from moldau.pipeline.worker import ConnectApi, worker_url
 
     reading, directory = _read_valid(arguments, context)
     data = _data_directory(arguments, reading, directory)
     client, url = _client_settings(arguments, context), arguments.connect
-    if "bootstrap.servers" not in client and data.is_running():
-        state = data.load()
+    state, is_live = data.load(), "bootstrap.servers" not in client and data.is_running()
+    if is_live:
         client["bootstrap.servers"], url = state.bootstrap, url or state.rest
-    facts = Facts()
     if "bootstrap.servers" in client:
         with Cluster(client) as cluster, ConnectApi(url) if url else nullcontext() as connect:
-            facts = cluster.facts(reading.pipeline, connect)
+            if not is_live:
+                state = state.at_start(cluster.id(), worker_url(url) if url else None)
+            facts = cluster.facts(reading.pipeline, connect, state)
+    else:
+        made = state.at_start(OWN_BROKER, None).connectors
+        facts = Facts(made=frozenset(made), is_own_broker=True)
+        if data.files.exists(data.path("broker")):
+            context.err.write(
+                "the pipeline's own broker does not run, so its topics and connectors are not "
+                "known: this is the plan of a new one\n"
+            )
     found = plan(reading.pipeline, facts)
     if arguments.json:
         write_json(context.out, found.to_json())
@@ -265,7 +275,13 @@ def _status(arguments: Namespace, context: Context) -> int:
 
 
 def _down(arguments: Namespace, context: Context) -> int:
-    from moldau.pipeline.removal import delete_resources, made_resources, stop_run
+    from moldau.pipeline.removal import (
+        check_target,
+        delete_resources,
+        made_resources,
+        stop_left_connectors,
+        stop_run,
+    )
 
     reading, directory = _read(arguments, context)
     data = _data_directory(arguments, reading, directory)
@@ -274,18 +290,19 @@ def _down(arguments: Namespace, context: Context) -> int:
         context.out.write(f"{text}\n")
         context.out.flush()
 
-    was_running = stop_run(data, report)
+    was_running = stop_run(data, report) or stop_left_connectors(data, report)
     report("stopped" if was_running else "the pipeline does not run")
     if not arguments.delete:
         return Exit.DONE
     if not data.files.exists(data.path("state.json")):
         report(f"nothing to delete: {data.directory} has no state.json")
         return Exit.DONE
+    client = _client_settings(arguments, context)
+    check_target(data.load(), client, arguments.connect)
     if not arguments.yes and not _user_agrees(context, made_resources(data.load(), data.directory)):
         report("nothing was deleted")
         return Exit.FAILED
-    client = _client_settings(arguments, context)
-    problems = delete_resources(reading.pipeline, data, client, arguments.connect, report)
+    problems = delete_resources(reading.pipeline, data, client, directory, report)
     for each in problems:
         context.err.write(f"moldau: not deleted: {each}\n")
     return Exit.FAILED if problems else Exit.DONE

@@ -39,8 +39,9 @@ def worker_settings(
     The worker gets a group and internal topics of its own. It may read the references in the
     pipeline's file, and no others. `is_trial`: it belongs to the trial broker."""
     name = pipeline.name
+    configs = [each.config for each in pipeline.connectors]
     references = references_in(
-        text for each in pipeline.connectors for text in each.config.values()
+        text for each in (*configs, pipeline.worker) for text in each.values()
     )
     quick = QUICK_SESSIONS if is_trial else {}
     return {

@@ -2,13 +2,15 @@
 
 Connect's own validation checks a config. A source names its topics in its config (`topic`, or
 `topic.prefix` with table names), or in `writes` beside its `config`. If neither names them, or if a
-transform may change the topic, the source counts as one that may write any topic.
+transform may change the topic, the source counts as one that may write any topic. A sink may write
+topics too: `sink.topic` of Spark's sink, those in `writes`, and the topic of its dead letters.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.errors import MoldauError
@@ -34,15 +36,33 @@ def connector_of(
 ) -> Connector:
     """Return a connector with the topics that it reads or writes.
 
-    `writes` are the topics that the file names for a source; None means that it names none."""
+    `writes` are the topics that the file names beside the config; None means that it names none."""
     full = {**config, "name": name}
     if not is_source:
-        pattern = config.get("topics.regex") or None
-        return Connector(
-            name, line, False, full, reads=_comma_separated(config, "topics"), pattern=pattern
-        )
+        return _sink(Connector(name, line, False, full), writes)
     known = tuple(writes) if writes is not None else _written_topics(config)
     return Connector(name, line, True, full, writes=known or (), chooses_topics=known is None)
+
+
+def _sink(sink: Connector, writes: list[str] | None) -> Connector:
+    reads = _comma_separated(sink.config, "topics")
+    pattern = sink.config.get("topics.regex") or None
+    written = [] if writes is None else writes
+    chooses_topics = False
+    topic = sink.config.get("sink.topic", "")
+    if writes is None and sink.config.get("sink.format") == "topic" and topic:
+        # ${topic} is the topic that the query reads.
+        written = [topic.replace("${topic}", each) for each in reads] or [topic]
+        chooses_topics = any("${" in each for each in written)
+    if sink.dead_letters is not None:
+        written = [*written, sink.dead_letters]
+    return replace(
+        sink,
+        reads=reads,
+        pattern=pattern,
+        writes=tuple(dict.fromkeys(each for each in written if "${" not in each)),
+        chooses_topics=chooses_topics,
+    )
 
 
 def _written_topics(config: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -112,8 +132,50 @@ def check_connector(
     return problems
 
 
+def check_worker(settings: Mapping[str, str], root: Node) -> list[Problem]:
+    """Check the settings of the worker that `run` starts. `root` has their lines."""
+    from moldau.connect.plugins import PluginKind, PluginNotFound
+    from moldau.connect.worker.plugins import catalogue
+    from moldau.connect.worker.settings import unknown_settings
+
+    def line_of(key: str) -> int:
+        return root.line_at(("worker", "settings", key))
+
+    where, problems = "worker.settings", []
+    for each in unknown_settings(settings):
+        problems.append(warning(line_of(each.key), f"{where}: {each.text}"))
+    for key, why in unresolved(settings).items():
+        problems.append(warning(line_of(key), f"{where}.{key}: {why.partition('; ')[0]}"))
+    for key, kind in (
+        ("key.converter", PluginKind.CONVERTER),
+        ("value.converter", PluginKind.CONVERTER),
+        ("header.converter", PluginKind.HEADER_CONVERTER),
+    ):
+        name = settings.get(key, "").strip()
+        try:
+            if name and not has_reference(name):
+                catalogue().find(kind, name)
+        except PluginNotFound as error:
+            problems.append(Problem(line_of(key), f"{where}.{key}: {_on_one_line(str(error))}"))
+    return problems
+
+
 def _on_one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text)
+
+
+def resolved_for_worker(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a worker with those references resolved that it does not resolve.
+
+    It resolves those of converters, for each task, and shows none of them."""
+    from moldau.connect.worker.plugins import resolved
+
+    own = {
+        name: text
+        for name, text in settings.items()
+        if has_reference(text) and ".converter" not in name
+    }
+    return {**settings, **resolved(own, provider_settings(references_in(own.values())))[0]}
 
 
 def unresolved(config: Mapping[str, str]) -> dict[str, str]:

@@ -13,12 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from moldau.errors import MoldauError
 from moldau.runtime.files import FileLock, Files
 
 _TAIL_BYTES = 8192
+OWN_BROKER: Final = "own"
+"""`RunState.cluster` of a run with its own broker."""
 
 
 class PipelineFailed(MoldauError):
@@ -45,11 +47,43 @@ class RunState:
     rest: str = ""
     is_own_broker: bool = True
     is_own_worker: bool = True
+    cluster: str = ""
+    """The id of the cluster, or OWN_BROKER. It is empty until a `run` has reached a cluster."""
     parts: dict[str, PartState] = field(default_factory=dict)
     topics: list[str] = field(default_factory=list)
     """The topics that the pipeline has made; `connectors` and `groups` are likewise."""
     connectors: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
+    """The connectors that `run` has started and not stopped yet, in this order."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """The errors of connectors that have failed lately, by name."""
+
+    def at_start(self, cluster: str, connect: str | None) -> RunState:
+        """Return the state of the next `run`, on this cluster and this Connect worker.
+
+        Only what the pipeline has made there is carried over: the other names may belong to
+        something else there."""
+        is_own_worker = connect is None
+        is_same = self.cluster == cluster
+        is_same_worker = (
+            is_same
+            and self.is_own_worker is is_own_worker
+            and (is_own_worker or self.rest == connect)
+        )
+        return RunState(
+            rest=connect or "",
+            is_own_broker=cluster == OWN_BROKER,
+            is_own_worker=is_own_worker,
+            cluster=cluster,
+            topics=list(self.topics) if is_same else [],
+            connectors=list(self.connectors) if is_same_worker else [],
+            groups=list(self.groups) if is_same else [],
+        )
+
+    @property
+    def has_made_something(self) -> bool:
+        return bool(self.topics or self.connectors or self.groups)
 
     def record(self, kind: str, name: str) -> None:
         """Note that the pipeline has made a topic, connector or group. `kind` is the field."""

@@ -33,7 +33,7 @@ class Connector:
     """A sink's `topics.regex`."""
     writes: tuple[str, ...] = ()
     chooses_topics: bool = False
-    """Whether a source may write topics that its config does not name."""
+    """Whether it may write topics that its config does not name."""
 
     @property
     def short_class(self) -> str:
@@ -45,6 +45,19 @@ class Connector:
     def group(self) -> str:
         """The consumer group of a sink."""
         return self.config.get("consumer.override.group.id") or f"connect-{self.name}"
+
+    @property
+    def dead_letters(self) -> str | None:
+        """The topic that a sink writes records to which it cannot process."""
+        if self.is_source:
+            return None
+        return self.config.get("errors.deadletterqueue.topic.name", "").strip() or None
+
+    @property
+    def kept_checkpoint(self) -> str | None:
+        """The directory with the checkpoint of a Spark connector that does not remove it."""
+        is_removed = self.config.get("checkpoint.cleanup", "").strip().lower() == "true"
+        return None if is_removed else self.config.get("checkpoint.location") or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +130,8 @@ class Pipeline:
 
     @property
     def writers(self) -> tuple[Connector | App, ...]:
-        """The sources and apps, which write topics."""
-        found: list[Connector | App] = [*self.sources, *self.apps]
+        """The parts that may write topics: sources, apps, and some sinks."""
+        found: list[Connector | App] = [*self.sources, *self.apps, *self.sinks]
         return tuple(found)
 
     @property
@@ -127,14 +140,20 @@ class Pipeline:
         return (*(each.group for each in self.apps), *(each.group for each in self.sinks))
 
     def writers_of(self, topic: str) -> list[str]:
-        """Return the names of the sources and apps that write a topic."""
+        """Return the names of the parts that write a topic."""
         return [each.name for each in self.writers if topic in each.writes]
 
     def readers_of(self, topic: str) -> list[str]:
         """Return the names of the apps and sinks that read a topic."""
         found = [each.name for each in self.apps if topic in each.reads]
         for sink in self.sinks:
-            pattern = None if sink.pattern is None else re.compile(sink.pattern)
-            if topic in sink.reads or (pattern is not None and pattern.fullmatch(topic)):
+            if topic in sink.reads or _matches(sink.pattern, topic):
                 found.append(sink.name)
         return found
+
+
+def _matches(pattern: str | None, topic: str) -> bool:
+    try:
+        return pattern is not None and re.fullmatch(pattern, topic) is not None
+    except re.error:
+        return False  # Connect's own validation reports it

@@ -22,6 +22,8 @@ class Action(Enum):
     UPDATE = "update"
     KEEP = "keep"
     START = "start"
+    REMOVE = "remove"
+    """A connector that `run` has made is no longer in the file."""
     REFUSE = "refuse"
     """The step is not possible. Its note says why."""
 
@@ -63,6 +65,10 @@ class Facts:
     connectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     """The groups that have members."""
+    made: frozenset[str] = frozenset()
+    """The connectors that `run` has made and that may still exist."""
+    is_own_broker: bool = False
+    """The cluster is the pipeline's own broker, so nothing else makes topics there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,11 @@ class Plan:
 
 def plan(pipeline: Pipeline, facts: Facts) -> Plan:
     """Plan the steps from the present state of a cluster to the pipeline."""
-    steps = [_topic(each, facts.topics.get(each.name)) for each in pipeline.topics]
+    steps = [_topic(each, facts) for each in pipeline.topics]
+    steps += [
+        PlanStep(Action.REMOVE, "connector", name, note="no longer in the file")
+        for name in sorted(facts.made - {each.name for each in pipeline.connectors})
+    ]
     steps += [_connector(each, facts.connectors.get(each.name)) for each in pipeline.sinks]
     for app in pipeline.apps:
         processes = f"{app.target}, {app.workers} process{'es' if app.workers > 1 else ''}"
@@ -112,10 +122,14 @@ def plan(pipeline: Pipeline, facts: Facts) -> Plan:
     return Plan(pipeline.name, tuple(steps))
 
 
-def _topic(topic: Topic, found: TopicFacts | None) -> PlanStep:
-    if topic.is_external:
+def _topic(topic: Topic, facts: Facts) -> PlanStep:
+    found = facts.topics.get(topic.name)
+    if topic.is_external and (found is not None or not facts.is_own_broker):
         if found is None:
-            note = "it is external and does not exist: create it, or remove `external: true`"
+            note = (
+                "it is external and does not exist: create it, as with `moldau topic create "
+                f"{topic.name}`, or remove `external: true`"
+            )
             return PlanStep(Action.REFUSE, "topic", topic.name, note=note)
         return PlanStep(Action.KEEP, "topic", topic.name, note="external")
     if found is None:
@@ -123,7 +137,8 @@ def _topic(topic: Topic, found: TopicFacts | None) -> PlanStep:
         if topic.replication is not None:
             changes.append(Change("replication", None, str(topic.replication)))
         changes += [Change(key, None, value) for key, value in topic.config.items()]
-        return PlanStep(Action.CREATE, "topic", topic.name, tuple(changes))
+        note = "external: made here only to try the pipeline" if topic.is_external else ""
+        return PlanStep(Action.CREATE, "topic", topic.name, tuple(changes), note)
     if topic.partitions is not None and topic.partitions < found.partitions:
         note = (
             f"it has {found.partitions} partitions, and a topic cannot lose any: "

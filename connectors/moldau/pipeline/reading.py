@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from moldau.errors import MoldauError
-from moldau.pipeline.connectors import check_connector, connector_of
+from moldau.pipeline.connectors import check_connector, check_worker, connector_of
 from moldau.pipeline.document import Node, parse
 from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
 from moldau.pipeline.problems import Problem
-from moldau.pipeline.references import has_reference, replace_variables
+from moldau.pipeline.references import Variables, has_reference
 from moldau.pipeline.sections import ConnectorSection, PipelineSection, read_sections
 from moldau.pipeline.wiring import check_wiring
 
@@ -52,11 +52,13 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
 
     Raises ConfigError only if the text is not a YAML mapping, or is too large."""
     root, problems = parse(text, file)
-    root, found = replace_variables(root, inputs.variables, inputs.base)
-    problems += found
-    problems += _load_connector_files(root, inputs)
+    variables = Variables(root, inputs.variables, inputs.base)
+    root = variables.replace(root)
+    problems += _load_connector_files(root, inputs, variables)
+    problems += variables.problems
     sections, found = read_sections(root)
     problems += found
+    problems += check_worker(sections.worker.settings, root)
     topics = _topics(sections, root)
     sources = _connectors(sections.sources, root, is_source=True)
     sinks = _connectors(sections.sinks, root, is_source=False)
@@ -80,7 +82,7 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
     return Reading(pipeline, tuple(sorted(dict.fromkeys(problems))))
 
 
-def _load_connector_files(root: Node, inputs: Inputs) -> list[Problem]:
+def _load_connector_files(root: Node, inputs: Inputs, variables: Variables) -> list[Problem]:
     """Replace a connector that is the path of a JSON or properties file by the config in it."""
     from moldau.connect.commands.files import parse_connector
 
@@ -104,7 +106,7 @@ def _load_connector_files(root: Node, inputs: Inputs) -> list[Problem]:
             else:
                 found = {key: Node(entry.line, value) for key, value in config.items()}
                 found.pop("name", None)
-                entries[name] = Node(entry.line, dict(found))
+                entries[name] = variables.replace(Node(entry.line, dict(found)))
     return problems
 
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.pipeline.document import Node
-from moldau.pipeline.problems import Problem, nearest
+from moldau.pipeline.problems import Problem, nearest, warning
 
 _REFERENCE: Final = re.compile(r"\$\{(env|file|directory):(?:([^}:]*):)?([^}:]+)\}")
 _VARIABLE: Final = re.compile(r"\$\{var:([^}]*)\}")
+_SHELL_STYLE: Final = re.compile(r"\$\{(\w+)\}")
 _CLASSES: Final = {
     "env": "EnvVarConfigProvider",
     "file": "FileConfigProvider",
@@ -77,43 +78,65 @@ def provider_settings(references: Iterable[Reference]) -> dict[str, str]:
     return settings
 
 
-def replace_variables(
-    root: Node, given: Mapping[str, str], base: str
-) -> tuple[Node, list[Problem]]:
-    """Return the tree with all variables replaced and the paths of references made absolute.
+class Variables:
+    """The variables of a pipeline file. A value may use other variables."""
 
-    The values in `given` win over those in the file."""
-    section = root.entries().get("variables")
-    own = {} if section is None else section.entries()
-    values = {name: each.value for name, each in own.items() if isinstance(each.value, str)}
-    problems = [
-        Problem(root.line, f"--var {name}: the file has no such variable{nearest(name, own)}")
-        for name in given
-        if name not in own
-    ]
-    known = {**values, **{name: text for name, text in given.items() if name in own}}
-    return _replaced(root, known, base, problems), problems
+    def __init__(self, root: Node, given: Mapping[str, str], base: str) -> None:
+        """The values in `given` win over those in the file. Relative paths of references count
+        from `base`."""
+        section = root.entries().get("variables")
+        own = {} if section is None else section.entries()
+        self._own = {
+            name: Node(each.line, given.get(name, each.value))
+            for name, each in own.items()
+            if isinstance(each.value, str) or name in given
+        }
+        self._base = base
+        self._values: dict[str, str] = {}
+        self.problems = [
+            Problem(root.line, f"--var {name}: the file has no such variable{nearest(name, own)}")
+            for name in given
+            if name not in own
+        ]
+        for name in self._own:
+            self._value(name, ())
 
+    def _value(self, name: str, users: tuple[str, ...]) -> str:
+        """Return the value of a variable. `users` are the variables that use it."""
+        if name not in self._values:
+            node = self._own[name]
+            assert isinstance(node.value, str)
+            self._values[name] = self._text(node.value, node.line, (*users, name))
+        return self._values[name]
 
-def _replaced(node: Node, known: Mapping[str, str], base: str, problems: list[Problem]) -> Node:
-    value = node.value
-    if isinstance(value, dict):
-        entries = {name: _replaced(each, known, base, problems) for name, each in value.items()}
-        return Node(node.line, entries)
-    if isinstance(value, list):
-        return Node(node.line, [_replaced(each, known, base, problems) for each in value])
-    if value is None:
-        return node
-
-    def variable(found: re.Match[str]) -> str:
-        name = found.group(1)
-        if name not in known:
-            text = f"there is no variable {name} under variables{nearest(name, known)}"
-            problems.append(Problem(node.line, text))
+    def _text(self, text: str, line: int, users: tuple[str, ...] = ()) -> str:
+        def variable(found: re.Match[str]) -> str:
+            name = found.group(1)
+            if name not in self._own:
+                text = f"there is no variable {name} under variables{nearest(name, self._own)}"
+            elif name in users:
+                circle = " -> ".join((*users[users.index(name) :], name))
+                text = f"variables use each other in a circle: {circle}"
+            else:
+                return self._value(name, users)
+            self.problems.append(Problem(line, text))
             return ""
-        return known[name]
 
-    return Node(node.line, _absolute(_VARIABLE.sub(variable, value), base))
+        for name in _SHELL_STYLE.findall(text):
+            # Connectors have names of their own, such as ${topic}.
+            if name in self._own or name.isupper():
+                hint = f"`${{{name}}}` is no reference: write ${{var:{name}}} or ${{env:{name}}}"
+                self.problems.append(warning(line, hint))
+        return _absolute(_VARIABLE.sub(variable, text), self._base)
+
+    def replace(self, node: Node) -> Node:
+        """Return the tree with all variables replaced and the paths of references made absolute."""
+        value = node.value
+        if isinstance(value, dict):
+            return Node(node.line, {name: self.replace(each) for name, each in value.items()})
+        if isinstance(value, list):
+            return Node(node.line, [self.replace(each) for each in value])
+        return node if value is None else Node(node.line, self._text(value, node.line))
 
 
 def _absolute(text: str, base: str) -> str:

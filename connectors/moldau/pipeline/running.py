@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from moldau.connect.worker.plugins import resolved
 from moldau.errors import MoldauError
-from moldau.pipeline.cluster import Cluster
+from moldau.pipeline.cluster import Cluster, Existing
 from moldau.pipeline.commandlines import (
     LOCAL,
     QUICK_SESSIONS,
@@ -24,14 +24,14 @@ from moldau.pipeline.commandlines import (
     worker_settings,
     worker_words,
 )
-from moldau.pipeline.connectors import unresolved
-from moldau.pipeline.data_directory import DataDirectory, PipelineFailed, RunState
+from moldau.pipeline.connectors import resolved_for_worker, unresolved
+from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory, PipelineFailed, RunState
 from moldau.pipeline.pipeline import App, Connector, Pipeline
-from moldau.pipeline.plan import Plan, plan
+from moldau.pipeline.plan import Action, Plan, plan
 from moldau.pipeline.processes import PartProcess, Report
 from moldau.pipeline.references import provider_settings, references_in
-from moldau.pipeline.status import connector_rows, state_changes
-from moldau.pipeline.worker import ConnectApi
+from moldau.pipeline.status import LastErrors, connector_rows, state_changes
+from moldau.pipeline.worker import ConnectApi, worker_url
 from moldau.runtime.node_processes import free_ports, pause_s
 from moldau.runtime.places import is_alive, process_id
 from moldau.runtime.real import RealRuntime
@@ -53,6 +53,33 @@ class Target:
     """The settings of clients. They have `bootstrap.servers` if `bootstrap` is given."""
     broker_port: int | None = None
     rest_port: int | None = None
+
+
+def record_new(state: RunState, pipeline: Pipeline, found: Plan, existing: Existing) -> None:
+    """Record what this run is about to make. What exists there already is not its own.
+
+    The own broker has nothing that the pipeline has not made."""
+    is_own = state.is_own_broker
+    for step in found.steps:
+        if step.kind in ("source", "sink") and (is_own or step.action is Action.CREATE):
+            state.record("connectors", step.name)
+    for group in pipeline.groups:
+        if is_own or group not in existing.groups:
+            state.record("groups", group)
+    for app in pipeline.apps:
+        for topic in () if app.plan is None else app.plan.makes:
+            if is_own or topic not in existing.topics:
+                state.record("topics", topic)
+
+
+def record_worker(state: RunState, settings: Mapping[str, str], existing: Existing) -> None:
+    """Record the group and the internal topics that the own worker is about to make."""
+    if settings["group.id"] not in existing.groups:
+        state.record("groups", settings["group.id"])
+    for kind in ("config", "offset", "status"):
+        topic = settings[f"{kind}.storage.topic"]
+        if topic not in existing.topics:
+            state.record("topics", topic)
 
 
 class PipelineRun:
@@ -84,21 +111,22 @@ class PipelineRun:
     def start(self) -> None:
         """Start all parts. They run when this returns. Raises PipelineFailed if one does not."""
         last = self._data.load()
-        self._state = RunState(
-            process_id(),
-            is_own_broker=self._target.bootstrap is None,
-            is_own_worker=self._target.connect is None,
-            topics=last.topics,
-            connectors=last.connectors,
-            groups=last.groups,
-        )
+        # Until the cluster is known, the state stays that of the last run.
+        self._state = replace(last, pid=process_id(), parts={})
         self._check_references()
         self._wait_for_orphans(last)
-        client = self._start_broker()
+        client = self._start_broker(last)
         with Cluster(client) as cluster:
+            if self._target.bootstrap is not None:
+                self._begin(last, cluster.id(), self._target.bootstrap)
             self._prepare_topics(cluster)
-            self._start_worker(client)
-            found = plan(self._pipeline, cluster.facts(self._pipeline, self._connect))
+            existing = cluster.existing()
+            self._start_worker(client, existing)
+            facts = cluster.facts(self._pipeline, self._connect, self._state)
+        found = plan(self._pipeline, facts)
+        record_new(self._state, self._pipeline, found, existing)
+        self._save()
+        self._remove_connectors(found)
         self._start_connectors(self._pipeline.sinks, found)
         for app in self._pipeline.apps:
             self._start_app(app, client)
@@ -108,6 +136,8 @@ class PipelineRun:
     def watch(self) -> None:
         """Restart parts that end, and report connectors that fail, until it is interrupted."""
         reported: dict[str, str] = {}
+        errors = LastErrors()
+        self._state.errors = errors.texts
         due_s = 0.0
         while True:
             for part in self._parts():
@@ -119,6 +149,8 @@ class PipelineRun:
                     rows = connector_rows(self._pipeline, self._connect.overview())
                     for line in state_changes(rows, reported):
                         self._report(line)
+                    if errors.on_rows(rows, self._runtime.clock.monotonic()):
+                        self._save()
             pause_s(POLL_S)
 
     # Starting.
@@ -130,24 +162,36 @@ class PipelineRun:
             for each in self._pipeline.connectors:
                 found = unresolved(each.config)
                 problems += [f"{each.name}: {key}: {why}" for key, why in found.items()]
+            found = unresolved(self._pipeline.worker)
+            problems += [f"worker.settings: {key}: {why}" for key, why in found.items()]
         for app in self._pipeline.apps:
             found = unresolved(app.settings)
             problems += [f"{app.name}: {key}: {why}" for key, why in found.items()]
         if problems:
             raise PipelineFailed("; ".join(problems))
 
-    def _start_broker(self) -> dict[str, str]:
+    def _begin(self, last: RunState, cluster: str, bootstrap: str) -> None:
+        """Begin the state of a run on this cluster."""
+        connect = self._target.connect
+        self._state = last.at_start(cluster, None if connect is None else worker_url(connect))
+        self._state.pid = process_id()
+        self._state.bootstrap = bootstrap
+        if not last.is_own_broker and last.cluster != cluster and last.has_made_something:
+            self._report(
+                f"the last run was on another cluster, {last.bootstrap}: what it made there stays"
+            )
+
+    def _start_broker(self, last: RunState) -> dict[str, str]:
         """Start the broker unless one is given. Return the settings of clients."""
         client = dict(self._target.client)
         if self._target.bootstrap is not None:
-            self._state.bootstrap = self._target.bootstrap
             return client
         port = self._target.broker_port or free_ports(1)[0]
         words = broker_words(self._pipeline, self._data.path("broker"), port)
         self._broker = self._new_part("broker", words)
         self._broker.start()
         self._broker.wait_for_line("bootstrap")
-        self._state.bootstrap = f"{LOCAL}:{port}"
+        self._begin(last, OWN_BROKER, f"{LOCAL}:{port}")
         self._report(f"broker     {self._state.bootstrap}")
         self._save()
         return {**client, "bootstrap.servers": self._state.bootstrap}
@@ -162,17 +206,18 @@ class PipelineRun:
             pause_s(POLL_S)
 
     def _prepare_topics(self, cluster: Cluster) -> None:
-        found = plan(self._pipeline, cluster.facts(self._pipeline, None))
+        found = plan(self._pipeline, cluster.facts(self._pipeline, None, self._state))
         if found.refusals:
             reasons = [f"{each.kind} {each.name}: {each.note}" for each in found.refusals]
             raise PipelineFailed("; ".join(reasons))
-        for name in cluster.apply_topics(found):
-            self._state.record("topics", name)
-            self._report(f"topic      {name}")
+        for step in cluster.apply_topics(found):
+            self._state.record("topics", step.name)
+            self._report(f"topic      {step.name}" + (f" ({step.note})" if step.note else ""))
         self._save()
 
-    def _start_worker(self, client: Mapping[str, str]) -> None:
-        if not self._pipeline.connectors:
+    def _start_worker(self, client: Mapping[str, str], existing: Existing) -> None:
+        """Start the worker, also if it only has connectors that are no longer in the file."""
+        if not self._pipeline.connectors and not self._state.connectors:
             return
         if self._target.connect is not None:
             self._connect = ConnectApi(self._target.connect)
@@ -181,7 +226,9 @@ class PipelineRun:
             settings = worker_settings(
                 self._pipeline, client, is_trial=self._target.bootstrap is None
             )
-            path = self._data.write_settings("worker", settings)
+            record_worker(self._state, settings, existing)
+            self._save()
+            path = self._data.write_settings("worker", resolved_for_worker(settings))
             self._worker = self._new_part("worker", worker_words(path, self._state.bootstrap, port))
             self._worker.start()
             self._worker.wait_for_line("rest")
@@ -190,18 +237,26 @@ class PipelineRun:
         self._state.rest = self._connect.url
         self._save()
 
+    def _remove_connectors(self, found: Plan) -> None:
+        """Delete the connectors that an earlier run has made and that the file no longer has."""
+        for step in found.steps:
+            if step.action is Action.REMOVE:
+                assert self._connect is not None
+                self._connect.delete(step.name)
+                self._state.connectors.remove(step.name)
+                self._save()
+                self._report(f"{step.kind}  {step.name} is removed: it is {step.note}")
+
     def _start_connectors(self, connectors: tuple[Connector, ...], found: Plan) -> None:
         actions = {each.name: each.action.value for each in found.steps if each.kind != "topic"}
         for each in connectors:
             assert self._connect is not None
+            self._state.record("started", each.name)
+            self._save()
             self._connect.put(each.name, each.config, CONNECT_RETRY_S)
             self._started_connectors.append(each)
-            self._state.record("connectors", each.name)
-            if not each.is_source:
-                self._state.record("groups", each.group)
             kind = "source" if each.is_source else "sink"
             self._report(f"{kind:<10} {each.name} ({actions.get(each.name, 'create')})")
-        self._save()
 
     def _start_app(self, app: App, client: Mapping[str, str]) -> None:
         own, _ = resolved(app.settings, provider_settings(references_in(app.settings.values())))
@@ -214,10 +269,6 @@ class PipelineRun:
         )
         part.start()
         self._apps.append(part)
-        self._state.record("groups", app.group)
-        if app.plan is not None:
-            for topic in app.plan.makes:
-                self._state.record("topics", topic)
         self._report(f"app        {app.name} ({app.target})")
 
     def _new_part(self, name: str, words: list[str]) -> PartProcess:
@@ -245,8 +296,9 @@ class PipelineRun:
                 self._stop_parts([part])
         if self._connect is not None:
             self._connect.close()
-        self._state.pid = 0
-        self._save()
+        if self._state.pid:  # else the last state could not be read, and stays
+            self._state.pid = 0
+            self._save()
 
     def _stop_connectors(self, connectors: list[Connector]) -> None:
         if self._connect is None or not connectors:
@@ -257,6 +309,7 @@ class PipelineRun:
             try:
                 if not self._connect.stop(each.name, STOP_S):
                     self._report(f"{each.name} did not stop in {STOP_S:.0f} s")
+                self._state.started.remove(each.name)
             except MoldauError as error:
                 self._report(f"{each.name} cannot be stopped: {error}")
                 return

@@ -35,7 +35,7 @@ class TopicSection(Section):
 
 
 class ConnectorSection(Section):
-    """A connector's config, as Kafka Connect takes it, and the topics of a source."""
+    """A connector's config, as Kafka Connect takes it, and the topics that it writes."""
 
     config: dict[str, str]
     writes: list[str] | None = None

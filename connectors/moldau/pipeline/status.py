@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HEADER: Final = ("PART", "KIND", "STATE", "LAG", "RATE/S", "RESTARTS", "ERROR")
 HEALTHY: Final = frozenset({"RUNNING"})
+_LATELY_S: Final = 60.0
 _UNHEALTHY: Final = frozenset({"FAILED", "DEGRADED"})
 
 
@@ -27,6 +28,8 @@ class Snapshot:
     groups: Mapping[str, Progress] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why the `cluster` or the `worker` did not answer, by these names."""
+    last_errors: Mapping[str, str] = field(default_factory=dict)
+    """The errors of connectors that have failed lately, and may run again now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def _connector(connector: Connector, now: Snapshot, before: Snapshot) -> Row:
         lag=None if progress is None or connector.is_source else progress.lag,
         rate=rate,
         restarts=found.get("restarts", 0) + sum(task.get("restarts", 0) for task in tasks),
-        error=error,
+        error=error or now.last_errors.get(connector.name),
     )
 
 
@@ -121,6 +124,25 @@ def state_changes(rows: Sequence[Row], reported: dict[str, str]) -> list[str]:
             continue
         reported[row.part] = row.state
     return lines
+
+
+class LastErrors:
+    """Keeps the error of a connector that fails and restarts, until it has run for a while."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self._seen_s: dict[str, float] = {}
+
+    def on_rows(self, rows: Sequence[Row], now_s: float) -> bool:
+        """Take in the present rows of connectors. Return whether `texts` has changed."""
+        before = dict(self.texts)
+        for row in rows:
+            if row.error is not None:
+                self.texts[row.part] = row.error
+                self._seen_s[row.part] = now_s
+            elif now_s - self._seen_s.get(row.part, now_s) >= _LATELY_S:
+                self.texts.pop(row.part, None)
+        return self.texts != before
 
 
 def _overall_state(states: Sequence[str]) -> str:

@@ -56,7 +56,8 @@ class StatusReader:
             except MoldauError as error:
                 problems["cluster"] = str(error)
                 self.close()
-        return Snapshot(self._clock.monotonic(), state.parts, connectors, groups, problems)
+        now_s = self._clock.monotonic()
+        return Snapshot(now_s, state.parts, connectors, groups, problems, state.errors)
 
     def _open(self, client: Mapping[str, str]) -> Cluster:
         if self._cluster is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from moldau.pipeline.pipeline import App, Connector, Pipeline
 from moldau.pipeline.plan import Action, Change, Plan
@@ -12,6 +12,7 @@ _SIGNS = {
     Action.UPDATE: "~",
     Action.KEEP: " ",
     Action.START: ">",
+    Action.REMOVE: "-",
     Action.REFUSE: "!",
 }
 
@@ -25,7 +26,7 @@ def plan_text(plan: Plan) -> str:
         lines += [f"      {_change(each)}" for each in step.changes]
     parts = [
         f"{count} to {action.value}"
-        for action in (Action.CREATE, Action.UPDATE, Action.KEEP, Action.START)
+        for action in (Action.CREATE, Action.UPDATE, Action.KEEP, Action.REMOVE, Action.START)
         if (count := plan.count(action))
     ]
     lines += ["", ", ".join(parts) or "nothing to do"]
@@ -89,7 +90,7 @@ class _Tree:
             if reader in self._apps:
                 yield from self._app(self._apps[reader], depth + 1)
             else:
-                yield from _sink(self._sinks[reader], depth + 1)
+                yield from self._sink(self._sinks[reader], depth + 1)
 
     def _app(self, app: App, depth: int) -> Iterator[str]:
         indent = _indent(depth)
@@ -103,9 +104,10 @@ class _Tree:
         for topic in app.writes:
             yield from self._topic(topic, depth + 1)
 
-
-def _sink(sink: Connector, depth: int) -> Iterable[str]:
-    yield f"{_indent(depth)}{sink.name}  sink {sink.short_class}"
+    def _sink(self, sink: Connector, depth: int) -> Iterator[str]:
+        yield f"{_indent(depth)}{sink.name}  sink {sink.short_class}"
+        for topic in sink.writes:
+            yield from self._topic(topic, depth + 1)
 
 
 def _indent(depth: int) -> str:

@@ -57,8 +57,13 @@ def _undeclared(pipeline: Pipeline) -> Iterator[Problem]:
     for where, part in _parts(pipeline):
         for verb, topics in (("reads", part.reads), ("writes", part.writes)):
             for topic in topics:
-                if topic not in known:
-                    hint = nearest(topic, known)
+                if topic in known:
+                    continue
+                hint = nearest(topic, known)
+                if isinstance(part, Connector) and topic == part.dead_letters:
+                    text = f"{where} writes dead letters to {topic}, which is not under topics"
+                    yield warning(part.line, f"{text}: the worker makes it{hint}")
+                else:
                     text = f"{where} {verb} {topic}, which is not under topics{hint}"
                     yield Problem(part.line, text)
 
@@ -101,12 +106,17 @@ def _unused(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _circles(pipeline: Pipeline) -> Iterator[Problem]:
-    """Find apps that read their own results over topics. Report each circle once."""
-    after = {
-        app.name: [each.name for each in pipeline.apps if set(app.writes) & set(each.reads)]
-        for app in pipeline.apps
-    }
-    lines = {app.name: app.line for app in pipeline.apps}
+    """Find apps and sinks that read their own results over topics. Report each circle once.
+
+    Dead letters do not count: they may be processed again."""
+    parts: list[Connector | App] = [*pipeline.apps, *pipeline.sinks]
+    lines = {part.name: part.line for part in parts}
+    after = {}
+    for part in parts:
+        dead = part.dead_letters if isinstance(part, Connector) else None
+        topics = [each for each in part.writes if each != dead]
+        readers = [reader for topic in topics for reader in pipeline.readers_of(topic)]
+        after[part.name] = list(dict.fromkeys(readers))
     done: set[str] = set()
 
     def walk(name: str, path: list[str]) -> Iterator[list[str]]:
@@ -119,8 +129,8 @@ def _circles(pipeline: Pipeline) -> Iterator[Problem]:
             yield from walk(following, [*path, name])
         done.add(name)
 
-    for app in pipeline.apps:
-        for circle in walk(app.name, []):
+    for part in parts:
+        for circle in walk(part.name, []):
             text = " -> ".join([*circle, circle[0]])
             yield Problem(lines[circle[0]], f"records run in a circle: {text}")
 

@@ -27,13 +27,17 @@ _INVALID: Final = re.compile(
 Json = dict[str, Any]
 
 
+def worker_url(text: str) -> str:
+    """Return the address of a worker as a URL without a slash at its end."""
+    url = text if text.startswith(("http://", "https://")) else f"http://{text}"
+    return url.rstrip("/")
+
+
 class ConnectApi:
     """The REST API of one Connect worker. Close it, or use it in a `with` block."""
 
     def __init__(self, url: str) -> None:
-        if not url.startswith(("http://", "https://")):
-            url = f"http://{url}"
-        self.url = url.rstrip("/")
+        self.url = worker_url(url)
         try:
             self._client = httpx.Client(base_url=self.url, timeout=_REQUEST_S, trust_env=False)
         except httpx.InvalidURL as error:
