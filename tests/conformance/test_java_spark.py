@@ -51,3 +51,16 @@ def test_both_formats_read_and_write_the_same(
     assert (found["only_stock"], found["only_ours"]) == (0, 0)
     assert found["ranges"] == [40, 40]
     assert found["streams"] == [[400, 600], [800, 1000]]
+    for name, (stock, ours) in found["cases"].items():
+        assert stock == ours, name
+    ours = {name: ours for name, (_, ours) in found["cases"].items()}
+    assert ours["codecs"] == [1200, 1200]
+    assert ours["latest"] == [
+        *([0, each] for each in range(5, 9)),
+        *([1, each] for each in range(6)),
+    ]
+    failing = {name for name, each in ours.items() if each == "fails"}
+    assert failing == {"late timestamp", "offsets after the end"}
+    assert [name for name, each in ours.items() if "fails" in each[1:]] == [
+        "retention", "recreated",
+    ]  # fmt: skip

@@ -92,6 +92,26 @@ def test_filters_narrow_what_is_read(
     assert values_of(chosen) == list(range(110, 120))
     assert chosen.rdd.getNumPartitions() == 1
     assert values_of(rows.where("offset IN (3, 5)")) == [3, 5, 103, 105]
+    assert values_of(rows.where("offset IN (3, NULL)")) == [3, 103]
+    assert values_of(rows.where("partition IN (1, NULL) AND offset < 2")) == [100, 101]
+    assert values_of(rows.where("offset NOT IN (3, NULL)")) == []
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_batch_that_starts_after_the_end_of_a_log_fails(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, fails: str
+) -> None:
+    make_topic(moldau_broker, moldau_topic)
+    send(moldau_broker, moldau_topic, numbers(10))
+    starts = json.dumps({moldau_topic: {"0": 11, "1": -2}})
+    options = {"startingOffsets": starts, "failOnDataLoss": fails}
+    words = f"a read cannot start after its end.*{moldau_topic}-0: from 11 to 10"
+
+    with pytest.raises(Exception, match=words):
+        reader(spark, moldau_broker, moldau_topic, **options).load().count()
+    last = json.dumps({moldau_topic: {"0": 10, "1": 0}})
+    at_end = {"startingOffsets": last, "failOnDataLoss": fails}
+    assert reader(spark, moldau_broker, moldau_topic, **at_end).load().count() == 0
 
 
 def test_an_empty_topic_has_no_rows(

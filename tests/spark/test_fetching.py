@@ -87,6 +87,22 @@ def test_a_range_of_a_topic_that_is_gone_gets_no_record_of_the_new_one(
     assert read(5, 10, old, wait_ms=600) == []
 
 
+@pytest.mark.parametrize("has_read", [True, False])
+@pytest.mark.parametrize("has_id", [True, False])
+def test_a_range_of_a_topic_that_was_deleted_is_a_loss(
+    read: Reads, has_read: bool, has_id: bool
+) -> None:
+    topic_id = read.topic_id() if has_id else ""
+    if has_read:
+        assert read(0, 5, topic_id) == [0, 1, 2, 3, 4]
+    with Admin(bootstrap_servers=read.broker.bootstrap_servers) as admin:
+        admin.delete_topic(read.where.topic)
+
+    with pytest.raises(KafkaError, match="the topic or the partition was deleted: set failOnData"):
+        read(8, 20, topic_id, strict=True, wait_ms=1500)
+    assert read(8, 20, topic_id, wait_ms=1500) == []
+
+
 @pytest.mark.parametrize("has_id", [True, False])
 def test_a_range_behind_the_end_of_the_log_ends_in_time(read: Reads, has_id: bool) -> None:
     topic_id = read.topic_id() if has_id else ""

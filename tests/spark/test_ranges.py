@@ -15,10 +15,13 @@ from moldau.spark.ranges import (
     available_count,
     from_checkpoint,
     ids_from_checkpoint,
+    is_first_start,
     limited_end,
     ranges_and_losses,
     split_ranges,
+    starts_of_batch,
     to_checkpoint,
+    with_start,
 )
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -104,6 +107,38 @@ def test_a_checkpoint_without_ids_goes_on() -> None:
         [Range(P0, 1, 3, "1")],
         [],
     )
+
+
+def test_nothing_of_a_log_that_lost_its_end_is_read_again() -> None:
+    ids = BatchIds({"t": "1"}, {"t": "1"}, {"t": "1"})
+
+    ranges, lost = ranges_and_losses({P0: 50}, {P0: 30}, {P0: 0}, ids)
+
+    assert ranges == []
+    assert [each.reason for each in lost] == ["the log ends at 30, before 50: the log lost its end"]
+
+
+def test_the_first_batch_has_its_own_start_in_its_end() -> None:
+    begun = to_checkpoint({P0: 5}, {"t": "1"})
+    first = with_start(begun, begun)
+    end = with_start(to_checkpoint({P0: 9}, {"t": "1"}), first)
+
+    assert end["$start"] == begun
+    assert from_checkpoint(end) == {P0: 9}
+    assert ids_from_checkpoint(end) == {"t": "1"}
+    assert is_first_start(first)
+    assert not is_first_start(end)
+    later = with_start(to_checkpoint({P0: 7}), to_checkpoint({P0: 7}))
+    assert starts_of_batch(later, end) == begun
+    assert starts_of_batch(end, to_checkpoint({P0: 12})) == end
+
+
+def test_a_first_batch_of_an_earlier_version_starts_nowhere_after_its_end() -> None:
+    begun = to_checkpoint({P0: 9, P1: 2})
+
+    starts = starts_of_batch(with_start(begun, begun), to_checkpoint({P0: 5, P1: 5}))
+
+    assert from_checkpoint(starts) == {P0: 5, P1: 2}
 
 
 def test_a_partition_that_is_gone_is_a_loss() -> None:

@@ -9,7 +9,7 @@ Invariants:
 * A range gives the same records each time it is read. Compaction and transaction markers may leave
   gaps in its offsets.
 * A range ends at `end` even if the log has no record there any more.
-* An offset that was deleted is an error or a gap, as the option `failOnDataLoss` says.
+* An offset or a topic that was deleted is an error or a gap, as the option `failOnDataLoss` says.
 * No record is of another topic than the range, even if the topic was deleted and made again after
   the range was planned or after the consumer last read it.
 """
@@ -41,8 +41,10 @@ _DEFAULTS: Final = {
 }
 _GROUP_SETTINGS: Final = ("group.id", "group.instance.id")
 """A task does not use these settings: Spark assigns its partition, and it joins no group."""
+_MISSING_ERRORS: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""The driver knows a partition that is new, or the topic was deleted."""
 _STALE_METADATA_ERRORS: Final = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # the driver knows a partition that is new
+    *_MISSING_ERRORS,
     ErrorCode.OFFSET_NOT_AVAILABLE,  # the topic was made again: an old position is not valid
 )
 """Errors that newer metadata may resolve."""
@@ -82,6 +84,8 @@ class _RangeReader:
         self._clock = RealClock()
         self._progress_at_s = self._clock.monotonic()
         self._is_topic_checked = False
+        self._missing_error: KafkaError | None = None
+        """The brokers did not know the partition, and nothing was read since."""
         self.position = wanted.start
         self._consumer = _positioned_consumer(settings, wanted, wanted.start)
 
@@ -112,6 +116,7 @@ class _RangeReader:
         reached = self._consumer.position(where)
         if reached is not None and reached > self.position:
             self.position, self._progress_at_s = reached, self._clock.monotonic()
+            self._missing_error = None
         elif self._is_timed_out:
             self._on_timeout()
         return parts
@@ -124,9 +129,13 @@ class _RangeReader:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._on_offset_out_of_range(error)
             return
+        if error.code in _MISSING_ERRORS and self._is_timed_out:
+            self._on_deleted_topic(error.code)
+            return
         if error.code not in _STALE_METADATA_ERRORS or self._is_timed_out:
             raise error
-        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if error.code in _MISSING_ERRORS:
+            self._missing_error = error
             self._consumer.close()
         self._reposition()
 
@@ -160,10 +169,24 @@ class _RangeReader:
             raise self._loss_error(ErrorCode.UNKNOWN_TOPIC_ID, TOPIC_RECREATED)
         self.position = self._wanted.end
 
+    def _on_deleted_topic(self, code: ErrorCode) -> None:
+        """Handle a topic or partition that the brokers have not known for the whole timeout.
+
+        Raise an error, or end the range if losses must not fail."""
+        if self._fails_on_loss:
+            raise self._loss_error(code, "the topic or the partition was deleted")
+        self.position = self._wanted.end
+
     def _on_timeout(self) -> None:
-        """End the range if the log ends before it and losses must not fail; otherwise raise
-        TimeoutError."""
+        """Handle a partition that gave no record in time.
+
+        If its topic was deleted, that is a loss. If the log ends before the range and losses must
+        not fail, end the range. Otherwise raise TimeoutError."""
         where = self._wanted.where
+        trouble = self._consumer.troubles().get(where, self._missing_error)
+        if trouble is not None and trouble.code in _MISSING_ERRORS:
+            self._on_deleted_topic(trouble.code)
+            return
         if not self._fails_on_loss and self._log_end() <= self.position:
             self.position = self._wanted.end
             return

@@ -70,6 +70,7 @@ class Lookups:
         """Return the partitions that the subscription names at present, sorted."""
         chosen = self._options.subscription
         if chosen.partitions:
+            self._check_assigned(chosen.partitions)
             return list(chosen.partitions)
         if chosen.pattern is None:
             return sorted(self._request(lambda admin: admin.partitions(*chosen.topics)))
@@ -77,9 +78,22 @@ class Lookups:
         return sorted(
             TopicPartition(topic.name, each.index)
             for topic in self._request(lambda admin: admin.list_topics())
-            if pattern.fullmatch(topic.name)
+            if pattern.search(topic.name)
             for each in topic.partitions
         )
+
+    def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """Raise ConfigError at once if a topic has too few partitions. The client would wait."""
+        counts = {topic.name: len(topic.partitions) for topic in self._existing_topics(partitions)}
+        unknown = [
+            f"{where}: the topic has {counts[where.topic]}"
+            for where in partitions
+            if where.partition >= counts.get(where.topic, where.partition + 1)
+        ]
+        if unknown:
+            raise ConfigError(
+                "name partitions that exist", option="assign", unknown="; ".join(unknown)
+            )
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset where each log begins."""

@@ -2,7 +2,9 @@
 
 In this module offsets are `{partition: next offset}`. In Spark's checkpoint they are
 `{"topic": {"0": 23}, "$ids": {"topic": "its id"}}`. `$ids` is missing if the broker has no topic
-ids, or if an older version wrote the checkpoint. `$ids` cannot be a topic: no topic's name has `$`.
+ids, or if an older version wrote the checkpoint. The end of a query's first batch also has
+`"$start": {...}`, the start of that batch in the same form: Spark does not store it. These keys
+cannot be topics: no topic's name has `$`.
 
 Invariants: A batch never ends before it starts. The same start and end always give the same ranges.
 Partitions share a limit in proportion to their lag, and each partition with lag gets at least one
@@ -25,6 +27,8 @@ Ids = Mapping[str, str]
 
 IDS: Final = "$ids"
 """The key of the topic ids in a checkpoint, beside the topics' names."""
+START: Final = "$start"
+"""The key of the first batch's start in the offsets where that batch ends."""
 TOPIC_RECREATED: Final = "the topic was deleted and made again"
 PARTITION_DELETED: Final = "the partition no longer exists"
 
@@ -69,6 +73,10 @@ class BatchIds:
         """Whether the topic was deleted and made again after the end of the batch was chosen."""
         return _has_other_id(self.end, self.present, topic)
 
+    def is_same(self, topic: str) -> bool:
+        """Whether it is known that the batch starts and ends in one and the same topic."""
+        return topic in self.start and self.start[topic] == self.end.get(topic)
+
     def topic_id(self, topic: str) -> str:
         """Return the id of the topic that the batch reads, or an empty text if it is unknown."""
         return self.end.get(topic) or self.present.get(topic, "")
@@ -95,12 +103,17 @@ def to_checkpoint(offsets: Offsets, ids: Ids | None = None) -> Checkpoint:
     return found
 
 
+def is_topic(key: str) -> bool:
+    """Whether a key of a checkpoint is the name of a topic."""
+    return not key.startswith("$")
+
+
 def from_checkpoint(given: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
     """Return the offsets in a checkpoint of `to_checkpoint` or of Spark's own Kafka source."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, numbers in given.items()
-        if topic != IDS
+        if is_topic(topic)
         for partition, offset in numbers.items()
     }
 
@@ -108,6 +121,35 @@ def from_checkpoint(given: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartiti
 def ids_from_checkpoint(given: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the topic ids in a checkpoint, or an empty dict if it has none."""
     return dict(given.get(IDS, {}))
+
+
+def with_start(end: Checkpoint, start: Checkpoint) -> Checkpoint:
+    """Return the end of a query's first batch together with its start."""
+    return {**end, START: {key: each for key, each in start.items() if key != START}}
+
+
+def is_first_start(start: Checkpoint) -> bool:
+    """Whether no record of the query lies before `start`, so that its first batch may start here.
+
+    Such offsets are their own `$start`."""
+    return START in start and with_start(start, start) == start
+
+
+def starts_of_batch(start: Checkpoint, end: Checkpoint) -> Checkpoint:
+    """Return where the batch with this end starts; `start` is what Spark says.
+
+    Until the first batch is committed Spark asks for the initial offsets again, and by then the
+    log may have grown. So the start in `end` counts. An earlier version wrote no start: then all
+    that is known of it is that it was not after `end`."""
+    if START in end:
+        return dict(end[START])
+    if not is_first_start(start):
+        return start
+    ends = from_checkpoint(end)
+    starts = {
+        where: min(each, ends.get(where, each)) for where, each in from_checkpoint(start).items()
+    }
+    return to_checkpoint(starts, ids_from_checkpoint(start))
 
 
 def limited_end(start: Offsets, latest: Offsets, limit: int | None) -> dict[TopicPartition, int]:
@@ -140,7 +182,7 @@ def ranges_and_losses(
     """Return the ranges that can be read, and the losses before or in them.
 
     A partition whose topic was made again during the batch is read from its beginning. Nothing is
-    read of a topic that replaced the batch's topic later."""
+    read of a topic that replaced the batch's topic later, or of a log that lost its end."""
     ids = ids or BatchIds()
     ranges: list[Range] = []
     lost: list[Loss] = []
@@ -157,10 +199,10 @@ def ranges_and_losses(
             lost.append(Loss(where, TOPIC_RECREATED))
             begin = first
         elif stop < begin:
-            lost.append(
-                Loss(where, f"the log ends at {stop}, before {begin}: was the topic made again?")
-            )
-            begin = first
+            is_same = ids.is_same(where.topic)
+            cause = "the log lost its end" if is_same else "was the topic made again?"
+            lost.append(Loss(where, f"the log ends at {stop}, before {begin}: {cause}"))
+            begin = stop if is_same else first
         elif begin < first and begin < stop:
             lost.append(Loss(where, f"offsets {begin} to {min(first, stop)} were deleted"))
         begin = max(begin, first)

@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from moldau.client import TopicPartition
-from moldau.errors import MoldauError
+from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.real import RealClock
 from moldau.spark.lookups import Lookups
@@ -46,11 +46,14 @@ from moldau.spark.ranges import (
     available_count,
     from_checkpoint,
     ids_from_checkpoint,
+    is_first_start,
     limited_end,
     ranges_and_losses,
     recreated_topics,
     split_ranges,
+    starts_of_batch,
     to_checkpoint,
+    with_start,
 )
 
 LOG: Final = logging.getLogger("moldau.spark")
@@ -116,10 +119,25 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         starts = self.lookups.resolve(self.options.starting, found)
         ends = self.lookups.resolve(self.options.ending, found, is_end=True)
         earliest = self.lookups.earliest(found)
-        moved = {where: max(end, starts[where]) for where, end in ends.items()}
-        ranges, lost = ranges_and_losses(starts, moved, earliest, ids)
+        self._check_bounds(starts, ends)
+        ranges, lost = ranges_and_losses(starts, ends, earliest, ids)
         _report_losses(lost, fails=self.options.fail_on_data_loss)
         return ranges
+
+    def _check_bounds(
+        self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> None:
+        """Raise ConfigError if the read starts after its end. Spark's own source does so too."""
+        wrong = sorted(where for where, end in ends.items() if starts[where] > end)
+        if wrong:
+            raise ConfigError(
+                "a read cannot start after its end: correct one of the two options",
+                start=self.options.starting.text or "earliest",
+                end=self.options.ending.text or "latest",
+                partitions="; ".join(
+                    f"{where}: from {starts[where]} to {ends[where]}" for where in wrong
+                ),
+            )
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read_range(self.options, self.schema, partition)
@@ -192,12 +210,13 @@ def _apply_filters(wanted: Range, filters: list[Any]) -> Range | None:
 def _offset_interval(each: Any) -> tuple[int, int]:
     """Return the start and the end of the offsets that a filter selects. The end is excluded.
 
-    For `In` the interval may have more offsets than the list."""
+    For `In` the interval may have more offsets than the list. A null selects nothing."""
     endless = 2**63 - 1
     if isinstance(each, EqualTo):
         return each.value, each.value + 1
     if isinstance(each, In):
-        return min(each.value), max(each.value) + 1
+        known = [value for value in each.value if value is not None]
+        return (min(known), max(known) + 1) if known else (0, 0)
     if isinstance(each, GreaterThan):
         return each.value + 1, endless
     if isinstance(each, GreaterThanOrEqual):
@@ -238,16 +257,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.logged_codes: set[ErrorCode] = set()
         """Errors of `commit` that the log has already."""
         self.missing_partitions: set[TopicPartition] = set()
+        self.initial_offsets: Checkpoint | None = None
         self.stored_offsets: Checkpoint | None = None
         """The offsets that need not be stored for the group: it has them, or they are where a new
         query begins."""
 
     def initialOffset(self) -> Checkpoint:
-        """Return where a new query begins. Spark keeps it in the checkpoint and asks only once."""
+        """Return where a new query begins.
+
+        Spark does not store the answer. It asks when it chooses the end of the first batch, again
+        when it plans that batch, and again after each restart until the batch is committed. In one
+        process the answer stays the same. After a restart the start in the batch's end counts."""
+        if self.initial_offsets is not None:
+            return self.initial_offsets
         found = self.lookups.partitions()
         ids = self.lookups.topic_ids(found)
-        self.stored_offsets = to_checkpoint(self.lookups.resolve(self.options.starting, found), ids)
-        return self.stored_offsets
+        begun = to_checkpoint(self.lookups.resolve(self.options.starting, found), ids)
+        self.initial_offsets = self.stored_offsets = with_start(begun, begun)
+        if self.available_now_end is not None:
+            # Spark has fixed the end first, and the logs may have grown since: the start may be
+            # after it.
+            self.available_now_end = self._look_up_latest()
+        return self.initial_offsets
 
     def getDefaultReadLimit(self) -> Any:
         limit = self.options.max_offsets
@@ -279,24 +310,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             else dict(self.available_now_end)
         )
         self._check_missing_partitions(starts)
-        recreated = self._recreated_partitions(ids)
-        starts |= self._starts_of_new_partitions(starts) | self.lookups.earliest(recreated)
+        recreated = self._recreated_topics(ids)
+        # Offsets of the old topic must not stay beside the id of the new one.
+        starts = {where: each for where, each in starts.items() if where.topic not in recreated}
+        starts |= self._starts_of_new_partitions(starts)
         if not self._is_batch_due(starts):
             return start
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = limited_end(starts, self.latest_offsets, rows)
         if end == from_checkpoint(start) and not recreated:
             return start
-        return to_checkpoint(end, ids | self.topic_ids)
+        chosen = to_checkpoint(end, ids | self.topic_ids)
+        return with_start(chosen, start) if is_first_start(start) else chosen
 
-    def _recreated_partitions(self, ids: dict[str, str]) -> list[TopicPartition]:
-        """Return the partitions of topics that were made again. Report them if losses must fail.
+    def _recreated_topics(self, ids: dict[str, str]) -> set[str]:
+        """Return the topics that were made again. Report them if losses must fail.
 
         They are read from their beginning."""
-        again = recreated_topics(ids, self.topic_ids)
-        found = sorted(where for where in self.latest_offsets if where.topic in again)
+        found = recreated_topics(ids, self.topic_ids)
         if self.options.fail_on_data_loss:
-            _report_losses([Loss(where, TOPIC_RECREATED) for where in found], fails=True)
+            partitions = sorted(where for where in self.latest_offsets if where.topic in found)
+            _report_losses([Loss(where, TOPIC_RECREATED) for where in partitions], fails=True)
         return found
 
     def _check_missing_partitions(self, starts: dict[TopicPartition, int]) -> None:
@@ -313,7 +347,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def _starts_of_new_partitions(
         self, starts: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Return the first offsets of partitions that were added after the query began."""
+        """Return the first offsets of partitions that the query has not read yet."""
         return self.lookups.earliest(self.latest_offsets.keys() - starts.keys())
 
     def _is_batch_due(self, starts: dict[TopicPartition, int]) -> bool:
@@ -335,13 +369,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return to_checkpoint(self.latest_offsets)
 
     def partitions(self, start: Checkpoint, end: Checkpoint) -> list[RangePartition]:
-        """Plan the tasks of a batch."""
+        """Plan the tasks of a batch. A partition without a start is new, so it begins at 0."""
+        start = starts_of_batch(start, end)
         ends = from_checkpoint(end)
         earliest, present = self.lookups.earliest_of_existing(ends)
         ids = BatchIds(ids_from_checkpoint(start), ids_from_checkpoint(end), present)
-        starts = from_checkpoint(start)
-        for where in ends.keys() - starts.keys():
-            starts[where] = earliest.get(where, ends[where])
+        starts = dict.fromkeys(ends, 0) | from_checkpoint(start)
         moved = {
             where: each
             for where, each in ends.items()

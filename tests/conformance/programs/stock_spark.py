@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from moldau.spark.session import new_session
+from tests.conformance.programs import stock_spark_cases
+from tests.conformance.programs.stock_spark_cases import Bench
 
 ROWS = 200
 
@@ -31,7 +33,10 @@ def main(bootstrap: str, topic: str, folder: str, jars: str) -> None:
         },
     )
     try:
-        print("FOUND " + json.dumps(findings(Formats(session, bootstrap, topic, Path(folder)))))
+        found = findings(Formats(session, bootstrap, topic, Path(folder)))
+        cases = Bench(session, bootstrap, topic, Path(folder, "cases"))
+        found["cases"] = stock_spark_cases.findings(cases)
+        print("FOUND " + json.dumps(found))
     finally:
         session.stop()
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from moldau.spark.ranges import IDS
+from moldau.spark.ranges import is_topic
 
 Message = dict[str, Any]
 SendMessage = Callable[[Message], None]
@@ -20,6 +20,10 @@ START: Final = "start"
 PAUSE: Final = "pause"
 RESUME: Final = "resume"
 STOP: Final = "stop"
+
+SKIPPED: Final = "moldau_skipped"
+"""The metric of a batch with `count` and `first`: the records that were skipped, and the place of
+the first one."""
 
 SINK: Final = "sink"
 SOURCE: Final = "source"
@@ -51,7 +55,17 @@ def progress_message(progress: Message) -> Message:
         "duration_ms": progress.get("durationMs", {}),
         "end": _parse_offsets(source.get("endOffset")),
         "latest": _parse_offsets(source.get("latestOffset")),
+        "skipped": _skipped_records(progress),
     }
+
+
+def _skipped_records(progress: Message) -> Message | None:
+    """Return the `count` of skipped records and the place of the `first`; None without any."""
+    found = (progress.get("observedMetrics") or {}).get(SKIPPED)
+    if found is None:
+        return None
+    metric: Message = found if isinstance(found, dict) else found.asDict()
+    return metric if metric.get("count") else None
 
 
 def record_lag(progress: Message) -> int | None:
@@ -71,12 +85,12 @@ def record_lag(progress: Message) -> int | None:
 
 
 def _parse_offsets(given: Any) -> Any:
-    """Return offsets without the ids of topics. Spark gives offsets as text or parsed."""
+    """Return the offsets of topics only. Spark gives offsets as text or parsed."""
     if isinstance(given, str):
         try:
             given = json.loads(given)
         except ValueError:
             return None
     if isinstance(given, dict):
-        return {name: each for name, each in given.items() if name != IDS}
+        return {name: each for name, each in given.items() if is_topic(name)}
     return given
