@@ -12,6 +12,7 @@ import pytest
 
 from moldau.spark import java, session
 from moldau.spark.command import submit_args
+from moldau.spark.submit import submit_options
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
 from tests.client.guides import programs, text_of
@@ -63,6 +64,10 @@ def test_words_of_the_user_stay_and_those_of_the_command_count_more() -> None:
         (["run", "--conf", "x=1", "{job}"], "--conf x=1: write spark.NAME=VALUE"),
         (["run", "--remote", "sc://h", "--master", "local", "{job}"], "because the server decides"),
         (["submit"], "name a script: moldau spark submit"),
+        (["run", "--master", "sprk://x", "{job}"], "Spark has no such master: use local"),
+        (["run", "--remote", "http://h", "{job}"], "the address of a Spark Connect server: sc://"),
+        (["submit", "--master=sprk://x", "{job}"], "Spark has no such master: use local"),
+        (["submit", "--remote", "http://h", "{job}"], "address of a Spark Connect server: sc://"),
     ],
 )
 def test_what_cannot_be_run_is_one_line(
@@ -111,6 +116,25 @@ def test_a_master_that_does_not_answer_is_told_before_java_starts(shell: Shell, 
         done = shell("spark", "run", option, f"{scheme}://127.0.0.1:{free_ports(1)[0]}", str(job))
         assert "answers: start it" in done.err
         assert done.err.count("\n") == 1
+
+
+def test_submit_finds_a_master_that_does_not_answer(shell: Shell, job: Path) -> None:
+    pytest.importorskip("pyspark")
+    master = f"spark://127.0.0.1:{free_ports(1)[0]}"
+    for words in (["--master", master], ["-v", "--conf", "spark.x=1", f"--master={master}"]):
+        done = shell("spark", "submit", *words, str(job))
+        assert done.err.startswith("moldau: no Spark master answers: start it")
+        assert done.err.count("\n") == 1
+
+
+def test_options_of_a_submit_end_at_the_script() -> None:
+    words = ["--master", "yarn", "--verbose", "--conf", "a=b", "--name=x y", "job.py"]
+
+    found = submit_options([*words, "--master", "spark://not-an-option"])
+
+    assert found == {"--master": "yarn", "--conf": "a=b", "--name": "x y"}
+    assert submit_options(["job.py", "--master", "x"]) == {}
+    assert submit_options(["--help", "--master"]) == {"--master": ""}
 
 
 def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:

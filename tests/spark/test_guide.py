@@ -29,6 +29,7 @@ def test_the_programs_of_the_guide_run(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     make_topic(moldau_broker, "spark-orders", 3)
+    make_topic(moldau_broker, "spark-counts", 1)
 
     run_programs(GUIDE, {"localhost:9092": moldau_broker.bootstrap_servers})
 
@@ -36,6 +37,7 @@ def test_the_programs_of_the_guide_run(
     assert "1000 records: key, value, topic, partition" in told
     assert "249750.0" in told
     assert "1000 rows in" in told
+    assert "orders: 1000" in told
 
 
 def _config(number: int) -> dict[str, str]:

@@ -43,6 +43,24 @@ def test_an_old_java_gives_way_to_one_on_the_path(tmp_path: Path) -> None:
     assert found.home == str(tmp_path / "new")
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_shim_on_the_path_is_asked_for_the_home_of_java(tmp_path: Path, is_link: bool) -> None:
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    program = shims / "java"
+    script = tmp_path / "tools" / "mise" if is_link else program
+    script.parent.mkdir(exist_ok=True)
+    if is_link:
+        program.symlink_to(script)
+    told = ("    java.home = /opt/jdk 21", 'openjdk version "21.0.8" 2026-01-01')
+    script.write_text("#!/bin/sh\n" + "".join(f"echo '{each}' >&2\n" for each in told))
+    script.chmod(0o755)
+
+    found = find_java({"PATH": str(shims)})
+
+    assert (found.home, found.version) == ("/opt/jdk 21", 21)
+
+
 def test_no_java_is_one_line_that_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

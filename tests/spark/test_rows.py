@@ -12,9 +12,12 @@ pa = pytest.importorskip("pyarrow")
 
 from moldau.client import PartitionColumns, TopicPartition  # noqa: E402
 from moldau.client.consumer.records import FetchedRecords  # noqa: E402
+from moldau.errors import ConfigError  # noqa: E402
 from moldau.records import Row, encode_batch  # noqa: E402
+from moldau.spark.json_column import JsonColumn  # noqa: E402
 from moldau.spark.plain_arrays import repeated_int32, repeated_text  # noqa: E402
 from moldau.spark.rows import RowFormat, to_batch  # noqa: E402
+from moldau.spark.unreadable import UnreadablePolicy  # noqa: E402
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(
@@ -98,10 +101,27 @@ def test_records_that_cannot_be_read_are_null_or_left_out_or_the_only_ones(
     assert by_key.column("offset").to_pylist() == left
 
 
+def test_the_error_of_a_strict_read_names_the_record() -> None:
+    kind = pa.struct([("id", pa.int64())])
+    column = JsonColumn(kind, UnreadablePolicy("value", "json", is_strict=True))
+    schema = SCHEMA.set(1, pa.field("value", kind))
+    rows: list[Row] = [(1, None, b'{"id": %d}' % each, ()) for each in range(40)]
+    rows[23] = (1, None, b"{broken", ())
+    rows[31] = (1, None, None, ())
+
+    with pytest.raises(ConfigError, match="not JSON of its schema") as raised:
+        to_batch(part(rows, 100), 40, RowFormat(AS_THEY_ARE.keys, column), schema)
+
+    place = [raised.value.context[each] for each in ("topic", "partition", "offset")]
+    assert place == ["t", 3, 123]
+    assert "{broken" in str(raised.value)
+
+
 _WITHOUT_PANDAS = """
 import sys
 
-from moldau.spark.values import JsonColumn, UnreadablePolicy
+from moldau.spark.json_column import JsonColumn
+from moldau.spark.unreadable import UnreadablePolicy
 from tests.spark.test_rows import AS_THEY_ARE, ROWS, SCHEMA, RowFormat, pa, part, to_batch
 
 to_batch(part(ROWS, 7), 3, AS_THEY_ARE, SCHEMA)

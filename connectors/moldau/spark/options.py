@@ -156,9 +156,9 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
             given, "startingoffsetsbytimestampstrategy", ("error", "latest"), "error"
         )
         == "error",
-        fail_on_data_loss=_flag(given, "failondataloss", default=True),
-        include_headers=_flag(given, "includeheaders", default=False),
-        include_raw=_flag(given, "includeraw", default=False),
+        fail_on_data_loss=parse_flag(given, "failondataloss", default=True),
+        include_headers=parse_flag(given, "includeheaders", default=False),
+        include_raw=parse_flag(given, "includeraw", default=False),
         group=_group(given, settings, subscription),
         max_offsets=_number(given, "maxoffsetspertrigger"),
         min_offsets=_number(given, "minoffsetspertrigger"),
@@ -176,7 +176,7 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         is_value_framed=_choice(given, "value.framing", ("none", "confluent"), "none")
         == "confluent",
         value_registry=_registry(given, subscription),
-        pushes_filters=_flag(given, "pushfilters", default=False),
+        pushes_filters=parse_flag(given, "pushfilters", default=False),
     )
     _check_order(found)
     return found
@@ -355,7 +355,8 @@ def _duration(given: Options, name: str, default: int) -> int:
     return default if text is None else duration_ms(name, text)
 
 
-def _flag(given: Options, name: str, *, default: bool) -> bool:
+def parse_flag(given: Options, name: str, *, default: bool) -> bool:
+    """Return an option that is true or false. `given` has the names in lower case."""
     text = given.get(name)
     if text is None:
         return default

@@ -20,10 +20,33 @@ _ERRORS: Final = {
 }
 
 
+_MASTERS: Final = ("local", "spark://", "k8s://", "yarn")
+
+
+def check_master(master: str) -> None:
+    """Raise ConfigError unless this is a master that Spark knows, and it accepts connections."""
+    if not master.startswith(_MASTERS):
+        raise ConfigError(
+            "Spark has no such master: use local[*], spark://HOST:7077, k8s://... or yarn",
+            master=master,
+        )
+    check_reachable(master)
+
+
+def check_remote(remote: str) -> None:
+    """Raise ConfigError unless this is the address of a Spark Connect server that answers."""
+    if not remote.startswith("sc://"):
+        raise ConfigError(
+            "use the address of a Spark Connect server: sc://HOST:15002",
+            remote=remote.partition("/;")[0],
+        )
+    check_reachable(remote)
+
+
 def check_reachable(url: str) -> None:
     """Raise ConfigError unless one host of a `spark://` or `sc://` address accepts a connection.
 
-    Addresses of other kinds are not checked here: Spark checks them."""
+    Addresses of other kinds are not checked here."""
     scheme, _, rest = url.partition("://")
     if scheme not in _PORTS:
         return

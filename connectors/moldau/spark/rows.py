@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from moldau.client import PartitionColumns
 from moldau.records import Buffer, Spans
 from moldau.spark.plain_arrays import repeated_int32, repeated_text
+from moldau.spark.unreadable import UnreadableValue
 
 Column = Callable[[Any], Any]
 """Turns an Arrow array of binary values into a column of the wanted type."""
@@ -38,7 +39,8 @@ def to_batch(part: PartitionColumns, count: int, row_format: RowFormat, schema: 
     stamps = _int64_array(buffers.timestamps, count).view(pa.timestamp("ms", tz="UTC"))
     raw_keys = _span_array(buffers.keys, pa.binary()).slice(0, count)
     raw_values = _span_array(buffers.values, pa.binary()).slice(0, count)
-    keys, values = row_format.keys(raw_keys), row_format.values(raw_values)
+    keys = _read(row_format.keys, raw_keys, part)
+    values = _read(row_format.values, raw_values, part)
     columns = [
         keys,
         values,
@@ -63,6 +65,30 @@ def to_batch(part: PartitionColumns, count: int, row_format: RowFormat, schema: 
         return batch
     bad = pc.or_(_is_unreadable(raw_keys, keys), _is_unreadable(raw_values, values))
     return batch.filter(bad if row_format.mode == "rejects" else pc.invert(bad))
+
+
+def _read(column: Column, raw: Any, part: PartitionColumns) -> Any:
+    """Return the column. The error of a value that cannot be read names its record."""
+    try:
+        return column(raw)
+    except UnreadableValue as error:
+        offset = part.offsets[_first_unreadable(column, raw)]
+        place = {"topic": part.topic, "partition": part.partition, "offset": offset}
+        raise UnreadableValue(error.reason, **place, **error.context) from None
+
+
+def _first_unreadable(column: Column, raw: Any) -> int:
+    """Return the index of the first value that the column rejects. There must be one."""
+    low, high = 0, len(raw)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column(raw.slice(low, middle - low))
+        except UnreadableValue:
+            high = middle
+        else:
+            low = middle
+    return low
 
 
 def _is_unreadable(raw: Any, column: Any) -> Any:

@@ -20,7 +20,8 @@ from moldau.errors import ConfigError
 from moldau.runtime.children import start_thread
 from moldau.spark.class_archive import with_archive
 from moldau.spark.java import find_java
-from moldau.spark.reach import check_reachable
+from moldau.spark.reach import check_master, check_remote
+from moldau.spark.tracebacks import hide_frames
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -35,6 +36,11 @@ DEFAULTS: Final[Mapping[str, str]] = {
 _INSTALL: Final = "Spark is not installed: pip install 'moldau-connectors[spark]'"
 _INSTALL_CONNECT: Final = (
     "Spark Connect needs more packages: pip install 'moldau-connectors[spark-connect]'"
+)
+
+_NO_SHARED_SERVER: Final = (
+    "only PySpark 4.3 and newer can share a Spark Connect server: pip install 'pyspark>=4.3', or "
+    "use another spark.deploy"
 )
 
 
@@ -55,6 +61,7 @@ def prepare_environment(*, needs_java: bool = True, is_remote: bool = False) -> 
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
 
 
+@hide_frames
 def new_session(
     name: str,
     *,
@@ -75,7 +82,7 @@ def new_session(
     prepare_environment()
     builder = _import_spark("pyspark.sql").SparkSession.builder.appName(name)
     if master is not None:
-        check_reachable(master)
+        check_master(master)
         # PySpark imports pandas when it sends the first list to Java. That takes a second: spend it
         # now, while Java starts.
         start_thread(_import_pandas, "import of pandas")
@@ -94,7 +101,10 @@ def shared_server(master: str, conf: Mapping[str, str]) -> str:
     The first caller's `master` and `conf` decide about the server's master and memory."""
     prepare_environment()
     need_connect()
-    server = _import_spark("pyspark.sql.connect.local_server")
+    try:
+        server = import_module("pyspark.sql.connect.local_server")
+    except ImportError as error:
+        raise ConfigError(_NO_SHARED_SERVER, missing=error.name) from error
     found: str = server.reuse_or_start_local_connect_server(master, {**DEFAULTS, **conf})
     return found
 
@@ -105,7 +115,7 @@ def remote_session(name: str, remote: str, conf: Mapping[str, str] | None = None
     Afterwards this process and those that it starts may still create sessions of any kind. Only
     the settings `spark.sql.*` are sent: all others are fixed when the server starts."""
     need_connect()
-    check_reachable(remote)
+    check_remote(remote)
     prepare_environment(needs_java=False)
     sessions = _import_spark("pyspark.sql.connect.session").SparkSession
     builder = sessions.builder.appName(name).remote(remote)

@@ -13,7 +13,8 @@ from pyspark.sql.datasource import DataSource
 
 from moldau.spark.options import parse_read, unused_options
 from moldau.spark.reading import BatchReader, FilteringReader, StreamReader
-from moldau.spark.value_types import row_schema
+from moldau.spark.tracebacks import hides_frames
+from moldau.spark.value_types import check_columns, row_schema
 
 if TYPE_CHECKING:
     from moldau.spark.writing import BatchWriter, StreamWriter
@@ -21,6 +22,24 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("moldau.spark")
 
 
+@hides_frames("partitions", "read")
+class SourceBatchReader(BatchReader):
+    """The BatchReader that Spark calls."""
+
+
+@hides_frames("pushFilters", "partitions", "read")
+class SourceFilteringReader(FilteringReader):
+    """The FilteringReader that Spark calls."""
+
+
+@hides_frames(
+    "initialOffset", "prepareForTriggerAvailableNow", "latestOffset", "partitions", "read", "commit"
+)
+class SourceStreamReader(StreamReader):
+    """The StreamReader that Spark calls."""
+
+
+@hides_frames("schema", "reader", "streamReader", "writer", "streamWriter")
 class TopicSource(DataSource):  # type: ignore[misc]
     """The data source `moldau`: it reads topics as rows and writes rows as records."""
 
@@ -38,14 +57,16 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: Any) -> BatchReader:
         options = parse_read(self.options, is_stream=False)
+        check_columns(options, schema.names)
         self._warn(is_stream=False)
-        kind = FilteringReader if options.pushes_filters else BatchReader
+        kind = SourceFilteringReader if options.pushes_filters else SourceBatchReader
         return kind(options, schema)
 
     def streamReader(self, schema: Any) -> StreamReader:
         options = parse_read(self.options, is_stream=True)
+        check_columns(options, schema.names)
         self._warn(is_stream=True)
-        return StreamReader(options, schema)
+        return SourceStreamReader(options, schema)
 
     def _warn(self, *, is_stream: bool) -> None:
         for line in unused_options(self.options, is_stream=is_stream):

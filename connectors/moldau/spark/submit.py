@@ -1,13 +1,32 @@
-"""Find the `spark-submit` to call."""
+"""Find the `spark-submit` to call, and read its options."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Final
 
 from moldau.errors import ConfigError
 from moldau.runtime.children import process_environment
 from moldau.runtime.files import parent_path
 from moldau.runtime.real_files import RealFiles
+
+_FLAGS: Final = ("--help", "-h", "--verbose", "-v", "--version", "--supervise", "--usage-error")
+"""The options of `spark-submit` without a value."""
+
+
+def submit_options(words: Sequence[str]) -> dict[str, str]:
+    """Return the options before the script, with their values. The last one of a name counts."""
+    found = {}
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        name, separator, text = rest.pop(0).partition("=")
+        if name in _FLAGS:
+            continue
+        if not separator:
+            text = rest.pop(0) if rest else ""
+        found[name] = text
+    return found
 
 
 def find_submit(home: str | None) -> str:

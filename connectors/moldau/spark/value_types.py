@@ -5,9 +5,12 @@ This module does not import Arrow.
 
 from __future__ import annotations
 
+from moldau.errors import ConfigError
+from moldau.spark.columns_ddl import struct_ddl
 from moldau.spark.options import ReadOptions, refuse
 
 _AFTER_VALUE = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+_NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 _RAW = "rawKey BINARY, rawValue BINARY"
 _HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
@@ -17,6 +20,20 @@ def row_schema(options: ReadOptions) -> str:
     columns = f"key {key_type(options)}, value {value_type(options)}, {_AFTER_VALUE}"
     more = [_HEADERS] * options.include_headers + [_RAW] * options.include_raw
     return ", ".join([columns, *more])
+
+
+def check_columns(options: ReadOptions, names: list[str]) -> None:
+    """Raise ConfigError if a read has other columns than this source's own."""
+    headers = ["headers"] * options.include_headers
+    raw = ["rawKey", "rawValue"] * options.include_raw
+    expected = [*_NAMES, *headers, *raw]
+    if names != expected:
+        raise ConfigError(
+            "the source has a fixed schema: leave out .schema(...), and name the columns of the "
+            "values with the options value.format and value.schema",
+            columns=", ".join(expected),
+            given=", ".join(names),
+        )
 
 
 def key_type(options: ReadOptions) -> str:
@@ -46,4 +63,4 @@ def _type_of(what: str, kind: str, schema: str | None) -> str:
         from moldau.spark.avro import avro_to_ddl
 
         return avro_to_ddl(schema, f"{what}.schema")
-    return f"STRUCT<{schema}>"
+    return struct_ddl(schema, f"{what}.schema")

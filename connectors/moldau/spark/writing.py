@@ -1,8 +1,12 @@
 """Write rows as records.
 
 The columns are those of Spark's own Kafka sink: `value` (required), `key`, `topic`, `partition` and
-`headers`. The column `timestamp` is an addition. The option `topic` is for all rows, and wins over
+`headers`. As there, other columns are ignored, and the option `topic` is for all rows and wins over
 the column.
+
+The column `timestamp` is an addition: the option `includeTimestamp` makes it the records' time. By
+default that is true, but false for rows with a column `timestampType`: they are as they were read
+from a topic, and Spark's own sink gives such records a new time.
 
 Invariant: A task ends only when all its records are acknowledged. A task that Spark runs twice
 writes its records twice: delivery is at least once.
@@ -24,7 +28,8 @@ from pyspark.sql.datasource import (
 
 from moldau.client.sync import Deliveries, Producer
 from moldau.errors import ConfigError
-from moldau.spark.options import Options, client_settings, refuse
+from moldau.spark.options import Options, client_settings, parse_flag, refuse
+from moldau.spark.tracebacks import hides_frames
 
 _TYPES: Final = {
     "value": ("binary", "string"),
@@ -67,19 +72,7 @@ def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bo
             refuse(f"kafka.{name}", settings[name], instead)
     if overwrite and not is_stream:
         raise ConfigError("a topic cannot be overwritten: use mode('append')")
-    columns = {each.name: each.dataType.simpleString() for each in schema}
-    unknown = [name for name in columns if name not in _TYPES]
-    if unknown or "value" not in columns:
-        raise ConfigError(
-            "rows need the column value, and may have key, topic, partition, headers and "
-            "timestamp: select those, for example with to_json(struct(*)) AS value",
-            columns=", ".join(columns),
-        )
-    for name, kind in columns.items():
-        if kind not in _TYPES[name]:
-            raise ConfigError(
-                f"the column {name} must be {' or '.join(_TYPES[name])}: cast it", type=kind
-            )
+    columns = _written_columns(given, schema)
     topic = given.get("topic")
     if topic is None and "topic" not in columns:
         raise ConfigError("name the topic: with the option topic, or in a column topic")
@@ -87,6 +80,28 @@ def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bo
         refuse("topic", topic, "it is empty: name the topic")
     Producer(settings)  # raises ConfigError for a wrong setting before any task runs
     return WriteOptions(settings, None if topic is None else topic.strip(), tuple(columns))
+
+
+def _written_columns(given: Options, schema: Any) -> dict[str, str]:
+    """Return the columns that become parts of the records, and their types."""
+    if "value" not in schema.names:
+        raise ConfigError(
+            "rows need the column value, and may have key, topic, partition, headers and "
+            "timestamp: select those, for example with to_json(struct(*)) AS value",
+            columns=", ".join(schema.names),
+        )
+    has_time = parse_flag(given, "includetimestamp", default="timestampType" not in schema.names)
+    columns = {
+        each.name: each.dataType.simpleString()
+        for each in schema
+        if each.name in _TYPES and (has_time or each.name != "timestamp")
+    }
+    for name, kind in columns.items():
+        if kind not in _TYPES[name]:
+            raise ConfigError(
+                f"the column {name} must be {' or '.join(_TYPES[name])}: cast it", type=kind
+            )
+    return columns
 
 
 def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
@@ -107,7 +122,7 @@ def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
 
 def _by_topic(options: WriteOptions, batch: Any) -> Iterator[tuple[str, Any]]:
     """Yield the rows of each topic, in the order of the batch, without the column `topic`."""
-    table = pa.Table.from_batches([batch])
+    table = pa.Table.from_batches([batch]).select(options.columns)
     names = [name for name in options.columns if name != "topic"]
     if options.topic is not None:
         yield options.topic, table.select(names)
@@ -122,6 +137,7 @@ def _by_topic(options: WriteOptions, batch: Any) -> Iterator[tuple[str, Any]]:
         yield topic, table.filter(pc.equal(topics, topic)).select(names)
 
 
+@hides_frames("write")
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a batch: `df.write.format("moldau")`."""
 
@@ -132,6 +148,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return _write(self.options, iterator)
 
 
+@hides_frames("write")
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes a stream: `df.writeStream.format("moldau")`."""
 
