@@ -75,6 +75,21 @@ def test_the_page_is_whole_and_names_are_text() -> None:
     assert "The totals differ: orders" in page(TOTALS, [], 1, ["orders"])
 
 
+def test_a_plot_scrolls_on_a_narrow_screen() -> None:
+    text = page(TOTALS, [Lag(0.0, 5, 9)], 12.3, [])
+
+    assert text.count('<div class="plot"><svg ') == 3
+    assert ".plot { overflow-x: auto; }" in text
+    assert "svg { width: 100%; min-width: 720px;" in text
+
+
+def test_the_card_of_the_seconds_names_what_they_are() -> None:
+    text = page(TOTALS, [], 12.3, [])
+
+    assert "<b>12</b>seconds for the whole demo" in text
+    assert "from order to page" not in text
+
+
 @pytest.mark.parametrize("count", [1, 7, 90])
 def test_plots_are_good_markup_inside_their_frame(count: int) -> None:
     values = [(f"{index:02}:00", index * 100) for index in range(count)]
