@@ -147,6 +147,9 @@ def test_offsets_of_a_sink_are_those_of_its_group(
     worker.ask("PUT", f"/connectors/{name}/stop")
     worker.wait_for(name, "STOPPED")
 
+    missing = {"kafka_topic": name, "kafka_partition": 7}
+    other = {"offsets": [{"partition": missing, "offset": {"kafka_offset": 3}}]}
+    refused(worker.ask("PATCH", one, other), 400, "does not exist: the topic has 1")
     back = {"offsets": [{"partition": where, "offset": {"kafka_offset": 3}}]}
     assert worker.ask("PATCH", one, back)[0] == 200
     worker.ask("PUT", f"/connectors/{name}/resume")

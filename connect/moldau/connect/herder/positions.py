@@ -124,6 +124,7 @@ class Positions:
             assert isinstance(connector, SinkConnector)
             return connector.alter_offsets(props, offsets or {})
 
+        await self._check_partitions(config, offsets or {})
         is_told = await self._asked(ask)
         group = group_of(name, config)
         try:
@@ -140,6 +141,26 @@ class Positions:
         except KafkaError as error:
             raise Refusal(f"Failed to alter consumer group offsets: {error}") from error
         return is_told
+
+    async def _check_partitions(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> None:
+        """Raise BadRequest for partitions that do not exist, before the connector changes anything.
+        A topic that was deleted is left to the broker: its offsets may still be removed."""
+        topics = {at.topic for at, offset in offsets.items() if offset is not None}
+        if not topics:
+            return
+        async with self._admin(config) as admin:
+            described = await admin.describe_topics(topics)
+        for at, offset in sorted(offsets.items()):
+            topic = described.get(at.topic)
+            if offset is None or topic is None or isinstance(topic, KafkaError):
+                continue
+            if at.partition >= len(topic.partitions):
+                raise BadRequest(
+                    f"The partition {at} does not exist: the topic has {len(topic.partitions)} "
+                    "partitions, numbered from 0"
+                )
 
     async def _asked(self, ask: Any) -> bool:
         try:

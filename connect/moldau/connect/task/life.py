@@ -17,6 +17,8 @@ from moldau.logging.stdlib import StandardLines
 from moldau.runtime.children import ParentPipe
 from moldau.runtime.real import RealClock
 
+_CONNECTORS: Final = "moldau.connectors"
+"""Lines of these loggers at INFO are written; of other libraries only warnings and errors."""
 _START_S: Final = 60.0
 _COLLECT_AFTER: Final = 20_000
 
@@ -63,6 +65,7 @@ def live_in_process(pipe: ParentPipe) -> None:
     root = logging.getLogger()
     root.handlers[:] = [StandardLines(loggers)]
     root.setLevel(logging.WARNING)
+    logging.getLogger(_CONNECTORS).setLevel(logging.INFO)
 
     def send(message: Message) -> None:
         pipe.send(dump(message))

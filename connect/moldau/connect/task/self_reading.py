@@ -1,7 +1,7 @@
 """Runs a sink task that reads its topics itself: start it, poll its status, stop it.
 
 Invariants: the worker opens no client for it; it commits to the group that any sink of this name
-has, so offsets and lag are shown as usual.
+and `consumer.override.group.id` has, so offsets and lag are shown as usual.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class SelfReadingRunner(TaskRunner):
         self._task = task
         _make_dead_letter_topic(config, worker)
         name, clients = spec.connector, settings_for(config, worker, "consumer")
-        task.initialize(SelfReading(name, f"connect-{name}", clients, self.is_paused))
+        # As `group_of` of `moldau.connect.herder.positions`, which shows and alters the offsets.
+        group = config.get("consumer.override.group.id", f"connect-{name}")
+        task.initialize(SelfReading(name, group, clients, self.is_paused))
         self._is_started = True
         in_order(lambda: task.start(task_config), "the start of the task")
         topics, _ = subscription_of(config)
