@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
@@ -29,6 +31,10 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
     assert found.is_available_now
     assert found.guarantee.startswith("exactly once")
     assert subscription(ORDERS_LAKE) == {"subscribe": "orders"}
+    (pattern,) = subscription({"topics.regex": "(?i)orders|eu-.*"}).values()
+    assert re.search(pattern, "Orders")
+    assert not re.search(pattern, "all-orders")
+    assert not re.search(pattern, "orders-2")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +94,79 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
             {"value.format": "string", "errors.deadletterqueue.topic.name": "d"},
             "each value fits value.format=string",
         ),
+        ({"transforms": "mask"}, r"use transforms\.sql or transforms\.python"),
+        ({"transforms.mask.type": "MaskField"}, r"\(transforms\.mask\.type\): use transforms\.sql"),
+        ({"predicates": "p", "predicates.p.type": "X"}, r"\(predicates, predicates\.p\.type\)"),
+        (
+            {"key.converter": "X"},
+            r"does not use key\.converter: use value\.format and key\.format",
+        ),
+        ({"value.converter.schemas.enable": "false"}, r"does not use value\.converter"),
+        ({"header.converter": "X"}, r"does not use header\.converter"),
+        ({"sink.format": "topic", "sink.topic": "orders"}, "reads the topic orders itself"),
+        (
+            {
+                "sink.format": "topic",
+                "sink.topic": "orders-copy",
+                "topics": "",
+                "topics.regex": "orders.*",
+            },
+            "reads the topic orders-copy itself",
+        ),
+        (
+            {
+                "sink.format": "topic",
+                "sink.topic": "${topic}-copy",
+                "topics": "orders,orders-copy",
+                "tasks.max": "2",
+                "spark.task.per.topic": "true",
+            },
+            "reads the topic orders-copy itself",
+        ),
+        ({"spark.master": "spark://host"}, "this is no Spark master"),
+        (
+            {
+                "errors.tolerance": "all",
+                "errors.log.enable": "true",
+                "key.format": "json",
+                "key.schema": "id INT",
+            },
+            "skipped records are logged for value.format=json and csv",
+        ),
+        (
+            {"errors.tolerance": "all", "errors.log.include.messages": "true"},
+            "has no contents of records",
+        ),
+        ({"value.schema": "id BIGNT"}, r"no type BIGNT \(option='value\.schema', field='id'"),
+        ({"value.schema": '{"type": "object"}'}, "give the columns as Spark's DDL"),
+        ({"value.schema": "struct<id BIGINT>"}, "give only its columns"),
+        ({"value.schema": "id"}, "the column has no type"),
+        ({"key.format": "json", "key.schema": "id BIGNT"}, r"option='key\.schema'"),
+        ({"watermark": "at, 10 bananas"}, "a column and a delay"),
+        (
+            {"sink.format": "table", "sink.table": "t"},
+            "table is not supported: use iceberg or delta",
+        ),
+        (
+            {"sink.format": "jdbc", "sink.table": "t", "jdbc.url": "postgresql:/foo"},
+            r"jdbc\.url is neither jdbc:",
+        ),
+        (
+            {
+                "sink.format": "jdbc",
+                "sink.table": "t",
+                "jdbc.url": "sqlite://",
+                "sink.option.batchsize": "5",
+            },
+            r"jdbc has no options \(sink\.option\.batchsize\)",
+        ),
+        ({"spark.master": "local[x]"}, "this is no Spark master"),
+        ({"spark.master": "http://host:7077"}, "this is no Spark master"),
+        (
+            {"spark.deploy": "remote", "spark.remote": "http://host:15002"},
+            "no address of a Spark Connect server",
+        ),
+        ({"spark.conf.spark.driver.memory": "2g"}, r"write spark\.conf\.driver\.memory"),
     ],
 )
 def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str) -> None:
@@ -98,8 +177,11 @@ def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str)
 @pytest.mark.parametrize(
     "changed",
     [
+        {"value.schema": "id bigint NOT NULL COMMENT 'a, b <c', `a b`: DECIMAL(10, 2), at DATE"},
+        {"value.schema": "tags ARRAY<STRING>, place STRUCT<x: INT, y: MAP<STRING, BIGINT>>"},
         {"watermark": "at,10 minutes"},
         {"watermark": "at, INTERVAL 1 hour"},
+        {"watermark": "at, 1 minute 30 seconds"},
         {"watermark": "`made-at`, interval '5' minutes"},
         {"transforms.python": "shop.rows:cleaned"},
         {"starting.offsets": "latest"},
@@ -110,6 +192,18 @@ def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str)
         {"spark.reader": "auto", "exactly.once": "auto"},
         {"spark.reader": "python"},
         {"checkpoint.cleanup": "true"},
+        {"errors.tolerance": "all", "errors.log.enable": "true"},
+        {"errors.log.enable": "true", "errors.log.include.messages": "true"},
+        {"transforms.sql": "SELECT id FROM source", "transforms": " "},
+        {"spark.master": "local"},
+        {"spark.master": "local[*, 3]"},
+        {"spark.master": "spark://a:7077,b-2.example:7077"},
+        {"spark.master": "spark://[::1]:7077"},
+        {"spark.master": "k8s://https://127.0.0.1:6443"},
+        {"spark.master": "yarn", "spark.deploy": "submit"},
+        {"spark.deploy": "remote", "spark.remote": "sc://host"},
+        {"spark.deploy": "remote", "spark.remote": "sc://host:15002/;token=a=b;use_ssl=true"},
+        {"sink.format": "topic", "sink.topic": "copies"},
     ],
 )
 def test_what_spark_takes_is_good(changed: dict[str, str]) -> None:
@@ -160,6 +254,17 @@ def test_each_sink_says_what_it_promises(kind: str, words: str) -> None:
     more = {"sink.format": kind, "sink.table": "t", "jdbc.url": "sqlite://", "sink.topic": "t"}
 
     assert config(**more).guarantee.startswith(words)
+
+
+def test_a_guarantee_says_what_becomes_of_bad_records() -> None:
+    tolerant = {"errors.tolerance": "all"}
+    letters = {**tolerant, "errors.deadletterqueue.topic.name": "d"}
+
+    assert "bad records" not in config().guarantee
+    assert config(**tolerant).guarantee.endswith("; bad records are dropped")
+    assert config(**letters).guarantee.endswith("dead letter topic, at least once")
+    text = {"value.format": "string", "value.schema": ""}
+    assert "bad records" not in config(**tolerant, **text).guarantee
 
 
 def test_a_batch_that_the_runner_writes_has_a_limit() -> None:

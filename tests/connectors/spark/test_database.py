@@ -12,9 +12,15 @@ import sqlalchemy as sa
 
 from moldau.connectors.spark.batches import QueryCheckpoint
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.database import BATCH_TABLE, DatabaseSink, database_url
+from moldau.connectors.spark.database import BATCH_TABLE, DatabaseSink
+from moldau.connectors.spark.database_table import DatabaseTable
+from moldau.connectors.spark.engines import database_url
+from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
+
+__all__ = ["database", "mariadb_server", "postgresql_server"]
 
 pa = pytest.importorskip("pyarrow")
 
@@ -53,7 +59,7 @@ def rows(url: str) -> Iterator[Any]:
 
 def sink(url: str, **more: str) -> DatabaseSink:
     given = {"sink.format": "jdbc", "sink.table": "orders", "jdbc.url": url}
-    folder = url.removeprefix("jdbc:sqlite:///").rpartition("/")[0]
+    folder = more.pop("folder", url.removeprefix("jdbc:sqlite:///").rpartition("/")[0])
     checkpoint = QueryCheckpoint("lake", f"{folder}/gen-0/rows")
     return DatabaseSink(SparkSinkConfig.of({**ORDERS_LAKE, **given, **more}), checkpoint)
 
@@ -171,3 +177,83 @@ def test_a_table_that_another_query_makes_at_this_moment_is_used(
     assert others == [table]
     assert rows() == [(1, 1.5)]
     assert rows(BATCH_TABLE) == [("lake", 0)]
+
+
+NEW_YORK = {
+    "postgresql": "ALTER DATABASE {name} SET timezone = 'America/New_York'",
+    "mariadb": "SET GLOBAL time_zone = '-05:00'",
+}
+"""What makes another zone than UTC that of each new connection."""
+COLUMNS = {
+    "postgresql": "plain TIMESTAMP, zoned TIMESTAMP WITH TIME ZONE",
+    "mariadb": "plain DATETIME, zoned TIMESTAMP",
+}
+
+
+@pytest.fixture
+def in_new_york(database: TestDatabase) -> Iterator[TestDatabase]:
+    """A database whose server is in New York, with a table of orders."""
+    name = sa.engine.make_url(database.url).database
+    database.run(
+        f"CREATE TABLE orders (id BIGINT, {COLUMNS[database.kind]})",
+        NEW_YORK[database.kind].format(name=name),
+    )
+    yield database
+    if database.kind == "mariadb":
+        database.run("SET GLOBAL time_zone = 'SYSTEM'")
+
+
+@pytest.mark.databases("postgresql", "mariadb")
+def test_instants_stay_the_same_on_a_server_of_another_time_zone(
+    spark: Any, in_new_york: TestDatabase, tmp_path: Path
+) -> None:
+    at = datetime(2026, 11, 23, 10, tzinfo=UTC)
+    zone = pa.timestamp("us", "America/New_York")  # as of spark.conf.sql.session.timeZone
+    kinds = [("id", pa.int64()), ("plain", zone), ("zoned", zone)]
+    rows = pa.Table.from_pylist([{"id": 1, "plain": at, "zoned": at}], pa.schema(kinds))
+    target = sink(in_new_york.url, folder=str(tmp_path))
+    target.write(spark.createDataFrame(rows), 0)
+    target.close()
+
+    given = {"topic": "t", "checkpoint.location": str(tmp_path), "source.format": "jdbc",
+             "source.table": "orders", "jdbc.url": in_new_york.url}  # fmt: skip
+    table = DatabaseTable(SparkSourceConfig.of(given))
+    with table.rows(None, None) as found:
+        (batch,) = found.batches()
+    (row,) = batch.to_pylist()
+    assert row["plain"] == at.replace(tzinfo=None)
+    if in_new_york.kind == "postgresql":
+        assert row["zoned"] == at
+        stored = "SELECT extract(epoch FROM zoned)::bigint, plain::text FROM orders"
+    else:
+        assert row["zoned"] == at.replace(tzinfo=None)  # MySQL has no type with a zone
+        stored = "SELECT unix_timestamp(zoned), CAST(plain AS CHAR) FROM orders"
+    assert in_new_york.rows(stored) == [(int(at.timestamp()), "2026-11-23 10:00:00")]
+
+
+@pytest.mark.databases("postgresql")
+def test_a_connection_that_the_server_closed_between_two_batches_is_replaced(
+    batch: Any, database: TestDatabase, tmp_path: Path
+) -> None:
+    target = sink(database.url, folder=str(tmp_path))
+    target.write(batch((1, 1.0)), 0)
+    closed = database.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid != pg_backend_pid()"
+    )
+    assert closed == [(True,)]
+
+    target.write(batch((2, 2.0)), 1)
+    target.close()
+
+    assert database.rows("SELECT id FROM orders ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_database_that_does_not_answer_is_told_in_one_line(batch: Any, tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    target = sink("jdbc:postgresql://127.0.0.1:1/shop", folder=str(tmp_path))
+
+    with pytest.raises(ConfigError, match="no connection to the database: ") as told:
+        target.write(batch((1, 1.0)), 0)
+    assert len(str(told.value).splitlines()) == 1
+    assert "sqlalche.me" not in str(told.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
-from moldau.connectors.spark.deployments import attach_session, open_session
+from moldau.connectors.spark.deployments import attach_session, check_handshake, open_session
 from moldau.connectors.spark.session_note import Session
 from moldau.errors import ConfigError
 from moldau.spark.reach import check_reachable
@@ -45,6 +46,18 @@ def test_an_unreachable_place_is_one_line_with_cause_and_fix(scheme: str, words:
     assert str(port) in told
     assert "secret" not in told
     assert "\n" not in told
+
+
+def test_a_server_that_does_not_shake_hands_is_one_line() -> None:
+    """Connections wait in the queue of the socket, and nothing accepts them."""
+    pytest.importorskip("grpc", reason="Spark Connect needs grpc")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(ConfigError, match="does not answer as a Spark Connect") as raised:
+            check_handshake(f"sc://127.0.0.1:{port}/;token=secret;use_ssl=false", 0.2)
+
+    assert str(port) in str(raised.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_other_masters_are_for_spark_to_check() -> None:

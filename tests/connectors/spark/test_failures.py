@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
 
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.diagnosis import trace_of
-from moldau.connectors.spark.failures import cause_of, cause_with_hint
+from moldau.connectors.spark.failures import (
+    cause_in_output,
+    cause_of,
+    cause_with_hint,
+    end_of_runner,
+    is_end_of_java,
+)
 from moldau.connectors.spark.messages import (
     SINK,
+    SKIPPED,
     encode_message,
     parse_message,
     progress_message,
@@ -22,6 +32,8 @@ from moldau.connectors.spark.streaming_queries import StreamingQueries
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE, config
 
+GATEWAY = "Java gateway process exited before sending its port number. (JAVA_GATEWAY_EXITED)"
+STOPPED = "IllegalStateException: Cannot call methods on a stopped SparkContext. -> the trace"
 LATE = "[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back."
 
 IN_WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: \
@@ -36,6 +48,28 @@ moldau.errors.MoldauError: records are gone: set failOnDataLoss=false (lost='ord
 UNRESOLVED = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `amont` cannot be resolved. Did you \
 mean `amount`? SQLSTATE: 42703; line 1 pos 7;
 'Project ['amont]"""
+
+
+PARSED_MASTER = """An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.
+: org.apache.spark.SparkException: Could not parse Master URL: 'spork'
+\tat org.apache.spark.SparkContext$.createTaskScheduler(SparkContext.scala:1)"""
+
+NO_HADOOP = [
+    "Exception in thread \"main\" org.apache.spark.SparkException: When running with master 'yarn' "
+    "either HADOOP_CONF_DIR or YARN_CONF_DIR must be set in the environment.",
+    "\tat org.apache.spark.deploy.SparkSubmitArguments.error(SparkSubmitArguments.scala:1)",
+]
+GIVEN_UP = [
+    "26/11/26 05:40:00 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: "
+    "All masters are unresponsive! Giving up.",
+    "26/11/26 05:40:01 ERROR Utils: Uncaught exception in thread stop-spark-context",
+]
+BAD_MEMORY = [
+    "26/11/26 05:40:00 WARN NativeCodeLoader: Unable to load native-hadoop library",
+    "Invalid maximum heap size: -Xmxbanana",
+    "Error: Could not create the Java Virtual Machine.",
+    "Error: A fatal exception has occurred. Program will exit.",
+]
 
 
 TOO_LARGE = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
@@ -53,7 +87,8 @@ serialized results of 2 tasks (1100.3 MiB) is bigger than spark.driver.maxResult
     [
         (TOO_LARGE, "(1024.0 MiB) -> make batches smaller with max.offsets.per.trigger"),
         (TOO_LARGE, "Total size of serialized results of 2 tasks"),
-        (IN_WORKER, "records are gone: set failOnDataLoss=false (lost='orders-0')"),
+        (IN_WORKER, "records are gone: set fail.on.data.loss=false (lost='orders-0')"),
+        (PARSED_MASTER, "SparkException: Could not parse Master URL: 'spork'"),
         (UNRESOLVED, "A column `amont` cannot be resolved."),
         ("java.lang.RuntimeException\n\tat x\nCaused by: java.io.IOException: No space\n", "No sp"),
         ("plain words", "plain words"),
@@ -68,6 +103,82 @@ def test_the_innermost_cause_is_one_line(text: str, line: str) -> None:
     assert "\n" not in found
 
 
+@pytest.mark.parametrize(
+    ("lines", "cause", "hint"),
+    [
+        (NO_HADOOP, "SparkException: When running with master 'yarn'", "set HADOOP_CONF_DIR"),
+        (GIVEN_UP, "runner ended: StandaloneSchedulerBackend: App", "master of the same version"),
+        (BAD_MEMORY, "Invalid maximum heap size: -Xmxbanana", "correct spark.conf.driver.memory"),
+        (["ModuleNotFoundError: No module named 'moldau'"], "No module named", "worker's log"),
+        ([], "said nothing", "look at the worker's log"),
+    ],
+)
+def test_the_end_of_a_runner_has_the_cause_that_it_printed(
+    lines: list[str], cause: str, hint: str
+) -> None:
+    told = end_of_runner(lines)
+
+    assert cause in told
+    assert hint in told.partition(" -> ")[2]
+
+
+@pytest.mark.parametrize(
+    ("cause", "lines", "told"),
+    [
+        (STOPPED, GIVEN_UP, "All masters are unresponsive! Giving up. -> check that"),
+        (STOPPED, [], STOPPED),
+        (GATEWAY, BAD_MEMORY, "Invalid maximum heap size"),
+    ],
+)
+def test_what_java_printed_is_the_cause_of_its_end(cause: str, lines: list[str], told: str) -> None:
+    assert is_end_of_java(cause)
+    assert told in cause_in_output(cause, lines)
+    assert not is_end_of_java("No space left")
+
+
+class _Program:
+    """A transport of a program that prints, and ends without a message."""
+
+    def __init__(self, program: str, *, is_merged: bool) -> None:
+        self._program = program
+        self._errors = subprocess.STDOUT if is_merged else subprocess.PIPE
+
+    def start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", self._program]
+        output = subprocess.PIPE if self._errors == subprocess.STDOUT else subprocess.DEVNULL
+        return subprocess.Popen(  # noqa: S603 - this interpreter
+            command, stdout=output, stderr=self._errors
+        )
+
+    def lines(self) -> Iterator[bytes]:
+        yield from ()
+
+    def write(self, line: bytes) -> None:
+        """Nothing reads it."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_a_status_has_what_a_runner_printed_before_it_ended(
+    monkeypatch: pytest.MonkeyPatch, is_merged: bool
+) -> None:
+    program = f"import sys; print({BAD_MEMORY[1]!r}, file=sys.stderr)"
+    transport = _Program(program, is_merged=is_merged)
+    monkeypatch.setattr(
+        "moldau.connectors.spark.runner_client.make_transport", lambda *_: transport
+    )
+    client = RunnerClient("lake", SINK, config())
+    client.start({"type": "start"})
+
+    with pytest.raises(ConnectError, match="the Spark runner ended: Invalid maximum heap size"):
+        client.poll()
+    with pytest.raises(ConnectError, match="the Spark runner ended: Invalid maximum heap size"):
+        client.handle_message({"type": "failed", "cause": GATEWAY, "trace": ""})
+    client.stop()
+
+
 def test_our_own_errors_stay_as_they_are() -> None:
     assert cause_of(ConfigError("no", key="x")) == "no (key='x')"
 
@@ -76,7 +187,36 @@ def test_our_own_errors_stay_as_they_are() -> None:
     ("error", "hint"),
     [
         (ConfigError("no master"), "no master -> correct this, and restart the connector"),
-        (RuntimeError(IN_WORKER), "(lost='orders-0') -> correct this, and restart the connector"),
+        (RuntimeError(IN_WORKER), "NAME --reset`, or choose another checkpoint.location"),
+        (RuntimeError(IN_WORKER.replace("failOnDataLoss=false", "x")), "and restart the connector"),
+        (RuntimeError(PARSED_MASTER), "spark://host:7077, k8s://... or yarn"),
+        (RuntimeError("All masters are unresponsive! Giving up."), "of the same version"),
+        (
+            RuntimeError("[INVALID_DRIVER_MEMORY] System memory 1 must be at least 2."),
+            "-> correct spark.conf.driver.memory: 1g",
+        ),
+        (
+            RuntimeError("ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem"),
+            "with the version of Spark's Hadoop",
+        ),
+        (
+            RuntimeError("[BATCH_METADATA_NOT_FOUND] Unable to find batch /c/offsets/3."),
+            "NAME --reset`, or choose another checkpoint.location",
+        ),
+        (
+            RuntimeError("Cannot restart streaming query with stateful operators that changed"),
+            "NAME --reset`, or choose another checkpoint.location",
+        ),
+        (
+            RuntimeError("there is no unique or exclusion constraint matching the ON CONFLICT"),
+            "-> create a unique index on the columns of sink.keys",
+        ),
+        (
+            RuntimeError(
+                "HTTPConnectionPool(host='c', port=1): Max retries exceeded with url: /v1"
+            ),
+            "a Schema Registry is value.registry",
+        ),
         (RuntimeError(UNRESOLVED), "-> check the columns in value.schema and transforms.sql"),
         (ValueError("of the user's function"), "-> the trace below says where"),
         (
@@ -112,7 +252,8 @@ def test_progress_tells_the_lag() -> None:
             "numInputRows": 10,
             "sources": [
                 {
-                    "endOffset": '{"orders":{"0":10},"$ids":{"orders":"Ab"}}',
+                    "endOffset": '{"orders":{"0":10},"$ids":{"orders":"Ab"},'
+                    '"$start":{"orders":{"0":4},"$ids":{"orders":"Ab"}}}',
                     "latestOffset": {"orders": {"0": 12, "1": 5}},
                 }
             ],
@@ -122,6 +263,20 @@ def test_progress_tells_the_lag() -> None:
     assert record_lag(parse_message(encode_message(told))) == 7
     assert told["end"] == {"orders": {"0": 10}}
     assert record_lag({"type": "progress"}) is None
+
+
+def test_skipped_records_are_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    client = RunnerClient("lake", SINK, config())
+    client.handle_message({"type": "started", "query": "lake", "guarantee": "none"})
+    progress = {"name": "lake", "batchId": 3, "numInputRows": 10}
+    for count in (0, 2):
+        metric = {SKIPPED: {"count": count, "first": "orders-0-17"}}
+        client.handle_message(progress_message({**progress, "observedMetrics": metric}))
+
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert line == (
+        "lake: batch 3: 2 records that do not fit were skipped, the first is orders-0-17"
+    )
 
 
 def test_a_message_is_an_object_with_a_type() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,12 @@ import pytest
 import sqlalchemy as sa
 
 from moldau.client import TopicPartition
-from moldau.connectors.spark.batches import QueryCheckpoint, is_repeated, last_file_batch
+from moldau.connectors.spark.batches import (
+    QueryCheckpoint,
+    is_repeated,
+    last_batch,
+    last_file_batch,
+)
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.connectors.spark.generations import Generation
@@ -116,6 +121,97 @@ def test_files_are_written_again_after_a_reset_and_not_without_their_checkpoint(
     with pytest.raises(ConfigError, match=UNKNOWN):
         run(config)
     assert ids_in(tmp_path / "orders") == sorted(rows)
+
+
+LACKS = "batches that this sink.path lacks"
+
+
+@pytest.fixture
+def compacts_often(spark: Any) -> Iterator[None]:
+    """Lets Spark compact its log of a directory at each second batch."""
+    name = "spark.sql.streaming.fileSink.log.compactInterval"
+    spark.conf.set(name, "2")
+    yield
+    spark.conf.unset(name)
+
+
+@pytest.mark.real
+def test_a_directory_without_the_batches_of_the_checkpoint_is_refused(
+    run: Callable[..., int],
+    compacts_often: None,
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+) -> None:
+    """Without these batches Spark fails when it next compacts the log, and at each start then."""
+    make_topic(moldau_broker, moldau_topic, 1)
+    config = {**orders_lake(moldau_topic, tmp_path), "name": moldau_topic}
+    elsewhere = {**config, "sink.path": str(tmp_path / "elsewhere")}
+    for batch in range(3):
+        send(moldau_broker, moldau_topic, orders(5, 5 * batch))
+        assert run(config) == 5
+    assert (tmp_path / "orders" / "_spark_metadata" / "1.compact").exists()
+
+    send(moldau_broker, moldau_topic, orders(5, 15))
+    with pytest.raises(ConfigError, match=LACKS):
+        run(elsewhere)
+    assert not (tmp_path / "elsewhere").exists()
+
+    # The right directory goes on, over the next compaction.
+    for batch in range(4, 6):
+        assert run(config) == 5
+        send(moldau_broker, moldau_topic, orders(5, 5 * batch))
+    assert run(config) == 5
+    assert ids_in(tmp_path / "orders") == list(range(30))
+
+    shutil.rmtree(tmp_path / "orders")
+    with pytest.raises(ConfigError, match=LACKS):
+        run(config)
+
+    SparkSinkConnector().alter_offsets(config, {})
+    assert run(elsewhere) == 30
+    assert ids_in(tmp_path / "elsewhere") == list(range(30))
+
+
+def test_a_crash_before_the_first_commit_leaves_a_directory_that_may_be_written(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rows" / "offsets").mkdir(parents=True)
+    (tmp_path / "rows" / "offsets" / "0").touch()
+
+    assert last_batch(None, str(tmp_path / "rows" / "offsets")) == 0
+    assert last_batch(None, str(tmp_path / "rows" / "commits")) is None
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "stateful",
+    [
+        {"transforms.sql": "SELECT window.start AS id, count(*) AS n FROM source "
+         "GROUP BY window(at, '1 minute')"},
+        {"dedup.columns": "id"},
+        {"transforms.sql": "SELECT DISTINCT id, at FROM source"},
+    ],
+)  # fmt: skip
+def test_a_query_with_state_does_not_begin_anew_among_its_files(
+    run: Callable[..., int],
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+    stateful: dict[str, str],
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, orders(20))
+    more = {"watermark": "at, 10 minutes", **stateful}
+    config = {**orders_lake(moldau_topic, tmp_path, **more), "name": moldau_topic}
+    assert run(config) >= 20
+
+    SparkSinkConnector().alter_offsets(config, {})
+    with pytest.raises(ConfigError, match="a query with state"):
+        run(config)
+    assert not (tmp_path / "checkpoints" / moldau_topic / "gen-1" / "rows").exists()
+
+    assert run({**config, "sink.path": str(tmp_path / "elsewhere")}) >= 20
 
 
 @pytest.mark.real

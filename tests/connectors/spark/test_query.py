@@ -31,6 +31,46 @@ def test_a_column_made_for_partitions_never_replaces_one_of_the_rows(spark: Any)
             transformed(spark, spark.sql(f"SELECT {columns}"), **{"partition.by": partitions})
 
 
+class _Columns:
+    """Rows of which only the names of the columns are asked."""
+
+    columns: tuple[str, ...] = ("id", "At", "_topic", "_timestamp")
+
+    def drop(self, *names: str) -> _Columns:
+        rest = _Columns()
+        rest.columns = tuple(each for each in self.columns if each not in names)
+        return rest
+
+
+JDBC = {"sink.format": "jdbc", "sink.table": "t", "jdbc.url": "sqlite://"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "more"),
+    [
+        ("dedup.columns", {"dedup.columns": "id,nid"}),
+        ("watermark", {"watermark": "nid, 10 minutes"}),
+        ("partition.by", {"partition.by": "nid"}),
+        ("partition.by", {"partition.by": "date(nid)"}),
+        ("sink.keys", {**JDBC, "sink.mode": "upsert", "sink.keys": "nid"}),
+    ],
+)
+def test_columns_that_the_rows_lack_are_named_with_those_they_have(
+    setting: str, more: dict[str, str]
+) -> None:
+    with pytest.raises(ConfigError, match=f"{setting} names columns that the rows lack") as raised:
+        transformed(None, _Columns(), **more)
+
+    assert "missing='nid'" in str(raised.value)
+    assert "id, At" in str(raised.value)
+
+
+def test_a_column_is_found_in_any_case_and_metadata_only_where_they_are_written() -> None:
+    transformed(None, _Columns(), **{"partition.by": "AT"})
+    with pytest.raises(ConfigError, match=r"partition\.by names columns"):
+        transformed(None, _Columns(), **{"partition.by": "_topic"})
+
+
 def records(spark: Any, *values: bytes) -> Any:
     rows = [(None, bytearray(value), "orders", 0, offset) for offset, value in enumerate(values)]
     names = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"

@@ -67,12 +67,15 @@ def test_bad_values_go_to_the_dead_letter_topic(
         moldau_topic,
         tmp_path,
         **{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters},
+        **{"errors.log.enable": "true"},
     )
 
     with running(moldau_broker, moldau_topic, config) as events:
         events.until("finished")
 
     assert ids_in(tmp_path / "orders") == list(range(10))
+    skipped = [each["skipped"] for each in events.all if each.get("skipped")]
+    assert skipped == [{"count": 2, "first": f"{moldau_topic}-0-10"}]
     found = records_of(moldau_broker, letters, 2)
     assert [each.value for each in found] == [b"{broken", b'{"id":"text"}']
     headers = dict(found[0].headers)

@@ -50,6 +50,20 @@ def given(**changed: str) -> dict[str, str]:
         ({"value.format": "avro", "value.schema": "id BIGINT"}, "Avro schema cannot be used"),
         ({"value.format": "avro", "value.schema": '"long"'}, "the Avro schema of a record"),
         ({"trigger": "sometimes"}, "processing 10 seconds"),
+        ({"transforms": "mask"}, r"use transforms\.sql or transforms\.python"),
+        ({"value.converter": "X"}, r"use value\.format and key\.columns"),
+        ({"spark.master": "mesos://x:1"}, "this is no Spark master"),
+        ({"source.schema": "id BIGNT"}, "no type BIGNT"),
+        (
+            {
+                "mode": "bulk",
+                "source.format": "jdbc",
+                "source.table": "t",
+                "jdbc.url": "sqlite://",
+                "source.option.fetchsize": "5",
+            },
+            "jdbc has no options",
+        ),
         ({"schedule.interval.ms": "0"}, "schedule.interval.ms"),
     ],
 )
@@ -64,6 +78,7 @@ def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str)
         ({}, "at least once: a batch that is repeated"),
         ({"mode": "bulk"}, "at least once: each read sends all rows"),
         ({"mode": "incremental", "incremental.column": "id"}, "since the last stored offset"),
+        ({"errors.tolerance": "all"}, "sent again; rows that cannot be parsed are dropped"),
     ],
 )
 def test_it_says_what_it_promises(changed: dict[str, str], words: str) -> None:

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from moldau.connectors.spark import source_spool
+from moldau.connectors.spark.file_failures import raise_readable
 from moldau.connectors.spark.records import RecordLayout
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_rows import SourceRows
+from moldau.connectors.spark.streaming_queries import StreamingQueries
 from moldau.errors import ConfigError
+from tests.connect.processes import wait_until
 
 pa = pytest.importorskip("pyarrow")
 
@@ -24,7 +28,7 @@ TABLE = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]
 
 def source_rows(session: Any, folder: Path, **more: str) -> SourceRows:
     base = {"topic": "t", "checkpoint.location": str(folder)}
-    return SourceRows(session, SparkSourceConfig.of({**base, **more}))
+    return SourceRows(session, SparkSourceConfig.of({**base, **more}), str(folder / "spool"))
 
 
 def ids(rows: Any) -> list[int]:
@@ -148,3 +152,158 @@ def test_columns_become_keys_headers_and_timestamps(spark: Any) -> None:
         RecordLayout("string").to_records(rows)
     with pytest.raises(ConfigError, match="the rows lack columns"):
         RecordLayout(key_columns=["no"]).to_records(rows)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets few rows be many."""
+    monkeypatch.setattr(source_spool, "_MEMORY_BYTES", 100_000)
+    monkeypatch.setattr(source_spool, "_FILE_BYTES", 200_000)
+
+
+ROWS = 60_000
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> dict[str, str]:
+    """The settings of a source with many rows in a database."""
+    url = f"sqlite:///{tmp_path}/many.db"
+    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        for name in ("many", "few"):
+            connection.exec_driver_sql(
+                f"CREATE TABLE {name} (id BIGINT, name TEXT, at TIMESTAMP, day DATE, "
+                "price NUMERIC(10, 2), ratio DOUBLE, data BLOB, is_new BOOLEAN)"
+            )
+        at, row = "2026-11-23 10:00:00.000000", (3.5, 0.25, b"x", True)
+        rows = [(each, f"n{each}", at, "2026-11-23", *row) for each in range(ROWS)]
+        connection.exec_driver_sql("INSERT INTO many VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.exec_driver_sql("INSERT INTO few SELECT * FROM many WHERE id < 3")
+    return {"source.format": "jdbc", "source.table": "many", "jdbc.url": f"jdbc:{url}"}
+
+
+def test_many_rows_of_a_database_go_through_files(
+    spark: Any, tmp_path: Path, many: dict[str, str], small_pieces: None
+) -> None:
+    spool = tmp_path / "spool"
+    (spool / "left").mkdir(parents=True)  # by a crash
+    source = source_rows(spark, tmp_path, **many)
+
+    rows = source.all_rows()
+
+    files = list(spool.iterdir())
+    assert len(files) > 5
+    assert max(each.stat().st_size for each in files) < 1_000_000
+    assert ids(rows.select("id")) == list(range(ROWS))
+    found, kinds = rows.limit(3).collect(), rows.dtypes
+    source.close()
+    assert not spool.exists()
+
+    few = source_rows(spark, tmp_path, **{**many, "source.table": "few"}).all_rows()
+    assert not spool.exists()
+    assert (few.collect(), few.dtypes) == (found, kinds)
+
+
+def test_rows_above_an_offset_go_through_files_too(
+    spark: Any, tmp_path: Path, many: dict[str, str], small_pieces: None
+) -> None:
+    more = {"mode": "incremental", "incremental.column": "id",
+            "transforms.sql": "SELECT count(*) AS id FROM source"}  # fmt: skip
+    source = source_rows(spark, tmp_path, **many, **more)
+
+    new = source.rows_above("9999")
+
+    assert new is not None
+    assert (ids(new.rows), new.highest) == ([ROWS - 10_000], str(ROWS - 1))
+    source.close()
+
+
+def test_rows_are_held_where_no_file_can_be_kept(
+    spark: Any,
+    tmp_path: Path,
+    many: dict[str, str],
+    small_pieces: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "spool").touch()
+    source = source_rows(spark, tmp_path, **many)
+
+    assert source.all_rows().count() == ROWS
+
+    source.close()
+    assert caplog.text.count("a batch is held in memory") == 1
+
+
+BROKEN = {
+    "json": '{"id": 1}\n{"id": "one"}\n{"id": 2}\nno json\n',
+    "csv": "1\none\n2\n",
+}
+
+
+@pytest.fixture(params=["json", "csv"])
+def broken(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The settings of a source of files with a row that does not fit."""
+    incoming = tmp_path / "in"
+    incoming.mkdir()
+    (incoming / f"b.{request.param}").write_text(BROKEN[request.param])
+    return {
+        "source.format": request.param,
+        "source.path": str(incoming),
+        "source.schema": "id BIGINT",
+    }
+
+
+MALFORMED = r"a row of the source cannot be parsed.*errors\.tolerance=all.*in/b\."
+
+
+def read_bulk(source: SourceRows) -> list[int]:
+    try:
+        return ids(source.all_rows())
+    except Exception as error:
+        raise_readable(error)
+
+
+def read_stream(source: SourceRows) -> list[int]:
+    told: list[dict[str, Any]] = []
+    queries = StreamingQueries(told.append)
+    writer = source.stream().writeStream.format("memory").queryName("read_stream")
+    query = writer.trigger(availableNow=True).start()
+    queries.watch(query)
+
+    def is_finished() -> bool:
+        queries.poll()
+        return any(each["type"] == "finished" for each in told)
+
+    try:
+        wait_until(is_finished, "the end of the files", 120)
+        return ids(source.stream().sparkSession.table("read_stream"))
+    finally:
+        queries.stop()
+
+
+@pytest.mark.parametrize("read", [read_bulk, read_stream])
+def test_a_row_that_does_not_fit_fails_the_read_and_is_left_out_if_errors_are_tolerated(
+    spark: Any, tmp_path: Path, broken: dict[str, str], read: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    mode = {"mode": "stream"} if read is read_stream else {}
+    with pytest.raises(ConfigError, match=MALFORMED) as told:
+        read(source_rows(spark, tmp_path, **broken, **mode))
+    assert len(str(told.value).splitlines()) == 1
+
+    tolerant = source_rows(spark, tmp_path, **broken, **mode, **{"errors.tolerance": "all"})
+    assert read(tolerant) == [1, 2]
+    assert "that cannot be parsed are left out" in caplog.text
+
+
+def test_a_mode_of_the_user_is_kept(spark: Any, tmp_path: Path, broken: dict[str, str]) -> None:
+    source = source_rows(spark, tmp_path, **broken, **{"source.option.mode": "PERMISSIVE"})
+
+    assert [row.id for row in source.all_rows().collect()].count(None) > 0
+
+
+def test_columns_are_not_inferred_from_json_that_is_none(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text(BROKEN["json"])
+    given = {"source.format": "json", "source.path": str(tmp_path / "b.json")}
+
+    with pytest.raises(ConfigError, match="a row of the source cannot be parsed"):
+        read_bulk(source_rows(spark, tmp_path, **given))

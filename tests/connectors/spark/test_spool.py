@@ -113,7 +113,7 @@ def test_rows_come_at_once_where_only_spark_may_write(
     def refuse(system: Any, path: str) -> None:
         raise NoLogin("unable to locate credentials")
 
-    monkeypatch.setattr(spool_module, "_remove_folder", refuse)
+    monkeypatch.setattr(spool_module, "remove_folder", refuse)
     rows = spark.range(0, 300_000, numPartitions=2)
     with spooled_rows(rows, str(tmp_path / "spool")) as spooled:
         assert ids_in(spooled) == list(range(300_000))

@@ -65,7 +65,9 @@ def test_settings_are_in_a_file_and_an_end_without_a_runner_is_told(tmp_path: Pa
     words = (home / "words").read_text()
     assert words.startswith("--master spark://host:7077 --deploy-mode client --name moldau-lake ")
     assert "hunter2" not in words
-    assert (home / "settings").read_text() == "spark.password=hunter2\n"
+    settings = (home / "settings").read_text()
+    assert settings.endswith("\nspark.password=hunter2\n")
+    assert settings.startswith("spark.executorEnv.PYTHONPATH=")
     assert not Path(words.split()[-1]).exists()
 
 
@@ -73,3 +75,27 @@ def test_settings_keep_their_backslashes_and_lines() -> None:
     assert java_properties({"spark.b": "C:\\x\ny", "spark.a": "1"}) == (
         "spark.a=1\nspark.b=C:\\\\x\\ny\n"
     )
+
+
+@pytest.mark.real
+def test_modules_in_the_directory_of_the_worker_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `python -m` finds them for the other values of spark.deploy."""
+    (tmp_path / "shop.py").write_text("rows = 'of the shop'\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    script = (
+        'python3 -S -c "import shop; print(shop.rows)" > $SPARK_HOME/out; cp "$8" $SPARK_HOME/conf'
+    )
+    submission = Submission(find_submit(str(_home(tmp_path / "home", script))), config(), "lake")
+
+    process = RunnerProcess(submission)
+    try:
+        assert process.take(60) == {"type": "end"}
+    finally:
+        process.end(60)
+
+    assert (tmp_path / "home" / "out").read_text() == "of the shop\n"
+    settings = (tmp_path / "home" / "conf").read_text()
+    assert f"spark.executorEnv.PYTHONPATH={tmp_path}:/elsewhere\n" in settings

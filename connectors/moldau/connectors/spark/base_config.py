@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterable
+from importlib import import_module
 from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import ConfigModel, Problem, key
+from moldau.connectors.spark.masters import check_master, check_remote
 from moldau.errors import ConfigError
+from moldau.spark.columns_ddl import struct_ddl
 from moldau.spark.durations import duration_ms
 
 FILE_FORMATS: Final = ("parquet", "orc", "json", "csv")
@@ -16,7 +19,11 @@ _QUERY, _DATABASE, _SPARK = "Query", "Database", "Spark"
 _PROCESSING: Final = re.compile(r"processing\s+(\S.*)", re.IGNORECASE)
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+")
 _COORDINATES: Final = re.compile(r"[^:,\s]+:[^:,\s]+:[^:,\s]+")
+_STRUCT: Final = re.compile(r"\s*STRUCT\s*<", re.IGNORECASE)
 _JARS_PACKAGES: Final = "spark.jars.packages"
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_STAGES: Final = ("transforms", "predicates")
+_OWN_TRANSFORMS: Final = ("transforms.sql", "transforms.python")
 
 
 class SparkConfig(ConfigModel):
@@ -25,6 +32,8 @@ class SparkConfig(ConfigModel):
     open_prefixes: ClassVar[tuple[str, ...]] = ("spark.conf.", "kafka.")
     unsupported: ClassVar[dict[str, str]] = {}
     """Settings that are rejected. Each value says what to do in place of the setting."""
+    converter_hint: ClassVar[str] = "use value.format"
+    """What to use in place of a converter."""
 
     transforms_sql: str | None = key(
         "transforms.sql", None,
@@ -142,10 +151,54 @@ class SparkConfig(ConfigModel):
         if self.transforms_python and not _FUNCTION.fullmatch(self.transforms_python):
             yield Problem("transforms.python", f"write module:function, not "
                           f"{self.transforms_python!r}")  # fmt: skip
-        if self.deploy == "remote" and not self.remote:
-            yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")
+        yield from self._check_stages()
+        yield from self._check_addresses()
         yield from self._check_packages()
         yield from self._check_fixed_settings()
+
+    def _check_stages(self) -> Iterable[Problem]:
+        """Report each transform, predicate and converter of Kafka Connect: Spark reads and writes
+        the records, and does not call them."""
+        for stage in _STAGES:
+            given = [
+                name
+                for name, text in self.originals.items()
+                if (name == stage and text.strip())
+                or (name.startswith(f"{stage}.") and name not in _OWN_TRANSFORMS)
+            ]
+            if given:
+                yield Problem(
+                    stage if stage in given else given[0],
+                    f"Spark does not run the {stage} of Kafka Connect ({', '.join(given)}): use "
+                    "transforms.sql or transforms.python",
+                )
+        for converter in _CONVERTERS:
+            given = [
+                name
+                for name in self.originals
+                if name == converter or name.startswith(f"{converter}.")
+            ]
+            if given:
+                yield Problem(
+                    converter if converter in given else given[0],
+                    f"Spark does not use {', '.join(given)}: {self.converter_hint}",
+                )
+
+    def _check_addresses(self) -> Iterable[Problem]:
+        """Check the forms of `spark.master` and `spark.remote`, and the names of `spark.conf.`."""
+        if self.deploy == "remote":
+            if self.remote:
+                yield from check_remote("spark.remote", self.remote)
+            else:
+                yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")
+        else:
+            yield from check_master("spark.master", self.master)
+        for name in self.originals:
+            if name.startswith("spark.conf.spark."):
+                yield Problem(
+                    name, "leave out the second spark.: write "
+                    f"spark.conf.{name.removeprefix('spark.conf.spark.')}",
+                )  # fmt: skip
 
     def _check_packages(self) -> Iterable[Problem]:
         wrong = [each for each in self.packages if not _COORDINATES.fullmatch(each)]
@@ -176,3 +229,39 @@ class SparkConfig(ConfigModel):
             )
         elif self.exactly_once != "auto":
             yield Problem("exactly.once", f"use auto, not {self.exactly_once!r}")
+
+
+def check_columns(name: str, text: str) -> Iterable[Problem]:
+    """Report columns that are no DDL, or have types that Spark does not know. `name` is the
+    setting."""
+    if text.lstrip().startswith(("{", "[")):
+        yield Problem(
+            name, "JSON is not read here: give the columns as Spark's DDL: id BIGINT, at TIMESTAMP"
+        )
+    elif _STRUCT.match(text):
+        yield Problem(name, "leave out STRUCT<...>: give only its columns: id BIGINT, at TIMESTAMP")
+    else:
+        try:
+            struct_ddl(text, name)
+        except ConfigError as error:
+            yield Problem(name, str(error))
+
+
+def check_database(config: SparkConfig, option_prefix: str) -> Iterable[Problem]:
+    """Report a `jdbc.url` that cannot be read, and options, which a database does not have."""
+    options = [name for name in config.originals if name.startswith(option_prefix)]
+    if options:
+        yield Problem(
+            options[0],
+            f"jdbc has no options ({', '.join(options)}): leave them out; what a driver takes is "
+            "part of jdbc.url",
+        )
+    try:
+        address = import_module("moldau.connectors.jdbc.address")
+    except ImportError:
+        return  # without SQLAlchemy, the runner reports that it is missing
+    if config.jdbc_url:
+        try:
+            address.parse_address(config.jdbc_url)
+        except address.AddressError as error:
+            yield Problem("jdbc.url", str(error).replace("connection.url", "jdbc.url"))

@@ -4,7 +4,8 @@ A sink that writes each batch once leaves out a batch whose number it has. That 
 last batch before a crash, which Spark repeats under the same number. It would lose records if the
 numbers began again at 0, because the checkpoint was deleted or other offsets began a new
 generation. So a sink with batches that the checkpoint does not know is refused. A new generation
-that writes into the same directory of files continues with the numbers of that directory.
+that writes into the same directory of files continues with the numbers of that directory. A
+directory without the batches of the checkpoint is refused too: Spark could not go on there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from moldau.connectors.spark.batch_logs import parse_batch_numbers, read_batch_n
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.generations import Generation
+from moldau.connectors.spark.query_state import is_stateful
 from moldau.connectors.spark.sink_directory import SPARK_LOG, SinkDirectory
 from moldau.errors import ConfigError
 
@@ -74,36 +76,60 @@ def check_columns(
 
 
 def prepare_file_sink(
-    session: Any, config: SparkSinkConfig, folder: CheckpointFolder, generation: Generation
+    rows: Any, config: SparkSinkConfig, folder: CheckpointFolder, generation: Generation
 ) -> None:
     """Claim the directory of a sink of files, and set the number of the first batch.
 
-    Call this before the query starts. ConfigError if another connector writes into the directory,
-    or if the directory has batches that the checkpoint does not know.
+    `rows` is the streaming DataFrame of the sink. Call this before the query starts. ConfigError if
+    another connector writes into the directory, if the directory has batches that the checkpoint
+    does not know or lacks some that it has, or if the query cannot begin there.
     """
     if config.sink_format not in FILE_FORMATS:
         return
-    assert config.sink_path is not None
-    SinkDirectory(config.sink_path, folder.address.connector).claim(folder.generations)
-    if not folder.generations.is_fresh(generation):
-        return
-    last = last_file_batch(session, config.sink_path)
-    if last is None:
+    path, generations = config.sink_path, folder.generations
+    assert path is not None
+    last = last_file_batch(rows.sparkSession, path)
+    checkpoint = f"{generations.path(generation)}/rows"
+    _check_has_batches(path, last, last_batch(rows.sparkSession, f"{checkpoint}/commits"))
+    SinkDirectory(path, folder.address.connector).claim(generations)
+    if last is None or not generations.is_fresh(generation):
         return
     if generation.number == 0:
         raise _unknown_batches(last)
-    if config.dedup_columns:
+    if is_stateful(rows):
         raise ConfigError(
-            "dedup.columns cannot begin anew in a directory of files that has batches: choose "
-            "another sink.path",
-            path=config.sink_path,
+            "a query with state (dedup.columns, an aggregate, a window, a join of streams, a "
+            "limit) cannot begin anew in a directory of files that has batches: choose another "
+            "sink.path",
+            path=path,
         )
-    folder.generations.number_after(generation, last)
+    generations.number_after(generation, last)
+
+
+def _check_has_batches(path: str, last: int | None, last_committed: int | None) -> None:
+    """Raise ConfigError if the directory lacks batches that the checkpoint has committed.
+
+    `last` is the directory's last batch. Spark would write the next batches there, and fail when it
+    next compacts its log of the directory, which needs those before.
+    """
+    if last_committed is not None and (last is None or last < last_committed):
+        raise ConfigError(
+            "the checkpoint has batches that this sink.path lacks, so sink.path was changed or its "
+            "files were removed: set sink.path back; or, to write again what the topics have, "
+            "reset the offsets of the stopped connector (moldau connect offsets NAME --reset)",
+            path=path,
+            last_batch="none" if last is None else last,
+            last_batch_of_checkpoint=last_committed,
+        )
 
 
 def last_file_batch(session: Any, path: str) -> int | None:
     """Return the last batch in Spark's log of a directory of files; None if it has none."""
-    log = f"{path.rstrip('/')}/{SPARK_LOG}"
+    return last_batch(session, f"{path.rstrip('/')}/{SPARK_LOG}")
+
+
+def last_batch(session: Any, log: str) -> int | None:
+    """Return the last batch in a log of Spark; None if it has none."""
     numbers = read_batch_numbers(log)
     if numbers is None:
         numbers = parse_batch_numbers(_file_names(session, log))

@@ -10,15 +10,29 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import Problem, key
-from moldau.connectors.spark.base_config import FILE_FORMATS, SparkConfig
-from moldau.connectors.spark.topics import check_one_query, check_task_per_topic, topic_props
+from moldau.connectors.spark.base_config import (
+    FILE_FORMATS,
+    SparkConfig,
+    check_columns,
+    check_database,
+)
+from moldau.connectors.spark.topics import (
+    check_one_query,
+    check_target_topic,
+    check_task_per_topic,
+    topic_props,
+)
 from moldau.errors import ConfigError
 from moldau.spark.options import REGISTERED, parse_read
 
 _SOURCE, _QUERY, _SINK = "Source", "Query", "Sink"
 TABLE_FORMATS: Final = ("delta", "iceberg", "jdbc")
 _BATCH_RECORDS: Final = 1_000_000
-_WATERMARK: Final = re.compile(r"[^,]+,\s*(?:interval\s+)?'?\d.*", re.IGNORECASE)
+_UNIT: Final = r"(?:year|month|week|day|hour|minute|second|millisecond|microsecond)s?"
+_WATERMARK: Final = re.compile(
+    rf"[^,]+,\s*'?(?:interval\s+)?(?:'?\d+(?:\.\d+)?'?\s*{_UNIT}\b'?\s*)+", re.IGNORECASE
+)
+_FRONT_FLAGS: Final = re.compile(r"\(\?[a-zA-Z]+\)")
 _DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
 
 
@@ -28,6 +42,8 @@ class SparkSinkConfig(SparkConfig):
     open_prefixes: ClassVar[tuple[str, ...]] = (
         *SparkConfig.open_prefixes, "sink.option.", "value.option.",
     )  # fmt: skip
+
+    converter_hint: ClassVar[str] = "use value.format and key.format"
 
     value_format: Literal["json", "csv", "avro", "protobuf", "string", "binary"] = key(
         "value.format", "json", doc="The format of the values of the records.",
@@ -167,6 +183,14 @@ class SparkSinkConfig(SparkConfig):
         return self.originals.get("errors.tolerance", "none").strip().lower() == "all"
 
     @property
+    def logs_errors(self) -> bool:
+        """Whether the log has a line about the records that a batch has skipped."""
+        return self.tolerates_errors and self._is_true("errors.log.enable")
+
+    def _is_true(self, name: str) -> bool:
+        return self.originals.get(name, "").strip().lower() == "true"
+
+    @property
     def dead_letter_topic(self) -> str | None:
         """The topic for records whose key or value does not fit its schema; None without one."""
         return self.originals.get("errors.deadletterqueue.topic.name", "").strip() or None
@@ -183,6 +207,17 @@ class SparkSinkConfig(SparkConfig):
     @property
     def guarantee(self) -> str:
         """The guarantee for each row if a process dies at any point."""
+        if self.dead_letter_topic:
+            return (
+                f"{self._guarantee_of_rows}; bad records go to the dead letter topic, at least once"
+            )
+        if self.tolerates_errors and self._can_reject_records():
+            return f"{self._guarantee_of_rows}; bad records are dropped"
+        return self._guarantee_of_rows
+
+    @property
+    def _guarantee_of_rows(self) -> str:
+        """The guarantee for each record that becomes a row."""
         if self.sink_format in FILE_FORMATS:
             return (
                 "exactly once: a reader that honours _spark_metadata (Spark does) sees each row "
@@ -200,6 +235,12 @@ class SparkSinkConfig(SparkConfig):
 
     def check(self) -> Iterable[Problem]:
         yield from super().check()
+        if self.originals.get("sink.format", "").strip().lower() == "table":
+            yield Problem(
+                "sink.format",
+                "table is not supported: use iceberg or delta, jdbc for a table of a database, or "
+                "parquet with sink.path",
+            )
         yield from self._check_values()
         if self.watermark is not None and not _WATERMARK.fullmatch(self.watermark.strip()):
             yield Problem("watermark", "use a column and a delay, as in `at, 10 minutes`")
@@ -209,7 +250,13 @@ class SparkSinkConfig(SparkConfig):
                 "errors.deadletterqueue.topic.name",
                 f"each value fits value.format={self.value_format}: leave it out",
             )
+        yield from self._check_error_log()
         yield from self._check_sink()
+        yield from check_target_topic(
+            self.originals,
+            self.sink_topic if self.sink_format == "topic" else None,
+            each=self.task_per_topic,
+        )
         if self.task_per_topic:
             yield from check_task_per_topic(self.originals, self.sink_format, self.sink_mode)
         else:
@@ -217,6 +264,21 @@ class SparkSinkConfig(SparkConfig):
 
     def _can_reject_records(self) -> bool:
         return self.is_decoded_by_source or self.is_parsed_by_spark or self.can_reject_keys
+
+    def _check_error_log(self) -> Iterable[Problem]:
+        """Check that the log can have what `errors.log.*` asks for."""
+        instead = "use errors.deadletterqueue.topic.name, and leave this setting out"
+        if self.logs_errors and (self.is_decoded_by_source or self.can_reject_keys):
+            yield Problem(
+                "errors.log.enable",
+                "skipped records are logged for value.format=json and csv, without value.registry, "
+                f"key.format=json and key.format=avro: {instead}",
+            )
+        if self.tolerates_errors and self._is_true("errors.log.include.messages"):
+            yield Problem(
+                "errors.log.include.messages",
+                f"the log of a Spark sink has no contents of records: {instead}",
+            )
 
     def _check_offsets(self) -> Iterable[Problem]:
         """Check `starting.offsets` by the rules of the data source, with its error messages."""
@@ -244,6 +306,10 @@ class SparkSinkConfig(SparkConfig):
             yield Problem(
                 "value.schema", f"value.format={kind} needs it: columns, infer, or value.registry"
             )
+        if self.value_schema and self.is_parsed_by_spark and not self.infers_columns:
+            yield from check_columns("value.schema", self.value_schema)
+        if self.key_schema and self.key_format == "json":
+            yield from check_columns("key.schema", self.key_schema)
         if self.can_reject_keys and not self.key_schema:
             yield Problem("key.schema", f"key.format={self.key_format} needs it")
         if self.infers_columns and kind != "json":
@@ -261,6 +327,8 @@ class SparkSinkConfig(SparkConfig):
         for name in needed:
             if not self.originals.get(name):
                 yield Problem(name, f"sink.format={self.sink_format} needs it")
+        if self.sink_format == "jdbc":
+            yield from check_database(self, "sink.option.")
         yield from self._check_mode()
         if self.target_file_rows and self.sink_format not in FILE_FORMATS:
             yield Problem("target.file.rows", f"it is for {', '.join(FILE_FORMATS)}: leave it out")
@@ -300,9 +368,14 @@ class SparkSinkConfig(SparkConfig):
 def subscription(props: Mapping[str, str]) -> dict[str, str]:
     """Return `topics` or `topics.regex` as an option of the data source.
 
+    A pattern of Kafka Connect has to match the whole name; one of Spark may match any part of it.
     ConfigError if neither or both are given.
     """
     topics, pattern = props.get("topics", "").strip(), props.get("topics.regex", "").strip()
     if bool(topics) == bool(pattern):
         raise ConfigError("give either topics or topics.regex", topics=topics, pattern=pattern)
-    return {"subscribe": topics} if topics else {"subscribePattern": pattern}
+    if topics:
+        return {"subscribe": topics}
+    found = _FRONT_FLAGS.match(pattern)
+    flags = found.group() if found else ""
+    return {"subscribePattern": rf"{flags}\A(?:{pattern.removeprefix(flags)})\Z"}

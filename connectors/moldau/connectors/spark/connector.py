@@ -12,7 +12,8 @@ from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
 from moldau.connectors.spark.messages import SINK
 from moldau.connectors.spark.sink_directory import SinkDirectory
-from moldau.connectors.spark.topics import TASK_TOPIC, topic_names
+from moldau.connectors.spark.topics import TASK_TOPIC, is_subscribed, topic_names
+from moldau.errors import ConfigError
 from moldau.spark.ranges import from_checkpoint, to_checkpoint
 
 
@@ -69,30 +70,47 @@ class SparkSinkConnector(SparkConnector, SinkConnector):
         Partitions that are not named continue where they were. None is the earliest offset. If no
         partition is named, or all are None, the query begins as a new one does. With a query for
         each topic, the queries of topics that are not named continue.
+
+        ConnectError, before anything is changed, for a topic that the connector does not read.
         """
         config = SparkSinkConfig.of(props)
         location, name = config.checkpoint_location, props["name"]
-        if not config.task_per_topic:
-            _begin_generation(CheckpointFolder(location, name), offsets)
-            return True
-        topics = topic_names(props)
-        unknown = sorted({where.topic for where in offsets} - set(topics))
+        unknown = {each.topic for each in offsets if not is_subscribed(props, each.topic)}
         if unknown:
             raise ConnectError(
                 "these are no topics of the connector: name topics of its config",
-                topics=", ".join(unknown),
+                topics=", ".join(sorted(unknown)),
             )
-        for topic in topics:
-            own = {where: each for where, each in offsets.items() if where.topic == topic}
-            if own or not offsets:
-                _begin_generation(CheckpointFolder(location, name, topic), own)
+        named = {each.topic for each in offsets}
+        folders = [CheckpointFolder(location, name)]
+        if config.task_per_topic:
+            topics = [each for each in topic_names(props) if each in named or not offsets]
+            folders = [CheckpointFolder(location, name, topic) for topic in topics]
+        try:
+            for folder in folders:
+                folder.check_task_per_topic()
+            for folder in folders:
+                _begin_generation(folder, props, offsets)
+        except ConfigError as error:
+            raise ConnectError(str(error)) from error
         return True
 
 
 def _begin_generation(
-    folder: CheckpointFolder, offsets: Mapping[TopicPartition, int | None]
+    folder: CheckpointFolder,
+    props: Mapping[str, str],
+    offsets: Mapping[TopicPartition, int | None],
 ) -> None:
-    starting = from_checkpoint(folder.generations.committed_offsets())
+    """Begin a generation at these offsets, and for other partitions where the query has stopped.
+
+    Only the offsets of the folder's topic count. The topics in the config may have been changed
+    since: offsets of others are left out.
+    """
+    topic = folder.address.topic
+    if topic is not None:
+        offsets = {where: each for where, each in offsets.items() if where.topic == topic}
+    reached = from_checkpoint(folder.generations.committed_offsets())
+    starting = {at: each for at, each in reached.items() if is_subscribed(props, at.topic)}
     starting |= {where: EARLIEST if each is None else each for where, each in offsets.items()}
     is_reset = not offsets or all(each == EARLIEST for each in starting.values())
     folder.begin_generation({} if is_reset else to_checkpoint(starting))

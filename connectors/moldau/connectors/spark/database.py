@@ -7,13 +7,12 @@ number is there was written before a crash, and is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from moldau.connectors.jdbc.address import AddressError, parse_address
-from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.batches import (
     QueryCheckpoint,
     WriteBatch,
@@ -21,6 +20,7 @@ from moldau.connectors.spark.batches import (
     is_repeated,
 )
 from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.engines import CONNECT_ERRORS, create_engine, no_connection
 from moldau.connectors.spark.spool import SpooledRows, spooled_rows
 from moldau.errors import ConfigError
 
@@ -67,7 +67,7 @@ class DatabaseSink:
             if self._config.sink_mode == "overwrite":
                 connection.execute(sa.delete(table))
             statement = self._insert_statement(table)
-            for values in _insert_values(rows):
+            for values in _insert_values(rows, table):
                 connection.execute(statement, values)
             self._store_number(connection, number, is_first=last is None)
 
@@ -79,16 +79,16 @@ class DatabaseSink:
 
     def _open_engine(self) -> sa.Engine:
         if self._engine is None:
-            url = database_url(self._config)
             try:
-                self._engine = sa.create_engine(url)
-                self._create_batch_table(self._engine)
-            except (sa.exc.OperationalError, ImportError) as error:
-                shown = url.render_as_string(hide_password=True)
-                raise ConfigError(
-                    f"no connection to the database: {error}; check jdbc.url, and that it runs",
-                    url=shown,
-                ) from error
+                # A server or a proxy may close a connection that rests between two batches.
+                engine = create_engine(self._config, pool_pre_ping=True)
+                with ExitStack() as on_error:
+                    on_error.callback(engine.dispose)
+                    self._create_batch_table(engine)
+                    on_error.pop_all()
+            except CONNECT_ERRORS as error:
+                raise no_connection(error, self._config) from error
+            self._engine = engine
         return self._engine
 
     def _create_batch_table(self, engine: sa.Engine) -> None:
@@ -185,21 +185,28 @@ def _add_columns(connection: sa.Connection, table: sa.Table, fields: Iterable[An
         connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {column}")
 
 
-def database_url(config: SparkConfig) -> sa.URL:
-    """Return SQLAlchemy's URL for `jdbc.url`, which may be the URL of a Java driver."""
-    assert config.jdbc_url is not None
-    try:
-        address = parse_address(config.jdbc_url)
-    except AddressError as error:
-        raise ConfigError(str(error), key="jdbc.url") from None
-    return address.with_login(config.jdbc_user, config.jdbc_password).url
-
-
-def _insert_values(rows: SpooledRows) -> Iterator[list[dict[str, Any]]]:
+def _insert_values(rows: SpooledRows, table: sa.Table) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows in lists, each for one INSERT."""
-    for batch in rows.batches():
+    for each in rows.batches():
+        batch = _with_utc_instants(each, table)
         for start in range(0, batch.num_rows, _ROWS_PER_INSERT):
             yield batch.slice(start, _ROWS_PER_INSERT).to_pylist()
+
+
+def _with_utc_instants(batch: Any, table: sa.Table) -> Any:
+    """Return the batch with all instants in UTC. They have no zone if the column has none: drivers
+    differ in what they do with a zone then."""
+    arrow = import_module("pyarrow")
+    columns, fields = list(batch.columns), list(batch.schema)
+    for position, field in enumerate(fields):
+        if arrow.types.is_timestamp(field.type) and field.type.tz is not None:
+            target = table.c[field.name].type
+            is_naive = isinstance(target, sa.DateTime) and not target.timezone
+            kind = arrow.timestamp(field.type.unit, None if is_naive else "UTC")
+            # Arrow counts instants from 1970 in UTC, so a cast changes the zone and no instant.
+            columns[position] = columns[position].cast(kind)
+            fields[position] = field.with_type(kind)
+    return arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields))
 
 
 def _column_type(kind: Any) -> Any:

@@ -1,11 +1,14 @@
 """Read a table of a database into Arrow: all rows, or the rows above an offset.
 
-Offsets are text: a number, a date or time in ISO format, or the text itself.
+Offsets are text: a number, a date or time in ISO format, or the text itself. The rows come in
+batches from a cursor of the server, so memory does not grow with the table. A column of a type that
+Spark does not have is read as the text that the database makes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from importlib import import_module
@@ -13,10 +16,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from moldau.connectors.spark.database import database_url
+from moldau.connectors.spark.engines import CONNECT_ERRORS, create_engine, no_connection
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
 
+_BATCH_ROWS: Final = 5_000
+_DIGITS_MAX: Final = 38
+_SCALE: Final = 18
+"""The scale of a numeric column without one."""
 _OFFSET_PARSERS: Final[dict[type, Callable[[str], Any]]] = {
     int: int,
     float: float,
@@ -32,7 +39,7 @@ class DatabaseTable:
 
     def __init__(self, config: SparkSourceConfig) -> None:
         self._name = config.source_table or ""
-        self._url = database_url(config)
+        self._config = config
 
     def highest(self, column: str, above: str | None) -> str | None:
         """Return the highest value of a column; None if no value is above the offset."""
@@ -47,13 +54,15 @@ class DatabaseTable:
             return None
         return found.isoformat() if isinstance(found, date) else str(found)
 
-    def rows(self, column: str | None, above: str | None, upto: str | None = None) -> Any:
-        """Return an Arrow table of the rows. With a column, they are sorted by it, lie above the
-        offset `above`, and include the offset `upto`."""
-        arrow = import_module("pyarrow")
+    @contextmanager
+    def rows(
+        self, column: str | None, above: str | None, upto: str | None = None
+    ) -> Iterator[TableRows]:
+        """Give access to the rows until the block ends. With a column, they are sorted by it, lie
+        above the offset `above`, and include the offset `upto`."""
         with self._connect() as connection:
             table = self._load_table(connection)
-            query = sa.select(table)
+            query = sa.select(*map(_selected, table.columns))
             if column is not None:
                 cursor = self._column(table, column)
                 if above is not None:
@@ -61,22 +70,19 @@ class DatabaseTable:
                 if upto is not None:
                     query = query.where(cursor <= _parse_offset(cursor, upto))
                 query = query.order_by(cursor)
-            found = [dict(row) for row in connection.execute(query).mappings()]
-        kinds = [(each.name, _arrow_type(arrow, each)) for each in table.columns]
-        return arrow.Table.from_pylist(found, arrow.schema(kinds))
+            options = {"yield_per": _BATCH_ROWS}  # this makes the cursor one of the server
+            with connection.execute(query, execution_options=options) as result:
+                yield TableRows(result, list(table.columns))
 
-    def _connect(self) -> sa.Connection:
+    @contextmanager
+    def _connect(self) -> Iterator[sa.Connection]:
         # Without a pool, the engine needs no close of its own after the connection's.
-        engine = sa.create_engine(self._url, poolclass=sa.pool.NullPool)
         try:
-            return engine.connect()
-        except (sa.exc.OperationalError, ImportError) as error:
-            shown = self._url.render_as_string(hide_password=True)
-            reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-            raise ConfigError(
-                f"no connection to the database: {reason}; check jdbc.url, and that it runs",
-                url=shown,
-            ) from error
+            connection = create_engine(self._config, poolclass=sa.pool.NullPool).connect()
+        except CONNECT_ERRORS as error:
+            raise no_connection(error, self._config) from error
+        with connection:
+            yield connection
 
     def _load_table(self, connection: sa.Connection) -> sa.Table:
         schema, _, name = self._name.rpartition(".")
@@ -97,9 +103,43 @@ class DatabaseTable:
         return table.c[name]
 
 
+class TableRows:
+    """The rows of one query. They can be read once."""
+
+    def __init__(self, result: sa.CursorResult[Any], columns: Sequence[sa.Column[Any]]) -> None:
+        self._result = result
+        arrow = import_module("pyarrow")
+        kinds = [(each.name, _arrow_type(each) or arrow.string()) for each in columns]
+        self.schema = arrow.schema(kinds)
+
+    def batches(self) -> Iterator[Any]:
+        """Yield Arrow batches of some thousand rows each."""
+        arrow = import_module("pyarrow")
+        for rows in self._result.partitions():
+            columns = zip(*rows, strict=True)
+            arrays = [
+                _arrow_array(arrow, values, field)
+                for values, field in zip(columns, self.schema, strict=True)
+            ]
+            yield arrow.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _arrow_array(arrow: Any, values: Sequence[Any], field: Any) -> Any:
+    """Return the values of a column as Arrow. ConfigError if one of them does not fit."""
+    try:
+        return arrow.array(values, field.type)
+    except (arrow.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"a value does not fit the column in Spark: {error}; read a view of the table that "
+            "casts the column, a number with more than 18 decimals or 38 digits to text",
+            column=field.name,
+            type=str(field.type),
+        ) from error
+
+
 def _parse_offset(column: Any, text: str) -> Any:
     """Return the offset as a value of the column. ConfigError if it does not fit."""
-    parse = _OFFSET_PARSERS.get(_python_type(column), str)
+    parse = _OFFSET_PARSERS.get(_python_type(column) or str, str)
     try:
         return parse(text)
     except (ValueError, ArithmeticError):
@@ -110,19 +150,29 @@ def _parse_offset(column: Any, text: str) -> Any:
         ) from None
 
 
-def _python_type(column: Any) -> type:
+def _selected(column: Any) -> Any:
+    """Return the expression that reads a column."""
+    return sa.cast(column, sa.Text()).label(column.name) if _arrow_type(column) is None else column
+
+
+def _python_type(column: Any) -> type | None:
+    """Return the type of the column's values as SQLAlchemy has them; None if it has none."""
     try:
         found: type = column.type.python_type
     except NotImplementedError:
-        return str
+        return None
     return found
 
 
-def _arrow_type(arrow: Any, column: Any) -> Any:
+def _arrow_type(column: Any) -> Any:
+    """Return the column's type in Arrow; None if Spark has no such type."""
+    arrow = import_module("pyarrow")
     kind = _python_type(column)
     if kind is Decimal:
         digits, scale = column.type.precision, column.type.scale
-        return arrow.decimal128(digits or 38, (scale or 0) if digits else 18)
+        if not digits:
+            return arrow.decimal128(_DIGITS_MAX, _SCALE)
+        return arrow.decimal128(digits, scale or 0) if digits <= _DIGITS_MAX else None
     if kind is datetime:
         return arrow.timestamp("us", tz="UTC" if column.type.timezone else None)
     found = {
@@ -132,11 +182,5 @@ def _arrow_type(arrow: Any, column: Any) -> Any:
         date: arrow.date32(),
         bytes: arrow.binary(),
         str: arrow.string(),
-    }.get(kind)
-    if found is None:
-        raise ConfigError(
-            "Spark has no type for this column: leave it out by a view of the table",
-            column=column.name,
-            type=str(column.type),
-        )
-    return found
+    }
+    return None if kind is None else found.get(kind)

@@ -17,8 +17,15 @@ from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.session_note import Session
 from moldau.errors import ConfigError
 from moldau.spark.reach import check_reachable
-from moldau.spark.session import new_session, remote_session, shared_server
+from moldau.spark.session import (
+    need_connect,
+    new_session,
+    prepare_environment,
+    remote_session,
+    shared_server,
+)
 
+_HANDSHAKE_S: Final = 60.0
 _DRIVER_MEMORY: Final = "1g"
 _USER: Final = "moldau"
 _SHARED: Final = "shared-local"
@@ -45,6 +52,7 @@ def open_session(config: SparkConfig, folder: CheckpointFolder) -> Any:
     else:
         assert config.remote is not None
         server = config.remote
+    check_handshake(server)
     if not folder.address.is_local:
         return new_session(application, remote=server, conf=conf)
     last = folder.session_note.read()
@@ -53,6 +61,31 @@ def open_session(config: SparkConfig, folder: CheckpointFolder) -> Any:
     number = last.number + 1
     folder.session_note.write(Session(number, is_open=True, server=_server_name(config)))
     return new_session(application, remote=_session_address(server, name, number), conf=conf)
+
+
+def check_handshake(server: str, timeout_s: float = _HANDSHAKE_S) -> None:
+    """Raise ConfigError unless a Spark Connect server shakes hands in time.
+
+    PySpark itself would wait for ten minutes if something else listens at the address.
+    """
+    need_connect()
+    check_reachable(server)
+    prepare_environment(needs_java=False)
+    grpc = import_module("grpc")
+    channel = (
+        import_module("pyspark.sql.connect.client.core").DefaultChannelBuilder(server).toChannel()
+    )
+    try:
+        grpc.channel_ready_future(channel).result(timeout=timeout_s)
+    except grpc.FutureTimeoutError:
+        raise ConfigError(
+            "the server accepts connections but does not answer as a Spark Connect server: correct "
+            "the address, or restart the server",
+            remote=server.partition("/;")[0],
+            waited_s=timeout_s,
+        ) from None
+    finally:
+        channel.close()
 
 
 def close_session(session: Any, config: SparkConfig, folder: CheckpointFolder) -> None:
@@ -122,6 +155,7 @@ def attach_session(application: str, server: str, name: str, number: int) -> Any
 
     Return None if the session was closed, and a new empty session if the server has forgotten it.
     """
+    check_handshake(server)
     closed = import_module("pyspark.errors").PySparkException
     try:
         return remote_session(application, _session_address(server, name, number))

@@ -7,6 +7,7 @@ inside another one. A user has to see the last line of the innermost one.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from moldau.errors import MoldauError
@@ -17,6 +18,10 @@ _SPARK_CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
 _CAUSED_BY: Final = re.compile(r"Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)")
 _RAISED_BY_QUERY: Final = "USER_RAISED_EXCEPTION"
 _WRAPPERS: Final = ("STREAM_FAILED", "PYTHON_EXCEPTION", "FAILED_EXECUTE_UDF", "TASK_WRITE_FAILED")
+_BEGIN_ANEW: Final = (
+    "to begin anew, stop the connector and call `moldau connect offsets NAME --reset`, or choose "
+    "another checkpoint.location"
+)
 _HINTS: Final = {
     "COLUMN_ALREADY_EXISTS": "name each column once in transforms.sql: * has _topic, _key and the "
     "like too",
@@ -29,7 +34,75 @@ _HINTS: Final = {
     "USER_RAISED_EXCEPTION": "correct the data, or skip it with errors.tolerance=all and a dead "
     "letter queue",
     "CONCURRENT_STREAM_LOG_UPDATE": "another query uses this checkpoint: stop it",
+    "INVALID_DRIVER_MEMORY": "correct spark.conf.driver.memory: 1g",
+    "INVALID_EXECUTOR_MEMORY": "correct spark.conf.executor.memory: 1g",
+    "BATCH_METADATA_NOT_FOUND": f"a file of the checkpoint is missing: {_BEGIN_ANEW}",
 }
+_HINTS_BY_TEXT: Final = tuple(
+    (re.compile(pattern), hint)
+    for pattern, hint in (
+        (
+            "All masters are unresponsive",
+            "check that spark.master is a Spark master of the same version",
+        ),
+        (
+            "Could not parse Master URL|Master must either be yarn or start with",
+            "correct spark.master: local[2], spark://host:7077, k8s://... or yarn",
+        ),
+        (
+            "HADOOP_CONF_DIR or YARN_CONF_DIR",
+            "set HADOOP_CONF_DIR in the worker's environment, to the directory with yarn-site.xml",
+        ),
+        (
+            r"Invalid (?:maximum|initial) heap size|heap size set to a larger|Could not reserve "
+            r"enough space|System memory \d+ must be at least",
+            "correct spark.conf.driver.memory: 1g",
+        ),
+        (
+            r"S3AFileSystem not found|No FileSystem for scheme|"
+            r"ClassNotFoundException: (?:Class )?org\.apache\.hadoop\.fs\.",
+            "add the jar of this file system with spark.packages; for s3a:// it is "
+            "org.apache.hadoop:hadoop-aws:VERSION, with the version of Spark's Hadoop",
+        ),
+        (
+            "Cannot restart streaming query with stateful operators"
+            "|STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA|STATE_STORE_\\w*SCHEMA_NOT_COMPATIBLE",
+            "the query was changed and does not fit its checkpoint: undo the change, or "
+            f"{_BEGIN_ANEW}",
+        ),
+        (
+            "no unique or exclusion constraint matching the ON CONFLICT"
+            "|ON CONFLICT clause does not match any PRIMARY KEY or UNIQUE",
+            "create a unique index on the columns of sink.keys",
+        ),
+        (
+            r"(?:HTTPS?ConnectionPool|HTTPS?Connection)\(.*(?:Max retries|refused|resolve)",
+            "start the service at this address, or correct it: an Iceberg catalog is "
+            "sink.option.uri or source.option.uri, a Schema Registry is value.registry",
+        ),
+    )
+)
+"""What to do about an error with such a text, if it has no Spark condition with a hint."""
+_LOST: Final = "failOnDataLoss=false"
+_LOST_HERE: Final = "fail.on.data.loss=false"
+"""The connector's key for that option of the data source."""
+_JAVA_ERROR: Final = re.compile(
+    r"^An error occurred while calling [^\n]+\n: (?:[\w.$]+\.)?([\w$]+)(?:: ([^\n]+))?",
+    re.MULTILINE,
+)
+_JAVA_NOT_STARTED: Final = "JAVA_GATEWAY_EXITED"
+_STOPPED: Final = "Cannot call methods on a stopped SparkContext"
+_NO_CAUSE: Final = re.compile(
+    r"\s+(?:at |\.\.\. \d+ more)|\s*$|\S* ?\S* ?(?:TRACE|DEBUG|INFO|WARN) |WARNING:|Using |Setting "
+    r"|:: |To adjust logging|Picked up |Error: (?:Could not create|A fatal exception)"
+    r"|Error occurred during initialization"
+)
+"""Lines before the end of a process that do not say why it ended."""
+_NAMES_ERROR: Final = re.compile(r"Exception|Error|Invalid|invalid|error:")
+_LOG_FRONT: Final = re.compile(r"^\S+ \S+ (?:WARN|ERROR) ")
+_JAVA_FRONT: Final = re.compile(
+    r'^(?:Exception in thread "[^"]*"|Caused by:)? ?(?:[\w$]+\.)+([\w$]+): '
+)
 _JAVA_IS_GONE: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError")
 _WORKER_TIMEOUT: Final = "Python worker failed to connect back"
 _WORKER_TIMEOUT_LINE: Final = (
@@ -67,6 +140,11 @@ def cause_with_hint(error: BaseException) -> str:
     cause = cause_of(error)
     if " -> " in cause:
         return cause
+    if _LOST_HERE in cause:
+        return f"{cause} -> or, {_BEGIN_ANEW}"
+    hint = _hint_in(str(error))
+    if hint is not None:
+        return f"{cause} -> {hint}"
     if isinstance(error, MoldauError) or _MOLDAU_ERROR.search(str(error)):
         return f"{cause} -> correct this, and restart the connector"
     return f"{cause} -> the trace below says where"
@@ -74,9 +152,9 @@ def cause_with_hint(error: BaseException) -> str:
 
 def cause_of(error: BaseException) -> str:
     """Return the innermost cause of an error as one line, without Java's frames."""
+    text = str(error).replace(_LOST, _LOST_HERE)
     if isinstance(error, MoldauError):
-        return str(error)
-    text = str(error)
+        return text
     if is_worker_timeout(error):
         return _WORKER_TIMEOUT_LINE
     if type(error).__name__ in _JAVA_IS_GONE or _JAVA_DIED.search(text):
@@ -99,8 +177,40 @@ def cause_of(error: BaseException) -> str:
         return _shorten(f"{words} ({name})" + (f" -> {hint}" if hint else ""))
     if caused:
         return _shorten(f"{caused[-1][0]}: {caused[-1][1]}")
+    java = _JAVA_ERROR.search(text)
+    if java is not None:
+        return _shorten(f"{java[1]}: {java[2]}" if java[2] else java[1])
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return _shorten(first)
+
+
+def is_end_of_java(cause: str) -> bool:
+    """Whether a cause says only that Java has ended. What Java printed may say why."""
+    return cause == _JAVA_DIED_LINE or any(each in cause for each in (_JAVA_NOT_STARTED, _STOPPED))
+
+
+def cause_in_output(cause: str, lines: Sequence[str]) -> str:
+    """Return why Java has ended, by the last lines that it printed; the cause if they do not say
+    more."""
+    if _JAVA_NOT_STARTED in cause or _hint_in("\n".join(lines)) is not None:
+        return end_of_runner(lines)
+    return cause
+
+
+def end_of_runner(lines: Sequence[str]) -> str:
+    """Return why a runner ended without a message of its own, by the last lines that it printed."""
+    causes = [line for line in lines if not _NO_CAUSE.match(line)]
+    known = [line for line in lines if _hint_in(line) is not None]
+    found = known or [line for line in causes if _NAMES_ERROR.search(line)] or causes
+    if not found:
+        return "the Spark runner ended and said nothing -> look at the worker's log"
+    hint = _hint_in(found[-1]) or "the worker's log has the lines before it"
+    cause = _shorten(_JAVA_FRONT.sub(r"\1: ", _LOG_FRONT.sub("", found[-1])))
+    return f"the Spark runner ended: {cause} -> {hint}"
+
+
+def _hint_in(text: str) -> str | None:
+    return next((hint for pattern, hint in _HINTS_BY_TEXT if pattern.search(text)), None)
 
 
 def _shorten(line: str) -> str:

@@ -21,6 +21,7 @@ from moldau.connectors.spark.records import RecordLayout
 from moldau.connectors.spark.sinks import set_trigger, start_dead_letter_query, start_sink_query
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_rows import SourceRows, apply_transforms
+from moldau.connectors.spark.starting import with_all_partitions
 from moldau.connectors.spark.streaming_queries import StreamingQueries
 
 
@@ -81,10 +82,12 @@ class SinkJob:
         generation = generations.current()
         checkpoint = generations.path(generation)
         rows = Rows(session, config, self._name)
+        if generation.starting:
+            generation = with_all_partitions(generations, generation, config, clients)
         records = rows.records(clients, generation, self._group)
         transformed = rows.transform(rows.valid_rows(records))
         query = generations.query_name(generation)
-        prepare_file_sink(session, config, self._folder, generation)
+        prepare_file_sink(transformed, config, self._folder, generation)
         is_fresh = generations.is_fresh(generation)
         target = QueryCheckpoint(query, f"{checkpoint}/rows", is_fresh=is_fresh)
         started = [start_sink_query(transformed, config, target, clients)]

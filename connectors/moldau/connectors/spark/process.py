@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
 from moldau.connectors.spark.messages import Message, encode_message, parse_message
 from moldau.runtime.children import Mailbox, start_thread
 
 MODULE: Final = "moldau.connectors.spark.runner"
 _END: Final[Message] = {"type": "end"}
+_OUTPUT_LINES: Final = 60
+_OUTPUT_END_S: Final = 2.0
 
 
 class Transport(Protocol):
     """A way to start a runner, and to exchange lines with it."""
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the process. The caller does this once."""
+        """Start the process. The caller does this once.
+
+        What it prints is in its `stderr`, or in its `stdout` if it has no `stderr`.
+        """
         ...
 
     def lines(self) -> Iterator[bytes]:
@@ -47,6 +53,7 @@ class Pipes:
             [sys.executable, "-m", MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the worker, which stops its runners in order
         )
         return self._process
@@ -68,12 +75,36 @@ class Pipes:
             self._process.stdin.close()
 
 
+class Output:
+    """Passes on what a runner and its Java print, and keeps the last lines."""
+
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        self._stream = stream
+        self._lines: deque[str] = deque(maxlen=_OUTPUT_LINES)
+        self._reader = start_thread(self._read, "spark runner's output")
+
+    def _read(self) -> None:
+        if self._stream is None:
+            return
+        with self._stream as stream, suppress(ValueError):  # closed at the end of a test
+            for line in stream:
+                text = line.decode(errors="replace")
+                self._lines.append(text.rstrip())
+                sys.stderr.write(text)
+
+    def last_lines(self) -> list[str]:
+        """Return the last lines. Wait a moment for the end of the output."""
+        self._reader.join(_OUTPUT_END_S)
+        return list(self._lines)
+
+
 class RunnerProcess:
     """The process of one runner. The constructor starts it."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._process = self._transport.start()
+        self._output = Output(self._process.stderr or self._process.stdout)
         self._messages: Mailbox[Message] = Mailbox()
         self._listener = start_thread(self._listen, "spark runner")
 
@@ -83,6 +114,10 @@ class RunnerProcess:
                 self._messages.put(parse_message(line))
         finally:
             self._messages.put(_END)
+
+    def last_lines(self) -> list[str]:
+        """Return the last lines that an ending runner and its Java have printed."""
+        return self._output.last_lines()
 
     @property
     def pid(self) -> int:

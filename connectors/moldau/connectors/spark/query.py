@@ -10,12 +10,13 @@ dead letter topic, as the config says, and never becomes a row of nulls; a tombs
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
 from moldau.connectors.spark.generations import Generation
+from moldau.connectors.spark.messages import SKIPPED
 from moldau.errors import ConfigError
 
 _METADATA: Final = ("topic", "partition", "offset", "timestamp", "key")
@@ -106,6 +107,8 @@ class Rows:
             return not_null.select("value.*", *metadata)
         parsed = self._parse(not_null)
         if self._config.tolerates_errors:
+            if self._config.logs_errors and self._config.is_parsed_by_spark:
+                parsed = self._observe_skipped(parsed)
             rows = parsed.where(~self._is_invalid())
         else:
             failed = f.raise_error(self._error_message())
@@ -113,6 +116,15 @@ class Rows:
             # The condition makes Spark check values even if the query uses no column of them.
             rows = parsed.withColumn("_row", checked).where("_row IS NOT NULL")
         return rows.select("_row.*", *metadata).drop(_CORRUPT, _END_FIELD)
+
+    def _observe_skipped(self, parsed: Any) -> Any:
+        """Return the same records. The progress of each batch then has a metric SKIPPED, with the
+        number of records that do not fit and the place of the first one."""
+        f = self._functions
+        is_invalid = self._is_invalid()
+        place = f.concat_ws("-", "topic", "partition", "offset")
+        first = f.min_by(place, f.when(is_invalid, f.struct("topic", "partition", "offset")))
+        return parsed.observe(SKIPPED, f.count_if(is_invalid).alias("count"), first.alias("first"))
 
     def dead_letters(self, clients: Mapping[str, str], generation: Generation) -> Any:
         """Return the records for the dead letter topic, with Kafka Connect's headers."""
@@ -226,8 +238,10 @@ class Rows:
         """Return the rows for the sink: after watermark, deduplication, transforms and partition
         columns."""
         config, f = self._config, self._functions
+        _check_columns("dedup.columns", config.dedup_columns, source)
         if config.watermark is not None:
             column, _, delay = config.watermark.partition(",")
+            _check_columns("watermark", [column], source)
             source = source.withWatermark(column.strip(), delay.strip())
         if config.dedup_columns:
             if config.watermark is not None:
@@ -242,6 +256,7 @@ class Rows:
             rows = load_function(config.transforms_python)(rows)
         for name, origin in config.partition_columns():
             if origin is not None:
+                _check_columns("partition.by", [origin], rows)
                 if name in rows.columns:
                     raise ConfigError(
                         f"partition.by: date({origin}) makes a column {name}, and the rows have "
@@ -251,7 +266,27 @@ class Rows:
                 rows = rows.withColumn(name, f.to_date(f.col(origin)))
         if config.transforms_sql is None and config.transforms_python is None:
             rows = rows.drop(*(f"_{name}" for name in _METADATA))
+        _check_columns("partition.by", [name for name, _ in config.partition_columns()], rows)
+        _check_columns("sink.keys", config.sink_keys, rows)
         return rows if config.coalesce is None else rows.coalesce(config.coalesce)
+
+
+def _check_columns(setting: str, names: Iterable[str], rows: Any) -> None:
+    """Raise ConfigError if a setting names columns that the rows lack.
+
+    Names are not case-sensitive in Spark. A name with a dot may be a field of a struct: it is for
+    Spark to check.
+    """
+    known = {each.lower() for each in rows.columns}
+    plain = [each.strip().strip("`") for each in names]
+    missing = [each for each in plain if "." not in each and each.lower() not in known]
+    if missing:
+        raise ConfigError(
+            f"{setting} names columns that the rows lack: choose from their columns, or add one "
+            "in transforms.sql",
+            missing=", ".join(missing),
+            columns=", ".join(rows.columns),
+        )
 
 
 def load_function(name: str) -> Any:

@@ -6,9 +6,12 @@ Invariant: an offset is sent after all records up to it are acknowledged, and ne
 
 from __future__ import annotations
 
+from contextlib import closing
 from importlib import import_module
 from typing import Any, Final
 
+from moldau.connectors.spark.addresses import CheckpointAddress
+from moldau.connectors.spark.file_failures import raise_readable
 from moldau.connectors.spark.messages import SendMessage
 from moldau.connectors.spark.records import RecordLayout
 from moldau.connectors.spark.source_config import SparkSourceConfig
@@ -56,7 +59,12 @@ class Read:
         # Spark finds a Python data source by the active session of the thread. A new thread has
         # none until a call like this one makes the session active.
         session.createDataFrame([], "nothing INT")
-        source = SourceRows(session, self._config)
+        folder = CheckpointAddress(self._config.checkpoint_location, self._name)
+        source = SourceRows(session, self._config, folder.child("spool"))
+        with closing(source):
+            self._write_rows(source, options, above)
+
+    def _write_rows(self, source: SourceRows, options: dict[str, str], above: str | None) -> None:
         if self._config.mode == "incremental":
             new = source.rows_above(above)
             if new is None:
@@ -125,7 +133,7 @@ class ReadSchedule:
             return
         read, self._read = self._read, None
         if read.error is not None:
-            raise read.error
+            raise_readable(read.error)
         self._send_result(read)
         if self._config.is_available_now:
             self._session = None

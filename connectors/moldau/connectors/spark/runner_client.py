@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from moldau.connect.errors import ConnectError
 from moldau.connectors.spark.base_config import SparkConfig
+from moldau.connectors.spark.failures import cause_in_output, end_of_runner, is_end_of_java
 from moldau.connectors.spark.messages import (
     PAUSE,
     RESUME,
@@ -60,8 +61,7 @@ class RunnerClient:
             return self.metrics
         if message["type"] in ("stopped", "end"):
             raise ConnectError(
-                "the Spark runner ended: look at the worker's log",
-                exit_code=self._process.exit_code,
+                end_of_runner(self._process.last_lines()), exit_code=self._process.exit_code
             )
         self.handle_message(message)
         return self.metrics
@@ -70,7 +70,7 @@ class RunnerClient:
         """Take over the metrics or the offset of a message. Raise ConnectError for `failed`."""
         match message["type"]:
             case "failed":
-                error = ConnectError(message["cause"])
+                error = ConnectError(self._cause_of_failure(message["cause"]))
                 error.add_note(message["trace"])
                 raise error
             case "progress":
@@ -95,10 +95,22 @@ class RunnerClient:
             case _:
                 LOG.debug("%s: %s", self._name, message)
 
+    def _cause_of_failure(self, cause: str) -> str:
+        """Return the cause. If Java has ended, Java may have printed it."""
+        if self._process is None or not is_end_of_java(cause):
+            return cause
+        return cause_in_output(cause, self._process.last_lines())
+
     def _on_progress(self, message: Message) -> None:
         if message["query"] != self._query:
             return  # the query of the dead letters
         self._row_count += int(message["rows"])
+        skipped = message.get("skipped")
+        if skipped:
+            LOG.error(
+                "%s: batch %s: %s records that do not fit were skipped, the first is %s",
+                self._name, message["batch"], skipped["count"], skipped["first"],
+            )  # fmt: skip
         if self._kind == SOURCE and message.get("end") is not None:
             self.offset = {"generation": self._generation, "batch": message["batch"],
                            "end": message["end"]}  # fmt: skip

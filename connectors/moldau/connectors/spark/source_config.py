@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import Problem, key
-from moldau.connectors.spark.base_config import FILE_FORMATS, SparkConfig
+from moldau.connectors.spark.base_config import (
+    FILE_FORMATS,
+    SparkConfig,
+    check_columns,
+    check_database,
+)
 from moldau.errors import ConfigError
 from moldau.spark.avro_writing import check_record
 
@@ -22,6 +27,7 @@ class SparkSourceConfig(SparkConfig):
     open_prefixes: ClassVar[tuple[str, ...]] = (
         *SparkConfig.open_prefixes, "source.option.", "topic.creation.", "producer.override.",
     )  # fmt: skip
+    converter_hint: ClassVar[str] = "use value.format and key.columns"
     unsupported: ClassVar[dict[str, str]] = {
         "spark.task.per.topic": "a source writes one topic: leave it out",
         "partitioner": "give the column partition with value.format=columns",
@@ -108,6 +114,14 @@ class SparkSourceConfig(SparkConfig):
     @property
     def guarantee(self) -> str:
         """The guarantee for each row if a process dies at any point."""
+        is_tolerant = self.originals.get("errors.tolerance", "").strip().lower() == "all"
+        if is_tolerant and self.source_format in ("json", "csv"):
+            return f"{self._guarantee_of_rows}; rows that cannot be parsed are dropped"
+        return self._guarantee_of_rows
+
+    @property
+    def _guarantee_of_rows(self) -> str:
+        """The guarantee for each row that becomes a record."""
         if self.is_stream:
             return "at least once: a batch that is repeated is sent again"
         if self.mode == "incremental":
@@ -148,6 +162,9 @@ class SparkSourceConfig(SparkConfig):
             needed = ["source.table"]
         if kind == "jdbc":
             needed.append("jdbc.url")
+            yield from check_database(self, "source.option.")
+        if self.source_schema:
+            yield from check_columns("source.schema", self.source_schema)
         if kind == "iceberg":
             needed.append("source.option.uri")
         for name in needed:

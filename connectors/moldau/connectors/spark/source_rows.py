@@ -2,16 +2,25 @@
 
 Spark reads files, tables and SQL. SQLAlchemy reads a database, deltalake reads Delta and pyiceberg
 reads Iceberg, as for the sinks, so that no jar is needed. Rows of these three pass through the
-driver.
+driver; those of a database in pieces (`source_spool`).
 """
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.connectors.spark.source_config import SparkSourceConfig
+from moldau.connectors.spark.source_spool import SourceSpool
 from moldau.errors import ConfigError
+
+if TYPE_CHECKING:
+    from moldau.connectors.spark.database_table import DatabaseTable
+
+
+LOG: Final = logging.getLogger("moldau.connectors.spark")
+_PARSED_FORMATS: Final = ("json", "csv")
 
 
 class NewRows(NamedTuple):
@@ -22,17 +31,26 @@ class NewRows(NamedTuple):
 
 
 class SourceRows:
-    """The rows of one source, read in one session."""
+    """The rows of one source, read in one session.
 
-    def __init__(self, session: Any, config: SparkSourceConfig) -> None:
+    `spool` is the address of a folder for rows of a database that are too many for memory. They
+    stay there until `close`.
+    """
+
+    def __init__(self, session: Any, config: SparkSourceConfig, spool: str | None = None) -> None:
         self._session = session
         self._config = config
+        self._spool = SourceSpool(session, spool)
         self._functions = import_module("pyspark.sql.functions")
+
+    def close(self) -> None:
+        """Remove the spool. The rows that were returned can no longer be read."""
+        self._spool.remove()
 
     def stream(self) -> Any:
         """Return the rows as a streaming DataFrame, before the transforms."""
         config = self._config
-        reader = self._session.readStream.options(**config.with_prefix("source.option."))
+        reader = self._session.readStream.options(**_reader_options(config))
         if config.source_format == "table":
             return reader.table(config.source_table)
         if config.source_schema:
@@ -72,12 +90,13 @@ class SourceRows:
             case "table":
                 return self._session.table(config.source_table)
             case "jdbc":
-                return self._from_arrow(self._database().rows(None, None))
+                with self._database().rows(None, None) as found:
+                    return self._spool.to_spark(found)
             case "delta":
                 return self._from_arrow(_delta_table(config))
             case "iceberg":
                 return self._from_arrow(_iceberg_table(config))
-        reader = self._session.read.options(**config.with_prefix("source.option."))
+        reader = self._session.read.options(**_reader_options(config))
         if config.source_schema:
             reader = reader.schema(config.source_schema)
         reader = reader.format(config.source_format)
@@ -89,10 +108,11 @@ class SourceRows:
         highest = database.highest(column, offset)
         if highest is None:
             return None
-        rows = self._from_arrow(database.rows(column, offset, highest))
+        with database.rows(column, offset, highest) as found:
+            rows = self._spool.to_spark(found)
         return NewRows(self._transform(rows), highest)
 
-    def _database(self) -> Any:
+    def _database(self) -> DatabaseTable:
         from moldau.connectors.spark.database_table import DatabaseTable
 
         return DatabaseTable(self._config)
@@ -114,6 +134,23 @@ def apply_transforms(session: Any, config: SparkSourceConfig, rows: Any) -> Any:
     if config.transforms_python is not None:
         rows = load_function(config.transforms_python)(rows)
     return rows
+
+
+def _reader_options(config: SparkSourceConfig) -> dict[str, str]:
+    """Return the options of Spark's reader. By default a row of JSON or CSV that cannot be parsed
+    fails the read, and with `errors.tolerance=all` it is left out: Spark would make nulls of it."""
+    options = config.with_prefix("source.option.")
+    if config.source_format not in _PARSED_FORMATS or any(
+        each.lower() == "mode" for each in options
+    ):
+        return options
+    if config.originals.get("errors.tolerance", "none").strip().lower() != "all":
+        return {"mode": "FAILFAST", **options}
+    LOG.warning(
+        "rows of %s that cannot be parsed are left out, for errors.tolerance=all",
+        config.source_path,
+    )
+    return {"mode": "DROPMALFORMED", **options}
 
 
 def _missing_column(column: str, columns: list[str]) -> ConfigError:

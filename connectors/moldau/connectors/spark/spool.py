@@ -78,23 +78,33 @@ def spooled_rows(batch: Any, spool: str, *, all_nullable: bool = False) -> Itera
     use the address here, all rows are held in memory. With `all_nullable` no column is required:
     Spark requires a literal, and a table that evolves has rows without it.
     """
+    folder = emptied_spool(spool)
+    if folder is None:
+        parts = batch.mapInArrow(_task_writer(None), _PART_COLUMNS).collect()
+        yield SpooledRows(None, parts, _schema(batch, None, parts, all_nullable=all_nullable))
+        return
+    system, path = folder
     try:
-        system, path = file_system(spool)
-        _remove_folder(system, path)
+        parts = batch.mapInArrow(_task_writer(spool), _PART_COLUMNS).collect()
+        yield SpooledRows(system, parts, _schema(batch, system, parts, all_nullable=all_nullable))
+    finally:
+        remove_folder(system, path)
+
+
+def emptied_spool(address: str) -> tuple[Any, str] | None:
+    """Remove what a crash left in a spool. Return its file system, and the path in it; None, with a
+    line in the log, if this process cannot write there."""
+    try:
+        system, path = file_system(address)
+        remove_folder(system, path)
     except Exception as error:
         # Spark may have a login for the address that fsspec does not have.
         LOG.warning(
             "a batch is held in memory, for its rows cannot be kept beside the checkpoint: %s",
             error,
         )
-        parts = batch.mapInArrow(_task_writer(None), _PART_COLUMNS).collect()
-        yield SpooledRows(None, parts, _schema(batch, None, parts, all_nullable=all_nullable))
-        return
-    try:
-        parts = batch.mapInArrow(_task_writer(spool), _PART_COLUMNS).collect()
-        yield SpooledRows(system, parts, _schema(batch, system, parts, all_nullable=all_nullable))
-    finally:
-        _remove_folder(system, path)
+        return None
+    return system, path
 
 
 def file_system(address: str) -> tuple[Any, str]:
@@ -186,13 +196,19 @@ def _first_schema(batch: Any, system: Any, parts: Sequence[Any]) -> Any:
         with system.open_input_file(parts[0].file) as file:
             return arrow.ipc.open_stream(file).schema
     except FileNotFoundError:
-        raise ConfigError(
-            "rows that Spark's tasks wrote beside the checkpoint are not there: "
-            "checkpoint.location has to be a place that all of Spark's machines see",
-            path=parts[0].file,
-        ) from None
+        raise file_not_seen(parts[0].file) from None
 
 
-def _remove_folder(system: Any, path: str) -> None:
+def file_not_seen(path: str) -> ConfigError:
+    """Return the error for a file of the spool that another machine wrote and this one lacks."""
+    return ConfigError(
+        "rows that another process wrote beside the checkpoint are not there: checkpoint.location "
+        "has to be a place that all of Spark's machines see",
+        path=path,
+    )
+
+
+def remove_folder(system: Any, path: str) -> None:
+    """Remove a folder with everything in it. Do nothing if it does not exist."""
     with suppress(FileNotFoundError):
         system.delete_dir(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.connectors.spark.file_failures import raise_readable
 from moldau.connectors.spark.messages import Message, SendMessage, progress_message
 
 
@@ -39,7 +40,7 @@ class StreamingQueries:
         for query in ended:
             error = query.exception()
             if error is not None:
-                raise error
+                raise_readable(error)
         if ended and len(ended) == len(self._queries) and not self._is_finished:
             self._is_finished = True
             self._send({"type": "finished"})

@@ -5,6 +5,9 @@ through a socket in a directory that only this user may enter; the runner connec
 settings are in a file there and not in the command, because other users can see commands.
 
 The process is Java, and the runner is its child. When the runner ends, Java ends.
+
+The worker's directory is in the PYTHONPATH of the runner and of Spark's tasks. For the other values
+of `spark.deploy` Python itself looks there, so `transforms.python` finds the same modules.
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ _PROGRAM: Final = """from moldau.connectors.spark.runner import main
 
 main({path!r})
 """
+_PYTHON_PATH: Final = "PYTHONPATH"
+_TASK_PYTHON_PATH: Final = f"spark.executorEnv.{_PYTHON_PATH}"
 _ACCEPT_S: Final = 0.5
-_STDERR: Final = 2
 
 
 class Submission:
@@ -52,7 +56,10 @@ class Submission:
         program = self._folder / "runner.py"
         program.write_text(_PROGRAM.format(path=path), encoding="utf-8")
         settings = self._folder / "spark.conf"
-        settings.write_text(java_properties(self._config.spark_conf), encoding="utf-8")
+        environment = process_environment()
+        python_path = _python_path(environment)
+        conf = {_TASK_PYTHON_PATH: python_path, **self._config.spark_conf}
+        settings.write_text(java_properties(conf), encoding="utf-8")
         self._process = subprocess.Popen(  # noqa: S603 - the user's own Spark
             [
                 str(self._submit),
@@ -64,8 +71,13 @@ class Submission:
                 str(program),
             ],
             stdin=subprocess.DEVNULL,
-            stdout=_STDERR,
-            env={**process_environment(), "SPARK_HOME": str(self._submit.parents[1])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={
+                **environment,
+                "SPARK_HOME": str(self._submit.parents[1]),
+                _PYTHON_PATH: python_path,
+            },
             start_new_session=True,
         )  # fmt: skip
         return self._process
@@ -100,6 +112,11 @@ class Submission:
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _python_path(environment: Mapping[str, str]) -> str:
+    """Return PYTHONPATH with this process's directory in front."""
+    return ":".join(filter(None, [str(Path.cwd()), environment.get(_PYTHON_PATH)]))
 
 
 def java_properties(conf: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ topic, and `${topic}` in `sink.path`, `sink.table` and `sink.topic` is that topi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -44,6 +45,37 @@ def starting_offsets_by_topic(props: Mapping[str, str]) -> dict[str, object] | N
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def is_subscribed(props: Mapping[str, str], topic: str) -> bool:
+    """Whether the connector reads this topic, by `topics` or by `topics.regex`."""
+    pattern = props.get("topics.regex", "").strip()
+    if topic in topic_names(props):
+        return True
+    try:
+        return bool(pattern) and re.compile(pattern).fullmatch(topic) is not None
+    except re.error:
+        return False  # reading the topics reports it
+
+
+def check_target_topic(
+    props: Mapping[str, str], target: str | None, *, each: bool
+) -> Iterable[Problem]:
+    """Report a `sink.topic` that the connector itself reads: its rows would come back for ever.
+
+    `each`: each topic has a query of its own, with its topic in place of `${topic}`.
+    """
+    if target is None:
+        return
+    names = topic_names(props) if each else []
+    targets = {target.replace(_PLACEHOLDER, name) for name in names} or {target}
+    for topic in sorted(targets):
+        if is_subscribed(props, topic):
+            yield Problem(
+                "sink.topic",
+                f"the connector reads the topic {topic} itself, so each row would come back: write "
+                "to another topic, or leave it out of topics and topics.regex",
+            )
 
 
 def check_one_query(props: Mapping[str, str]) -> Iterable[Problem]:
