@@ -50,7 +50,7 @@ class Minute:
 
 
 def sale(order: Order, customer: Customer | None) -> Sale:
-    """Join an order with its customer, who may be unknown."""
+    """Join an order with its customer. The customer may be unknown."""
     if customer is None:
         return Sale(order.id, "unknown", "unknown", order.cents, order.at)
     return Sale(order.id, customer.name, customer.country, order.cents, order.at)

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from moldau.errors import ConfigError
+from moldau.spark.masters import is_master, is_remote
 
 _TIMEOUT_S: Final = 10.0
 _PORTS: Final = {"spark": 7077, "sc": 15002}
@@ -20,12 +21,9 @@ _ERRORS: Final = {
 }
 
 
-_MASTERS: Final = ("local", "spark://", "k8s://", "yarn")
-
-
 def check_master(master: str) -> None:
     """Raise ConfigError unless this is a master that Spark knows, and it accepts connections."""
-    if not master.startswith(_MASTERS):
+    if not is_master(master):
         raise ConfigError(
             "Spark has no such master: use local[*], spark://HOST:7077, k8s://... or yarn",
             master=master,
@@ -35,7 +33,7 @@ def check_master(master: str) -> None:
 
 def check_remote(remote: str) -> None:
     """Raise ConfigError unless this is the address of a Spark Connect server that answers."""
-    if not remote.startswith("sc://"):
+    if not is_remote(remote):
         raise ConfigError(
             "use the address of a Spark Connect server: sc://HOST:15002",
             remote=remote.partition("/;")[0],

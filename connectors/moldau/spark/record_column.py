@@ -87,6 +87,7 @@ def to_arrow_value(value: Any, kind: Any) -> Any:
     if pa.types.is_map(kind):
         pairs = value.items() if isinstance(value, dict) else value
         return [(key, to_arrow_value(each, kind.item_type)) for key, each in pairs]
+    # By its name: only the runtime may import `uuid`, which can make random ones.
     if pa.types.is_string(kind) and type(value).__qualname__ == "UUID":
         return str(value)
     if pa.types.is_integer(kind) and isinstance(value, time):

@@ -15,7 +15,12 @@ import pytest
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
-from moldau.connectors.spark.deployments import attach_session, check_handshake, open_session
+from moldau.connectors.spark.deployments import (
+    attach_session,
+    check_handshake,
+    end_open_session,
+    open_session,
+)
 from moldau.connectors.spark.session_note import Session
 from moldau.errors import ConfigError
 from moldau.spark.reach import check_reachable
@@ -110,9 +115,7 @@ def test_a_shared_server_and_a_remote_one_go_on_with_the_checkpoint(
             "max.offsets.per.trigger": "25",
         },
     )
-    with running(moldau_broker, moldau_topic, config) as events:
-        events.until("progress")
-        events.process.kill()
+    _kill_in_mid_query(moldau_broker, moldau_topic, config)
     send(moldau_broker, moldau_topic, orders(CHUNK, CHUNK))
     with running(moldau_broker, moldau_topic, config) as events:
         started = events.until("started")
@@ -139,6 +142,8 @@ def test_a_changed_deploy_is_refused_while_a_query_may_run_on_the_server_before(
         with pytest.raises(ConfigError, match=r"set spark\.deploy and spark\.rem") as caught:
             open_session(SparkSinkConfig.of({**config, **changed}), folder)
         assert str(folder.session_note.path) in str(caught.value)
+        with pytest.raises(ConfigError, match=r"set spark\.deploy and spark\.rem"):
+            end_open_session(SparkSinkConfig.of({**config, **changed}), folder)
     folder.lock.release()
 
 
@@ -151,19 +156,15 @@ def test_a_query_on_the_shared_server_ends_when_the_deploy_is_changed_to_local(
     send(moldau_broker, moldau_topic, orders(CHUNK))
     more = {"spark.deploy": "shared-local", "trigger": "processing 1 second"}
     config = orders_lake(moldau_topic, tmp_path, **more)
-    with running(moldau_broker, moldau_topic, config) as events:
-        events.until("progress")
-        events.process.kill()
+    _kill_in_mid_query(moldau_broker, moldau_topic, config)
 
     changed = {"spark.deploy": "local", "trigger": "available-now"}
     with running(moldau_broker, moldau_topic, {**config, **changed}) as events:
         events.until("finished")
     folder = CheckpointFolder(config["checkpoint.location"], moldau_topic)
     number, is_open, _ = folder.session_note.read()
-    found = _found(shared)
-    address = f"sc://{found['host']}:{found['port']}/;token={found['token']}"
     assert not is_open
-    assert attach_session("moldau", address, moldau_topic, number) is None, "it is closed"
+    assert attach_session("moldau", _address(shared), moldau_topic, number) is None, "it is closed"
     assert ids_in(tmp_path / "orders") == list(range(CHUNK))
 
 
@@ -176,18 +177,14 @@ def test_a_query_that_a_killed_runner_left_ends_before_its_checkpoint_is_removed
     send(moldau_broker, moldau_topic, orders(CHUNK))
     more = {"spark.deploy": "shared-local", "trigger": "processing 1 second"}
     config = orders_lake(moldau_topic, tmp_path, **more, **{"checkpoint.cleanup": "true"})
-    with running(moldau_broker, moldau_topic, config) as events:
-        events.until("progress")
-        events.process.kill()
+    _kill_in_mid_query(moldau_broker, moldau_topic, config)
     folder = CheckpointFolder(config["checkpoint.location"], moldau_topic)
     number, is_open, server = folder.session_note.read()
     assert (is_open, server) == (True, "shared-local")
 
     SparkSinkConnector().removed({**config, "name": moldau_topic})
 
-    found = _found(shared)
-    address = f"sc://{found['host']}:{found['port']}/;token={found['token']}"
-    assert attach_session("moldau", address, moldau_topic, number) is None, "it is closed"
+    assert attach_session("moldau", _address(shared), moldau_topic, number) is None, "it is closed"
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ, "a worker starts runners of any kind"
     active = import_module("pyspark.sql.connect.session").SparkSession.getActiveSession()
     assert active is None, "no client stays that would look for its server when this process ends"
@@ -211,6 +208,17 @@ def _found(shared: Path) -> dict[str, object]:
     return found
 
 
+def _address(shared: Path) -> str:
+    found = _found(shared)
+    return f"sc://{found['host']}:{found['port']}/;token={found['token']}"
+
+
+def _kill_in_mid_query(broker: SyncEmbeddedBroker, topic: str, config: dict[str, str]) -> None:
+    with running(broker, topic, config) as events:
+        events.until("progress")
+        events.process.kill()
+
+
 def _kill_server(shared: Path) -> None:
     pid = _found(shared)["pid"]
     assert isinstance(pid, int)
@@ -219,9 +227,8 @@ def _kill_server(shared: Path) -> None:
 
 def _remote(config: dict[str, str], shared: Path) -> dict[str, str]:
     """The address of the server, as a user writes it; all that is left in one batch."""
-    found = _found(shared)
-    address = f"sc://{found['host']}:{found['port']}/;token={found['token']}"
-    changed = {"spark.deploy": "remote", "spark.remote": address, "trigger": "available-now"}
+    changed = {"spark.deploy": "remote", "spark.remote": _address(shared),
+               "trigger": "available-now"}  # fmt: skip
     return {**config, **changed, **ONE_BATCH}
 
 

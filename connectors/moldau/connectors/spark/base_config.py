@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import ConfigModel, Problem, key
-from moldau.connectors.spark.masters import check_master, check_remote
 from moldau.errors import ConfigError
 from moldau.spark.columns_ddl import struct_ddl
 from moldau.spark.durations import duration_ms
+from moldau.spark.masters import is_master, is_remote
 
 FILE_FORMATS: Final = ("parquet", "orc", "json", "csv")
 _QUERY, _DATABASE, _SPARK = "Query", "Database", "Spark"
@@ -187,12 +187,22 @@ class SparkConfig(ConfigModel):
     def _check_addresses(self) -> Iterable[Problem]:
         """Check the forms of `spark.master` and `spark.remote`, and the names of `spark.conf.`."""
         if self.deploy == "remote":
-            if self.remote:
-                yield from check_remote("spark.remote", self.remote)
-            else:
+            if not self.remote:
                 yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")
-        else:
-            yield from check_master("spark.master", self.master)
+            elif not is_remote(self.remote):
+                # The text after the first `;` may be a token: leave it out.
+                shown = self.remote.partition(";")[0]
+                yield Problem(
+                    "spark.remote",
+                    "this is no address of a Spark Connect server: use sc://host:15002, not "
+                    f"{shown!r}",
+                )
+        elif not is_master(self.master):
+            yield Problem(
+                "spark.master",
+                "this is no Spark master: use local[2], local[*], spark://host:7077, k8s://... or "
+                f"yarn, not {self.master!r}",
+            )
         for name in self.originals:
             if name.startswith("spark.conf.spark."):
                 yield Problem(

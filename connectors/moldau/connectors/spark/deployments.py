@@ -133,6 +133,7 @@ def end_open_session(config: SparkConfig, folder: CheckpointFolder) -> None:
 
     ConfigError if no server answers: the query may still work on its checkpoint.
     """
+    _end_last_session(config, folder)
     last = folder.session_note.read()
     if config.deploy not in _ON_SERVER or not folder.address.is_local or not last.is_open:
         return
