@@ -568,3 +568,32 @@ async def test_the_records_of_a_transaction_are_in_a_batch_of_their_producer(at:
     assert shop.toy.seen == [1]
     assert shop.toy.pending == [(5, 7)]
     assert shop.heard == [("gathered", "fine"), ("txn", "fine")]
+
+
+@pytest.mark.parametrize("sequence", [-1, 0])
+def test_each_batch_of_a_transaction_is_written_and_loaded_again(sequence: int) -> None:
+    """Two batches of one producer, which no coordinator numbers; and one more after a reload."""
+
+    @serving()
+    async def scenario(at: Serving) -> None:
+        shop = Shop(at)
+        await shop.loaded()
+        producer = Producer(5, 2, sequence, True)
+
+        def commit(name: str, number: int) -> None:
+            ticket = shop.ticket(name)
+            outcome = Outcome((written(number),), ((ticket, FINE),))
+            shop.shell.run(lambda toy, now_ms: outcome, ticket, producer)
+
+        commit("one", 7)
+        commit("two", 8)
+        assert shop.toy.pending == [(5, 7), (5, 8)]
+        again = shop.again()
+        await shop.loaded()
+        assert again.pending == [(5, 7), (5, 8)]
+        commit("three", 9)
+        assert again.pending == [(5, 7), (5, 8), (5, 9)]
+        assert shop.batches() == [1, 1, 1]
+        assert shop.heard == [("one", "fine"), ("two", "fine"), ("three", "fine")]
+
+    scenario()

@@ -18,6 +18,7 @@ from moldau.records import Producer
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import Node
 from tests.broker.log.machine import NOW, batch
+from tests.broker.log.producing import data_batch, marker_batch
 from tests.broker.replication.hosting import CONFIG, FLUSHED, Host, leadership, simulate
 
 
@@ -225,6 +226,81 @@ def test_who_waits_hears_of_the_end() -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.KAFKA_STORAGE_ERROR,
     ]
+
+
+def of_producer(records: int, epoch: int = 0, sequence: int = -1) -> bytearray:
+    return bytearray(data_batch(5, epoch, sequence, records, transactional=True).data)
+
+
+def markers(*epochs: int, abort: bool = False) -> bytearray:
+    """A marker of producer 5 for each epoch."""
+    return bytearray(b"".join(marker_batch(5, epoch, abort=abort).data for epoch in epochs))
+
+
+@pytest.mark.parametrize("sequence", [-1, 0])
+def test_a_coordinators_batches_of_one_producer_are_all_written(sequence: int) -> None:
+    """A coordinator numbers no batch: the second is neither out of order nor a duplicate."""
+
+    async def main(runtime: Runtime) -> None:
+        host = Host.open(runtime)
+        partition = host.lead("t")
+        assert partition.append(batch(), -1, NOW).first_offset == 0
+        assert partition.append_own(of_producer(1, sequence=sequence), NOW)[:2] == (3, 3)
+        assert partition.append_own(of_producer(2, sequence=sequence), NOW)[:2] == (4, 5)
+        assert (partition.last_stable_offset, partition.high_watermark) == (3, 6)
+        host.directories.release()
+        again = Host.open(runtime).lead("t", epoch=1)
+        assert again.append_own(of_producer(1, sequence=sequence), NOW)[:2] == (6, 6)
+        assert (again.last_stable_offset, again.high_watermark) == (3, 7)
+        assert again.append_own(markers(0), NOW)[:2] == (7, 7)
+        assert again.last_stable_offset == again.high_watermark == 8
+
+    simulate(main)
+
+
+def test_markers_end_transactions_for_readers_after_a_restart_too() -> None:
+    async def main(runtime: Runtime) -> None:
+        host = Host.open(runtime)
+        partition = host.lead("t")
+        partition.append_own(of_producer(2), NOW)
+        assert partition.append_own(markers(1, abort=True), NOW, 2)[:2] == (2, 2)
+        partition.append_own(of_producer(1, epoch=1), NOW)
+        assert partition.last_stable_offset == 3
+        host.directories.release()
+        again = Host.open(runtime).lead("t", epoch=1)
+        assert again.last_stable_offset == 3
+        piece = again.read(0, 1 << 20, again.last_stable_offset, True)
+        aborted = again.log.reading.aborted_transactions(0, piece)
+        assert [each[:3] for each in aborted] == [(5, 0, 2)]
+        with pytest.raises(KafkaError) as late:  # with an open transaction, as a strict marker
+            again.append_own(markers(1), NOW, 2)
+        assert late.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert again.append_own(markers(2, 2, 2), NOW, 2)[:2] == (4, 6)
+        assert again.last_stable_offset == again.log_end_offset == 7
+
+    simulate(main)
+
+
+def test_a_coordinator_waits_for_the_in_sync_replicas_and_keeps_to_the_limits() -> None:
+    async def main(runtime: Runtime) -> None:
+        host = Host.open(runtime)
+        two = TopicConfig(CONFIG.log, min_insync_replicas=2)
+        partition = host.lead("t", config=two, replicas=(1, 2))
+        for records in (of_producer(1), markers(0)):
+            with pytest.raises(KafkaError) as few:
+                partition.append_own(records, NOW)
+            assert few.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        partition.configure(TopicConfig(replace(CONFIG.log, max_message_bytes=80)))
+        with pytest.raises(KafkaError) as large:
+            partition.append_own(of_producer(5), NOW)
+        assert large.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert partition.log_end_offset == 0
+        host.replicas.resign("t", 0, partition.topic_id, 1)
+        with pytest.raises(KafkaError) as gone:
+            partition.append_own(markers(0), NOW)
+        assert gone.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    simulate(main)
 
 
 def test_a_flush_that_takes_too_long_is_a_timeout_and_comes_anyway() -> None:

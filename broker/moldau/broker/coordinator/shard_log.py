@@ -77,4 +77,4 @@ class ShardLog:
             facts = {"topic": partition.topic, "partition": partition.index}
             encoding.log.failure("a record does not fit its schema", error, **facts)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
-        return partition.append(batch, -1, wall_ms).first_offset
+        return partition.append_own(batch, wall_ms).first_offset

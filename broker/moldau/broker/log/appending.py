@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from moldau.broker.log.admission import (
     NO_APPEND_TIME,
@@ -26,6 +26,7 @@ from moldau.broker.log.admission import (
     checked_batches,
     rules_of,
     stamped,
+    too_large,
 )
 from moldau.broker.log.appended import Appended
 from moldau.broker.log.log_config import LogConfig
@@ -42,6 +43,7 @@ from moldau.records.kernel import admit_usual
 _producer_fields = Struct(">22xB28xhi").unpack_from
 """Unpacks the lower byte of the attributes, which holds all defined bits, the epoch and the
 sequence."""
+_producer_id = Struct(">43xq").unpack_from
 _NEVER = -1
 """A size smaller than any batch."""
 _LAST = (1 << 63) - 1
@@ -174,11 +176,7 @@ class Appending:
         entry."""
         state = self._state
         if len(data) > state.config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                size_bytes=len(data),
-                segment_bytes=state.config.segment_bytes,
-            )
+            self._refuse_for_segment(data)
         active = state.segments.active
         if not active.has_room_for(len(data), last_offset) or self._rolling.is_due(
             active, max_timestamp, now_ms
@@ -188,7 +186,39 @@ class Appending:
             self._begin_epoch(leader_epoch, state.log_end_offset)
         state.segments.active.append(data, last_offset, max_timestamp)
 
+    def _refuse_for_segment(self, data: Buffer) -> NoReturn:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            size_bytes=len(data),
+            segment_bytes=self._state.config.segment_bytes,
+        )
+
     # Other batches.
+
+    def append_own(
+        self, batches: Buffer, leader_epoch: int, now_ms: int, transaction_version: int = 0
+    ) -> AppendedFields:
+        """Assign offsets to what this node's coordinators write, and write all of it or nothing:
+        one batch of records without a producer, or any number of batches with one.
+
+        The sequences of producers are not checked, so no batch is taken for a duplicate.
+        `transaction_version` is that of transaction markers. Return the fields of an `Appended`.
+        """
+        if _producer_id(batches)[0] < 0:
+            return self.append_batch(batches, leader_epoch, now_ms)
+        config = self._state.config
+        if len(batches) > config.max_message_bytes:
+            raise too_large(len(batches), config)
+        if len(batches) > config.segment_bytes:
+            self._refuse_for_segment(batches)
+        appended = self.append_as_leader(
+            batches,
+            leader_epoch,
+            now_ms,
+            origin=Origin.COORDINATOR,
+            transaction_version=transaction_version,
+        )
+        return appended.first_offset, appended.last_offset, appended.append_time_ms, False
 
     def append_as_leader(
         self,

@@ -67,6 +67,7 @@ class PartitionLog:
         # The methods of every request, without another call in between.
         self.append_usual = self.appending.append_usual
         self.append_batch = self.appending.append_batch
+        self.append_own = self.appending.append_own
         self.append_as_leader = self.appending.append_as_leader
         self.append_as_follower = self.appending.append_as_follower
         self.read = self.reading.read

@@ -192,6 +192,20 @@ class Partition:
         self._on_appended(leader)
         return Appended(*fields)
 
+    def append_own(self, batches: Buffer, now_ms: int, transaction_version: int = 0) -> Appended:
+        """Append batches of this node's coordinators: their records, or transaction markers.
+
+        They need enough in-sync replicas, like a client's batch with acks=all. Raise KafkaError if
+        they are rejected; then none of them is in the log. See `Appending.append_own`.
+        """
+        leader = self._leader
+        if leader is None:
+            raise self._refused()
+        leader.check_acks(-1, self._acks_min)
+        fields = self.log.append_own(batches, self.leader_epoch, now_ms, transaction_version)
+        self._on_appended(leader)
+        return Appended(*fields)
+
     def _on_appended(self, leader: Leader) -> None:
         """Submit a due flush after an append, or advance the leader's end and the high
         watermark."""
