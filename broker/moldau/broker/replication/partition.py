@@ -158,7 +158,7 @@ class Partition:
             code = ErrorCode.FENCED_LEADER_EPOCH
             if current_leader_epoch > epoch:
                 code = ErrorCode.UNKNOWN_LEADER_EPOCH
-            raise KafkaError(code, **self._facts(), epoch=current_leader_epoch, our_epoch=epoch)
+            raise KafkaError(code, **_facts(self), epoch=current_leader_epoch, our_epoch=epoch)
         self._check_readable(must_lead=must_lead)
 
     def _check_readable(self, *, must_lead: bool = False) -> None:
@@ -354,12 +354,12 @@ class Partition:
         log = self.log
         if log.config.is_compacted and not log.config.is_deleted:
             raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, "the topic is compacted, not deleted", **self._facts()
+                ErrorCode.POLICY_VIOLATION, "the topic is compacted, not deleted", **_facts(self)
             )
         if offset == TO_HIGH_WATERMARK:
             offset = log.high_watermark
         if offset < 0:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, **self._facts(), offset=offset)
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, **_facts(self), offset=offset)
         if log.increment_log_start_offset(offset):
             self._moved()
         return log.log_start_offset
@@ -452,8 +452,9 @@ class Partition:
             log.update_high_watermark(leader.high_watermark)
         self._moved()
 
-    def _facts(self) -> dict[str, object]:
-        return {"topic": self.topic, "partition": self.index}
-
     def _refused(self) -> KafkaError:
-        return KafkaError(self._refusal, **self._facts())
+        return KafkaError(self._refusal, **_facts(self))
+
+
+def _facts(partition: Partition) -> dict[str, object]:
+    return {"topic": partition.topic, "partition": partition.index}
