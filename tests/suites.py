@@ -19,7 +19,6 @@ import pytest
 DURATIONS: Final = Path(__file__).parent / "durations.toml"
 
 DEEP_FILES: Final = (
-    "tests/architecture/test_wheels.py",
     "tests/bench/test_command.py",
     "tests/bench/test_groups.py",
     "tests/bench/test_harness.py",
@@ -42,6 +41,7 @@ DEEP_FILES: Final = (
     "tests/conformance/test_mixed_groups.py",
     "tests/conformance/test_moving_replicas.py",
     "tests/connect/kafka/test_kafka_answers.py",
+    "tests/e2e/",
     "tests/peers/test_kafka_broker.py",
     "tests/protocol/oracle/test_kafka_java.py",
     "tests/records/test_build.py",

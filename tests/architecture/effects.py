@@ -16,9 +16,11 @@ finds that; these tests find what is written without thinking.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from tests.architecture.allowed import Found
+from tests.architecture.facts import each_file, finding
 from tests.architecture.sources import Source
 
 RUNTIME = "moldau.runtime"
@@ -68,14 +70,22 @@ CLOCK_CALLS = {
     "datetime.datetime": frozenset({"now", "today", "utcnow"}),
     "datetime.date": frozenset({"today"}),
 }
+_NAMES = (*EFFECT_MODULES, *BUILTINS, *HARMLESS_PARTS, *CLOCK_CALLS)
+_IMPORTS_ASYNCIO = re.compile(r"^\s*(?:import|from)\b.*\b(?:asyncio|anyio)\b", re.MULTILINE)
+_READ = frozenset({ast.Import, ast.ImportFrom, ast.Attribute, ast.Call})
+_DEFINITIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
+_LEAVES = frozenset({"ctx", "op"})
+_SUSPICIOUS = re.compile(rf"\b(?:{'|'.join(sorted({name.split('.')[0] for name in _NAMES}))})\b")
+"""A text without any of these words has no effect."""
 
 
-def effects(among: Iterable[Source]) -> Found:
+@finding
+def effects(source: Source) -> Found:
     """Every effect outside the runtime: `path::function: what` -> why it is one."""
+    if source.module is None or source.is_in(RUNTIME) or not _SUSPICIOUS.search(source.text):
+        return {}
     return {
         f"{source.path}::{where}: {what}": "an effect outside moldau.runtime"
-        for source in among
-        if not source.is_in(RUNTIME)
         for where, what in _Reader(source.tree).found()
     }
 
@@ -83,24 +93,33 @@ def effects(among: Iterable[Source]) -> Found:
 def asyncio_uses(among: Iterable[Source], shells: Iterable[str]) -> Found:
     """Modules that import asyncio without being a shell; a shell is a package or a last name."""
     shells = tuple(shells)
+    among = tuple(among)
     found = {}
-    for source in among:
+    for source, is_user in zip(among, _uses_asyncio(among), strict=True):
         module = source.module or ""
         is_shell = any(
             source.is_in(shell) if "." in shell else module.rsplit(".", 1)[-1] == shell
             for shell in shells
         )
-        imported = {name for name, _ in _Reader(source.tree).imports()}
-        if not is_shell and any(name.split(".")[0] in {"asyncio", "anyio"} for name in imported):
+        if is_user and not is_shell:
             found[source.path] = "a core imports asyncio"
     return found
+
+
+@each_file
+def _uses_asyncio(source: Source) -> bool:
+    if source.module is None or not _IMPORTS_ASYNCIO.search(source.text):
+        return False
+    imported = {name for name, _ in _Reader(source.tree).imports()}
+    return any(name.split(".")[0] in {"asyncio", "anyio"} for name in imported)
 
 
 class _Reader:
     """Walks one module: keeps which function it is in and what each name was imported as."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self._nodes = list(_placed(tree, "<module>"))
+        self._nodes: list[tuple[str, ast.AST]] = []
+        _add_placed(tree, "<module>", self._nodes)
         self._names: dict[str, str] = {}
         for _, node in self._nodes:
             if isinstance(node, ast.Import):
@@ -147,17 +166,27 @@ class _Reader:
         return None
 
 
-def _placed(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
-    """All nodes that run, each with the qualified name of the function or class around it."""
-    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-        for statement in node.orelse:
-            yield from _placed(statement, where)
+def _add_placed(node: ast.AST, where: str, found: list[tuple[str, ast.AST]]) -> None:
+    """Imports, calls and attributes that run, each with the name of the function or class around
+    it. This is the walk over every node of the product, so it is written to be fast."""
+    kind = node.__class__
+    if kind in _READ:
+        found.append((where, node))
+    elif kind in _DEFINITIONS:
+        name = getattr(node, "name", "")
+        where = name if where == "<module>" else f"{where}.{name}"
+    elif kind is ast.If and ast.unparse(node.test).endswith("TYPE_CHECKING"):  # type: ignore[attr-defined]
+        for statement in node.orelse:  # type: ignore[attr-defined]
+            _add_placed(statement, where, found)
         return
-    yield where, node
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        where = node.name if where == "<module>" else f"{where}.{node.name}"
-    for child in ast.iter_child_nodes(node):
-        yield from _placed(child, where)
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            for each in value:
+                if isinstance(each, ast.AST):
+                    _add_placed(each, where, found)
+        elif isinstance(value, ast.AST) and name not in _LEAVES:
+            _add_placed(value, where, found)
 
 
 def _effect_of_import(name: str) -> str | None:

@@ -27,6 +27,9 @@ class Source:
 
     path: str
     text: str
+    is_kept: bool = False
+    """Whether this is a Python file of the repository, for which tests.architecture.facts keeps
+    what the rules find."""
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -40,11 +43,24 @@ class Source:
             if is_on:
                 gc.enable()
 
+    @cached_property
+    def statements(self) -> tuple[tuple[str, ast.AST], ...]:
+        """Each statement, `except` and `case` with the qualified name of what it stands in, ""
+        for the module: a tenth of the nodes, and all that most rules want."""
+        found: list[tuple[str, ast.AST]] = []
+        _add_statements(self.tree, "", found)
+        return tuple(found)
+
+    def forget(self) -> None:
+        """Lets the tree go; it is made again for the next rule that asks."""
+        vars(self).pop("tree", None)
+        vars(self).pop("statements", None)
+
     @property
     def is_test(self) -> bool:
         return self.path.startswith("tests/")
 
-    @property
+    @cached_property
     def module(self) -> str | None:
         """The dotted name under `moldau`, for a file of one of the five distributions."""
         parts = PurePosixPath(self.path).with_suffix("").parts
@@ -68,44 +84,48 @@ def tracked(root: Path = ROOT) -> tuple[str, ...]:
 def sources(*suffixes: str) -> tuple[Source, ...]:
     """The text files of the repository whose names end in one of `suffixes`."""
     return tuple(
-        Source(path, (ROOT / path).read_text(encoding="utf-8"))
+        Source(path, (ROOT / path).read_text(encoding="utf-8"), is_kept=path.endswith(".py"))
         for path in tracked()
         if path.endswith(suffixes)
     )
 
 
+@cache
 def python() -> tuple[Source, ...]:
     return sources(".py")
 
 
+@cache
 def product() -> tuple[Source, ...]:
     """The modules that are installed: everything under the namespace `moldau`."""
     return tuple(source for source in python() if source.module is not None)
 
 
-def functions(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+def functions(source: Source) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """All functions with their qualified names, nested ones included."""
-    for name, each in _definitions(tree, ""):
-        if not isinstance(each, ast.ClassDef):
-            yield name, each
+    for where, each in source.statements:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield within(where, each.name), each
 
 
-def classes(tree: ast.AST) -> Iterator[tuple[str, ast.ClassDef]]:
+def classes(source: Source) -> Iterator[tuple[str, ast.ClassDef]]:
     """All classes with their qualified names, nested ones included."""
-    for name, each in _definitions(tree, ""):
+    for where, each in source.statements:
         if isinstance(each, ast.ClassDef):
-            yield name, each
+            yield within(where, each.name), each
 
 
-def _definitions(
-    node: ast.AST, prefix: str
-) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
-    for child in ast.iter_child_nodes(node):
-        name = prefix
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            name = f"{prefix}.{child.name}" if prefix else child.name
-            yield name, child
-        yield from _definitions(child, name)
+def within(where: str, name: str) -> str:
+    """The qualified name of what is defined there; `where` is "" in the module itself."""
+    return f"{where}.{name}" if where else name
+
+
+def _add_statements(node: ast.AST, where: str, found: list[tuple[str, ast.AST]]) -> None:
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for child in getattr(node, name, ()):
+            found.append((where, child))
+            is_definition = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            _add_statements(child, within(where, child.name) if is_definition else where, found)
 
 
 def _asked_git(root: Path) -> list[str] | None:

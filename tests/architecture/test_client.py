@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
+from typing import Any
 
 import pytest
 
-from tests.architecture.sources import Source, product
+from tests.architecture.facts import each_file
+from tests.architecture.sources import Source, classes, product
 
 CLIENT = "moldau.client"
 LAYERS = (
@@ -58,20 +60,23 @@ SHARED_NAMES_MAX = 1
 Graph = Mapping[str, frozenset[str]]
 
 
-def imported(tree: ast.AST, modules: frozenset[str]) -> Iterator[str]:
-    """The modules that run when this one is used: imports for types alone are left out."""
+@each_file
+def imported(source: Source) -> list[str]:
+    """What runs when this module is used: imports for types alone are left out."""
+    return list(_imported(source.tree)) if source.is_in(CLIENT) else []
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             for each in node.orelse:
-                yield from imported(each, modules)
+                yield from _imported(each)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            for name in node.names:
-                whole = f"{node.module}.{name.name}"
-                yield whole if whole in modules else node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
         elif isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
-        else:
-            yield from imported(node, modules)
+        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case | ast.Module):
+            yield from _imported(node)
 
 
 def graph_of(among: Iterable[Source]) -> Graph:
@@ -80,8 +85,9 @@ def graph_of(among: Iterable[Source]) -> Graph:
     own.pop(CLIENT, None)  # it imports nothing but types
     modules = frozenset(own)
     return {
-        module: frozenset(imported(source.tree, modules)) & modules - {module}
-        for module, source in own.items()
+        module: frozenset(name if name in modules else name.rpartition(".")[0] for name in names)
+        & modules - {module}
+        for module, names in zip(own, imported(own.values()), strict=True)
     }
 
 
@@ -162,26 +168,38 @@ def test_planted_cycles_and_imports_of_types_are_told_apart() -> None:
 
 def split(among: Iterable[Source]) -> list[str]:
     """Classes with a base of another file of the client: each may be one class in two files."""
+    own = classes_of(among)
     local = {
-        node.name: each.module or ""
-        for each in among
-        if each.is_in(CLIENT)
-        for node in ast.walk(each.tree)
-        if isinstance(node, ast.ClassDef) and not is_interface(node)
+        name: each.module or ""
+        for each, defined in own
+        for name, bases in defined
+        if not is_interface(bases)
     }
-    found = []
-    for each in among:
-        for node in ast.walk(each.tree) if each.is_in(CLIENT) else ():
-            for base in node.bases if isinstance(node, ast.ClassDef) else ():
-                name = ast.unparse(base).split("[")[0]
-                if local.get(name, each.module) != each.module and name not in MAY_BE_BASES:
-                    found.append(f"{each.module}.{getattr(node, 'name', '')} inherits {name}")
-    return found
+    return [
+        f"{each.module}.{name} inherits {base}"
+        for each, defined in own
+        for name, bases in defined
+        for base in bases
+        if local.get(base, each.module) != each.module and base not in MAY_BE_BASES
+    ]
 
 
-def is_interface(node: ast.ClassDef) -> bool:
-    bases = {ast.unparse(base).split("[")[0] for base in node.bases}
-    return bool(bases & INTERFACES) or any(base.endswith("Error") for base in bases)
+def classes_of(among: Iterable[Source]) -> list[tuple[Source, list[list[Any]]]]:
+    """Of each file of the client its classes: the name, and the names of its bases."""
+    own = [each for each in among if each.is_in(CLIENT)]
+    return list(zip(own, _named_classes(own), strict=True))
+
+
+@each_file
+def _named_classes(source: Source) -> list[list[Any]]:
+    return [
+        [node.name, [ast.unparse(base).split("[")[0] for base in node.bases]]
+        for _, node in (classes(source) if source.is_in(CLIENT) else ())
+    ]
+
+
+def is_interface(bases: list[str]) -> bool:
+    return not INTERFACES.isdisjoint(bases) or any(base.endswith("Error") for base in bases)
 
 
 def test_no_class_of_the_client_is_split_over_two_files() -> None:
@@ -210,10 +228,9 @@ def test_a_planted_import_that_points_up_is_found(low: str, high: str, is_found:
 def shared_names(among: Iterable[Source]) -> set[str]:
     """The names of two classes of the client, in two files, that are no twins."""
     homes: dict[str, set[str]] = {}
-    for each in among:
-        for node in ast.walk(each.tree) if each.is_in(CLIENT) else ():
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, set()).add(each.path)
+    for each, defined in classes_of(among):
+        for name, _ in defined:
+            homes.setdefault(name, set()).add(each.path)
     return {name for name, paths in homes.items() if len(paths) > 1} - TWINS
 
 

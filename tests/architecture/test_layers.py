@@ -1,16 +1,19 @@
 """Imports point one way: import-linter's contracts in pyproject.toml hold, and each can fail.
 
-The contracts are tried on a tiny `moldau` made for the purpose: every package empty, and one
+The contracts are tried on a tiny `moldau` made for the purpose: a graph of empty packages, with one
 forbidden import planted. That tells a contract that holds from one that looks at nothing.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+import copy
+from functools import cache
 
+import grimp
+import importlinter.configuration
 import pytest
+from importlinter.application import use_cases
+from importlinter.contracts.layers import LayersContract
 
 from tests.architecture.allowed import Found, check
 from tests.architecture.sources import ROOT, Source, product
@@ -34,51 +37,50 @@ PACKAGES = (
     *(f"broker.{name}" for name in (*BROKER, "tiered", "log", "security")),
 )
 
-# Runs import-linter where the only `moldau` to be found is the one in the given folder.
-LINT_ALONE = """
-import sys
-from pathlib import Path
-folder, config = sys.argv[1:]
-sys.path[:] = [folder, *(path for path in sys.path if not Path(path, "moldau").is_dir())]
-from importlinter.cli import lint_imports
-sys.exit(lint_imports(config_filename=config, no_cache=True))
-"""
-LINT = """
-import sys
-from importlinter.cli import lint_imports
-sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))
-"""
+importlinter.configuration.configure()
 
 
-def lint(folder: Path, planted: dict[str, str]) -> tuple[int, str]:
-    """Exit code and output of import-linter on a `moldau` of empty packages and these imports."""
-    (folder / "moldau").mkdir()
-    for package in PACKAGES:
-        path = folder.joinpath("moldau", *package.split("."))
-        path.mkdir()
-        line = f"import {planted[package]}\n" if package in planted else ""
-        (path / "__init__.py").write_text(line)
-    for package in planted.keys() - set(PACKAGES):
-        folder.joinpath("moldau", *package.split(".")).with_suffix(".py").write_text(
-            f"import {planted[package]}\n"
-        )
-    command = [sys.executable, "-c", LINT_ALONE, str(folder), str(PYPROJECT)]
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
-    return answer.returncode, " ".join((answer.stdout + answer.stderr).split())
+@cache
+def contracts() -> tuple[LayersContract, ...]:
+    """Those of pyproject.toml; each is one of layers."""
+    options = use_cases.read_user_options(str(PYPROJECT))
+    assert {each["type"] for each in options.contracts_options} == {"layers"}
+    return tuple(
+        LayersContract(each["name"], options.session_options, each)
+        for each in options.contracts_options
+    )
+
+
+def broken(graph: grimp.ImportGraph) -> list[str]:
+    """The names of the contracts that these imports break."""
+    return [
+        contract.name
+        for contract in contracts()
+        if not contract.check(copy.deepcopy(graph), verbose=False).kept
+    ]
+
+
+def planted(imports: dict[str, str]) -> grimp.ImportGraph:
+    """A `moldau` of empty packages and these imports, by their importers."""
+    graph = grimp.ImportGraph()
+    for name in ("moldau", *(f"moldau.{each}" for each in {*PACKAGES, *imports})):
+        graph.add_module(name)
+    for importer, imported in imports.items():
+        assert imported in graph.modules, imported
+        graph.add_import(importer=f"moldau.{importer}", imported=imported)
+    return graph
 
 
 def test_imports_point_down_in_the_real_tree() -> None:
-    command = [sys.executable, "-c", LINT, str(PYPROJECT)]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    graph = grimp.build_graph("moldau", cache_dir=None)
 
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "0 broken" in answer.stdout
+    assert len(graph.modules) > 1000
+    assert broken(graph) == []
 
 
-def test_imports_that_point_down_are_kept(tmp_path: Path) -> None:
+def test_imports_that_point_down_are_kept() -> None:
     """What the layers are there to allow."""
-    code, output = lint(
-        tmp_path,
+    graph = planted(
         {
             "pipeline": "moldau.connect",
             "connectors": "moldau.connect",
@@ -93,11 +95,10 @@ def test_imports_that_point_down_are_kept(tmp_path: Path) -> None:
             "broker.main": "moldau.broker.server",
             "broker.controller": "moldau.broker.raft",
             "broker.raft": "moldau.broker.log",
-        },
+        }
     )
 
-    assert code == 0, output
-    assert "0 broken" in output
+    assert broken(graph) == []
 
 
 @pytest.mark.parametrize(
@@ -128,15 +129,10 @@ def test_imports_that_point_down_are_kept(tmp_path: Path) -> None:
         ("broker.new_package", "errors", "Inside the broker"),
     ],
 )
-def test_a_planted_import_breaks_its_contract(
-    tmp_path: Path, importer: str, imported: str, contract: str
-) -> None:
-    code, output = lint(tmp_path, {importer: f"moldau.{imported}"})
+def test_a_planted_import_breaks_its_contract(importer: str, imported: str, contract: str) -> None:
+    found = broken(planted({importer: f"moldau.{imported}"}))
 
-    assert code != 0, output
-    verdicts = output.partition("Contracts: ")[0]
-    assert contract in verdicts
-    assert "BROKEN" in verdicts.partition(contract)[2].partition("KEPT")[0], output
+    assert any(name.startswith(contract) for name in found), found
 
 
 def test_the_product_imports_neither_tests_nor_bench_nor_examples() -> None:

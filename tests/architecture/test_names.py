@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -10,7 +9,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from tests.architecture.allowed import Found, check
-from tests.architecture.sources import Source, python
+from tests.architecture.facts import finding
+from tests.architecture.sources import Source, classes, python
 
 BANNED_MODULES = {"util", "utils", "common", "helper", "helpers", "core", "misc", "shared"}
 BANNED_CLASSES = re.compile(r"(Manager|Handler|Processor|Helper|Util|Utils)s?$")
@@ -26,12 +26,12 @@ def catch_all_modules(paths: Iterable[str]) -> Found:
     return found
 
 
-def vague_classes(among: Iterable[Source]) -> Found:
+@finding
+def vague_classes(source: Source) -> Found:
     return {
         f"{source.path}::{node.name}": "names no noun of the protocol"
-        for source in among
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.ClassDef) and BANNED_CLASSES.search(node.name)
+        for _, node in classes(source)
+        if BANNED_CLASSES.search(node.name)
     }
 
 

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from tests.architecture.allowed import Found, check
+from tests.architecture.facts import each_file, finding
 from tests.architecture.sources import DISTRIBUTIONS, Source, product, tracked
 
 NOT_MIRRORS = {
@@ -74,21 +75,26 @@ def intruders(paths: Iterable[str]) -> Found:
     return found
 
 
-def without_docstring(among: Iterable[Source]) -> Found:
-    return {
-        source.path: "no module docstring"
-        for source in among
-        if not (ast.get_docstring(source.tree) or "").strip()
-    }
+@finding
+def without_docstring(source: Source) -> Found:
+    has = (ast.get_docstring(source.tree) or "").strip()
+    return {} if has else {source.path: "no module docstring"}
+
+
+@each_file
+def _defines(source: Source) -> bool:
+    """Whether the module has a function or a class."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(isinstance(node, kinds) for _, node in source.statements)
 
 
 def untested(among: Iterable[Source], paths: Iterable[str]) -> Found:
     """Packages that define anything, but have no suite of their own under tests/."""
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    among = tuple(among)
     defining = {
         source.module.split(".")[1]
-        for source in among
-        if source.module and any(isinstance(node, definitions) for node in ast.walk(source.tree))
+        for source, defines in zip(among, _defines(among), strict=True)
+        if source.module and defines
     }
     tested = {
         PurePosixPath(path).parts[1]

@@ -8,23 +8,27 @@ calls are replaced by `tests.runtime.one_thread.patch_here`, or in a process of 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 
 import pytest
 
 from tests.architecture.allowed import Found
+from tests.architecture.facts import finding
 from tests.architecture.sources import Source, python
 
 SYSTEM = frozenset({"builtins", "fcntl", "mmap", "os"})
+_PATCHING = re.compile(r"\bset(?:attr|rlimit)\b")
 _HELPER = "tests/runtime/one_thread.py"
 
 
-def patches(among: Iterable[Source]) -> Found:
+@finding
+def patches(source: Source) -> Found:
     """Each line of a test that changes the system for its whole process."""
+    if not source.is_test or source.path == _HELPER or not _PATCHING.search(source.text):
+        return {}
     return {
         f"{source.path}:{line}": "changes the system for all threads: use patch_here"
-        for source in among
-        if source.is_test and source.path != _HELPER
         for line in _patching(source.tree)
     }
 

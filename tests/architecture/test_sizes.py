@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.architecture.allowed import Found, check
+from tests.architecture.facts import finding
 from tests.architecture.sources import Source, classes, functions, product, python, sources
 
 FILE_LINES_MAX = 800
@@ -24,23 +25,23 @@ def long_files(among: Iterable[Source]) -> Found:
     return {path: lines for path, lines in counts.items() if lines > FILE_LINES_MAX}
 
 
-def long_functions(among: Iterable[Source]) -> Found:
+@finding
+def long_functions(source: Source) -> Found:
     found = {}
-    for source in among:
-        for name, function in functions(source.tree):
-            lines = (function.end_lineno or function.lineno) - function.lineno + 1
-            if lines > FUNCTION_LINES_MAX:
-                found[f"{source.path}::{name}"] = lines
+    for name, function in functions(source):
+        lines = (function.end_lineno or function.lineno) - function.lineno + 1
+        if lines > FUNCTION_LINES_MAX:
+            found[f"{source.path}::{name}"] = lines
     return found
 
 
-def large_classes(among: Iterable[Source]) -> Found:
+@finding
+def large_classes(source: Source) -> Found:
     found = {}
-    for source in among:
-        for name, each in classes(source.tree):
-            count = len(_methods(each))
-            if count > METHODS_MAX:
-                found[f"{source.path}::{name}"] = count
+    for name, each in classes(source):
+        count = len(_methods(each))
+        if count > METHODS_MAX:
+            found[f"{source.path}::{name}"] = count
     return found
 
 
@@ -50,13 +51,13 @@ def _methods(among: ast.ClassDef) -> set[str]:
     return {each.name for each in among.body if isinstance(each, kinds)}
 
 
-def long_parameter_lists(among: Iterable[Source]) -> Found:
+@finding
+def long_parameter_lists(source: Source) -> Found:
     found = {}
-    for source in among:
-        for name, function in functions(source.tree):
-            count = _parameters(function.args)
-            if count > PARAMETERS_MAX:
-                found[f"{source.path}::{name}"] = count
+    for name, function in functions(source):
+        count = _parameters(function.args)
+        if count > PARAMETERS_MAX:
+            found[f"{source.path}::{name}"] = count
     return found
 
 

@@ -12,17 +12,16 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from tests.architecture.allowed import Found, allowed, check
+from tests.architecture.facts import finding
 from tests.architecture.sources import Source, python
 
 
-def sleeps(among: Iterable[Source]) -> Found:
+@finding
+def sleeps(source: Source) -> Found:
     """Each function of a test that sleeps in real time, unless it is marked `real`."""
-    return {
-        f"{source.path}::{where}": "sleeps"
-        for source in among
-        if source.is_test
-        for where in _sleeping(source.tree, "", False)
-    }
+    if not source.is_test or "sleep" not in source.text:
+        return {}
+    return {f"{source.path}::{where}": "sleeps" for where in _sleeping(source.tree, "", False)}
 
 
 def _sleeping(node: ast.AST, name: str, is_real: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ trap is real.
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -18,13 +19,16 @@ import pytest
 from tests.architecture.sources import DISTRIBUTIONS, ROOT
 
 STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
+PLAIN = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 ASK = "import platform; print(platform.__file__)"
 
 
 def platform_seen_from(folder: Path, *arguments: str) -> Path:
     """The file of `platform` in a fresh interpreter that starts in `folder`."""
     command = [sys.executable, *(arguments or ("-c", ASK))]
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    answer = subprocess.run(  # noqa: S603
+        command, cwd=folder, env=PLAIN, capture_output=True, text=True, check=False
+    )
     lines = [line for line in answer.stdout.splitlines() if line.endswith(".py")]
     assert lines, answer.stdout + answer.stderr
     return Path(lines[-1]).resolve()

@@ -1,0 +1,1 @@
+"""The whole, installed and run as a user does."""
