@@ -22,6 +22,10 @@ RATE ?= 300
 SECONDS ?= 60
 ROUNDS ?= 5
 
+# Compiled modules are kept, whatever this shell or its container says: without them every process
+# that a test starts compiles all it imports, and pytest rewrites 800 files for each worker.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

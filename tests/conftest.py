@@ -7,6 +7,8 @@ of garbage in its midst is nobody's fault.
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Generator, Iterator
 from itertools import count
 
@@ -17,6 +19,10 @@ from moldau.runtime.simulated.determinism import Garbage
 from tests import suites
 
 TESTS_BETWEEN_FREEZES = 400
+
+# As in the Makefile: tests start hundreds of processes, and each would compile all it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("without-deadline", settings(), deadline=None)
 settings.load_profile("without-deadline")
