@@ -6,7 +6,7 @@ What is asked goes through bytes both ways, so that a message which its version 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -14,7 +14,9 @@ from typing import Any, TypeVar, cast
 from moldau.broker.api.handlers import HANDLERS
 from moldau.broker.api.node import Node, OnAnswer
 from moldau.broker.controller.levels import SUPPORTED
+from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.decision.context import RequestContext
+from moldau.broker.server.coordinators import coordinators_of
 from moldau.broker.settings import broker_settings
 from moldau.config import Settings
 from moldau.config.given import Given, Source, SourceKind
@@ -138,7 +140,13 @@ class _Timeless:
 class Administered:
     """The broker with the number 1, and others that only the controller knows."""
 
-    def __init__(self, *brokers: int, loggers: Loggers | None = None, **given: str) -> None:
+    def __init__(
+        self,
+        *brokers: int,
+        loggers: Loggers | None = None,
+        make_coordinators: Callable[[Node], Coordinators] = coordinators_of,
+        **given: str,
+    ) -> None:
         self.cluster = Cluster(*(brokers or (1,)))
         self.channel = Channel(self.cluster)
         self.lines: list[str] = []
@@ -157,6 +165,7 @@ class Administered:
             features={name: Versions(*levels) for name, levels in SUPPORTED.items()},
             log=log,
             metrics=Registry(),
+            make_coordinators=make_coordinators,
             loggers=loggers,
         )
 

@@ -26,6 +26,7 @@ from moldau.broker.replication.partition import Leadership, Partition
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
 from moldau.broker.replication.topic_config import topic_config
+from moldau.broker.server.coordinators import coordinators_of
 from moldau.logging import Loggers
 from moldau.metrics import Registry
 from moldau.protocol.declare import Request, Response
@@ -115,6 +116,7 @@ class Serving:
             features={name: Versions(*levels) for name, levels in SUPPORTED.items()},
             log=log,
             metrics=Registry(),
+            make_coordinators=coordinators_of,
             broker_epoch=self.cluster.image.brokers.by_id[1].broker_epoch,
         )
         self.service = BrokerService(self.node)

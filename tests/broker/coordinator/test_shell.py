@@ -4,7 +4,7 @@ a simulated disk."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
@@ -76,6 +76,11 @@ class Toy:
         self.ticks.append(now_ms)
         self.due_ms = None
         return Outcome()
+
+    def on_topics_changed(
+        self, changed: Collection[str], deleted: Collection[str], now_ms: int
+    ) -> Iterable[Outcome]:
+        return ()
 
     def on_unloaded(self) -> tuple[Ticket, ...]:
         return tuple(self.parked)

@@ -20,9 +20,6 @@ import pytest
 from moldau.broker.coordinator.batches import Stored, decode_piece
 from moldau.broker.coordinator.group.coordinator import OFFSETS_TOPIC
 from moldau.broker.coordinator.group.groups import Groups
-from moldau.broker.coordinator.group.kinds import Kinds
-from moldau.broker.coordinator.group.offsets import Offsets
-from moldau.broker.coordinator.group.world import ShardWorld
 from moldau.broker.server import Broker
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import (
@@ -217,11 +214,9 @@ class Story:
         broker = self.broker
         if broker is None:
             return
-        home = broker.node.groups.home
         for index, live in broker.node.groups.loaded():
             log = broker.node.replicas.partition(OFFSETS_TOPIC, index).log
-            offsets = Offsets()
-            told = Groups(ShardWorld(home, offsets), Kinds(), offsets)
+            told = broker.node.groups.kind.make()
             data = log.read(log.log_start_offset, 1 << 30).read()
             for entry in decode_piece(GROUP_LOG, data, log.log_start_offset).entries:
                 assert isinstance(entry, Stored)

@@ -52,11 +52,6 @@ class NodeHome:
     def metrics(self) -> Registry:
         return self._node.metrics
 
-    def partition_count(self, topic: str) -> int:
-        """Return the current number of partitions of the topic; 0 if it does not exist."""
-        known = self._node.image.topics.by_name(topic)
-        return 0 if known is None else len(known.partitions)
-
     def group_settings(self, group_id: str) -> ResourceSettings:
         """Return the group's settings. Cached until the group's or the broker's settings change."""
         node = self._node

@@ -1,9 +1,9 @@
 """FindCoordinator: the broker that coordinates a group, a transaction or a share partition.
 
-The coordinator of a group is the leader of the partition of `__consumer_offsets` that the group's
-id hashes to. The first request creates the topic, and is answered with COORDINATOR_NOT_AVAILABLE
-meanwhile, as in Kafka. The node creates it for itself, so a client needs no right to create topics.
-Transactions and share partitions have no coordinators yet, so they get COORDINATOR_NOT_AVAILABLE.
+The coordinator of a key is the leader of the partition of its internal topic that the key hashes
+to. The first request creates the topic, and is answered with COORDINATOR_NOT_AVAILABLE meanwhile,
+as in Kafka. The node creates it for itself, so a client needs no right to create topics. Keys of a
+kind without a coordinator get COORDINATOR_NOT_AVAILABLE.
 
 This API is served even where groups are not used. librdkafka takes a broker without FindCoordinator
 for one from before Kafka 0.8.2, and then silently sends uncompressed what it should compress with
@@ -13,12 +13,11 @@ partitions assigned.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.broker.api.internal_topics import OFFSETS_TOPIC
 from moldau.broker.api.listener_view import ListenerView
 from moldau.broker.api.metadata import create_topics
+from moldau.broker.coordinator.kind import KeyType
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.find_coordinator import (
     Coordinator,
@@ -33,14 +32,6 @@ if TYPE_CHECKING:
 _NOBODY: Final = -1
 _MANY_SINCE: Final = 4
 _SHARES_SINCE: Final = 6
-
-
-class KeyType(IntEnum):
-    """The kinds of keys that have a coordinator."""
-
-    GROUP = 0
-    TRANSACTION = 1
-    SHARE = 2
 
 
 def serve(node: Node, request: ApiRequest) -> None:
@@ -59,8 +50,9 @@ def serve(node: Node, request: ApiRequest) -> None:
         response.error_message = only.error_message or ErrorCode.NONE.name
         response.node_id, response.host, response.port = only.node_id, only.host, only.port
     request.answer(response)
-    if keys and asked.key_type == KeyType.GROUP:
-        _make_topic(node)
+    coordinator = node.coordinators.by_key_type.get(asked.key_type)
+    if keys and coordinator is not None:
+        _make_topic(node, coordinator.kind.topic)
 
 
 def _find(node: Node, view: ListenerView, key_type: int, key: str, version: int) -> Coordinator:
@@ -68,15 +60,15 @@ def _find(node: Node, view: ListenerView, key_type: int, key: str, version: int)
         key_type == KeyType.SHARE and version < _SHARES_SINCE
     ):
         return _nobody(key, ErrorCode.INVALID_REQUEST, f"no such key type: {key_type}")
-    if key_type != KeyType.GROUP:
+    coordinator = node.coordinators.by_key_type.get(key_type)
+    if coordinator is None:
         text = f"this broker has no coordinators of {KeyType(key_type).name.lower()}s"
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
-    topic = node.image.topics.by_name(OFFSETS_TOPIC)
-    index = node.groups.partition_of(key)
+    name = coordinator.kind.topic
+    topic, index = node.image.topics.by_name(name), coordinator.partition_of(key)
     if topic is None or index is None:
-        return _nobody(
-            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being created"
-        )
+        text = f"{name} is being created"
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
     at = view.address(topic.partitions[index].leader)
     if at is None or at.is_fenced:
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the partition has no leader")
@@ -101,6 +93,6 @@ def _nobody(key: str, code: ErrorCode, message: str) -> Coordinator:
     )
 
 
-def _make_topic(node: Node) -> None:
-    if node.image.topics.by_name(OFFSETS_TOPIC) is None:
-        create_topics(node, (OFFSETS_TOPIC,), None)
+def _make_topic(node: Node, topic: str) -> None:
+    if node.image.topics.by_name(topic) is None:
+        create_topics(node, (topic,), None)

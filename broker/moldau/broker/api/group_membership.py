@@ -61,7 +61,7 @@ def serve_join_group(node: Node, request: ApiRequest) -> None:
     context = request.context
     node.groups.submit(
         message.group_id,
-        lambda groups, now_ms: groups.on_join_group(message, context, answer, now_ms),
+        lambda groups, now_ms: groups.on_request(message, context, answer, now_ms),
         answer,
     )
 
@@ -87,7 +87,7 @@ def serve_sync_group(node: Node, request: ApiRequest) -> None:
     else:
         node.groups.submit(
             message.group_id,
-            lambda groups, now_ms: groups.on_sync_group(message, answer, now_ms),
+            lambda groups, now_ms: groups.on_request(message, request.context, answer, now_ms),
             answer,
         )
 
@@ -135,9 +135,10 @@ def serve_leave_group(node: Node, request: ApiRequest) -> None:
     if not message.group_id:
         answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
         return
+    context = request.context
     node.groups.submit(
         message.group_id,
-        lambda groups, now_ms: groups.on_leave_group(message, answer, now_ms),
+        lambda groups, now_ms: groups.on_request(message, context, answer, now_ms),
         answer,
     )
 
@@ -169,7 +170,7 @@ def serve_consumer_group_heartbeat(node: Node, request: ApiRequest) -> None:
     context = request.context
     node.groups.submit(
         message.group_id,
-        lambda groups, now_ms: groups.on_consumer_group_heartbeat(message, context, answer, now_ms),
+        lambda groups, now_ms: groups.on_request(message, context, answer, now_ms),
         answer,
     )
 

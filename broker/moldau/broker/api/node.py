@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from moldau.broker.api.coordination import NodeHome
 from moldau.broker.api.fetch_session_cache import FetchSessions
 from moldau.broker.api.producer_id_block import ProducerIdBlocks
-from moldau.broker.coordinator.group.coordinator import GroupCoordinator
-from moldau.broker.coordinator.group.kinds import Kinds
+from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.broker.settings import topic_settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -25,6 +23,8 @@ from moldau.protocol.declare import Request, Response
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
+    from moldau.broker.coordinator.coordinators import Coordinators
+    from moldau.broker.coordinator.group.coordinator import GroupCoordinator
     from moldau.broker.decision.context import RequestContext
     from moldau.broker.log.directories import LogDirectories
     from moldau.broker.replication.partition import Partition
@@ -83,6 +83,8 @@ class Node:
     """The levels that this code supports, by feature, for ApiVersions."""
     log: Logger
     metrics: Registry
+    make_coordinators: Callable[[Node], Coordinators]
+    """Creates the coordinators of this node, from the server's table."""
     broker_epoch: int = -1
     """The epoch of the current registration. The server sets it."""
     kraft_version: int = 0
@@ -96,7 +98,9 @@ class Node:
     second request is sent for them."""
     producer_ids: ProducerIdBlocks = field(init=False)
     fetch_sessions: FetchSessions = field(init=False)
+    coordinators: Coordinators = field(init=False)
     groups: GroupCoordinator = field(init=False)
+    """The coordinator of groups, which many requests use."""
     _topic_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = field(
         init=False, default_factory=dict
     )
@@ -106,7 +110,8 @@ class Node:
         slots = self.settings[fetch_settings.max_incremental_fetch_session_cache_slots]
         self.fetch_sessions = FetchSessions(slots, self.runtime.random)
         self.producer_ids = ProducerIdBlocks(self)
-        self.groups = GroupCoordinator(self.runtime, self.replicas, NodeHome(self), Kinds())
+        self.coordinators = self.make_coordinators(self)
+        self.groups = self.coordinators.of(KeyType.GROUP)
 
     def topic_settings(self, name: str) -> ResourceSettings:
         """Return the topic's own settings on top of the broker's current ones. Cached."""

@@ -6,7 +6,7 @@ passed to the runtime (`Decide`). Durable state changes only through `replay`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol, TypeAlias, TypeVar
 
 from moldau.broker.coordinator.outcome import Outcome, Ticket
@@ -44,6 +44,13 @@ class Shard(Protocol):
 
     def on_tick(self, now_ms: int) -> Outcome:
         """Handle a part of the overdue deadlines."""
+        ...
+
+    def on_topics_changed(
+        self, changed: Collection[str], deleted: Collection[str], now_ms: int
+    ) -> Iterable[Outcome]:
+        """React to topics of the cluster that were created, deleted or extended. Each outcome is
+        carried out before the next is requested. `deleted` are among `changed`."""
         ...
 
     def on_unloaded(self) -> tuple[Ticket, ...]:

@@ -1,4 +1,5 @@
-"""Applying committed metadata to this node: its image, its settings, its replicas, its groups.
+"""Applying committed metadata to this node: its image, its settings, its replicas, its
+coordinators.
 
 The order of one publication:
 1. The records change the image.
@@ -9,7 +10,7 @@ The order of one publication:
 6. New and changed partitions are led, followed or given up.
 7. Logs get changed topic settings.
 8. The metadata offset is set.
-9. The group coordinator loads or unloads partitions, and learns which topics changed.
+9. The coordinators load or unload shards, and learn which topics changed.
 
 All of it happens within one turn of the event loop, between two requests, so no request sees half
 of it. A whole image (at the start, and after the controller was reopened) is published as if every
@@ -27,7 +28,6 @@ from typing import TYPE_CHECKING
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.directories import is_reserved
 from moldau.broker.controller.image import Image
-from moldau.broker.coordinator.group.coordinator import OFFSETS_TOPIC
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import TopicConfig, topic_config
 from moldau.broker.server.changes import Changes, RemovedTopic
@@ -156,17 +156,18 @@ class Publisher:
                 self._place(node, topic, index, is_new=is_new)
         self._configure(node, changes, every_topic=are_defaults_new)
         node.metadata_offset = self.metadata_offset
-        self._tell_groups(node, changes)
+        self._tell_coordinators(node, changes)
 
-    def _tell_groups(self, node: Node, changes: Changes) -> None:
-        """Report to the group coordinator the changed partitions of the offsets topic, whose leader
-        coordinates their groups, and the topics that were created, deleted or extended."""
-        topics = node.image.topics
+    def _tell_coordinators(self, node: Node, changes: Changes) -> None:
+        """Report to each coordinator the changed partitions of its topic, whose leader coordinates
+        their keys, and to all the topics that were created, deleted or extended."""
+        topics, coordinators = node.image.topics, node.coordinators
         gone = [each for each in changes.removed if each.topic_id not in topics.by_id]
         for each in gone:
-            if each.name == OFFSETS_TOPIC:
+            coordinator = coordinators.of_topic(each.name)
+            if coordinator is not None:
                 for index in each.partitions:
-                    node.groups.resign(index)
+                    coordinator.resign(index)
         grown: dict[str, None] = {}
         for (topic_id, index), is_new in changes.partitions.items():
             topic = topics.by_id.get(topic_id)
@@ -174,15 +175,16 @@ class Publisher:
                 continue
             if is_new:
                 grown[topic.name] = None
-            if topic.name == OFFSETS_TOPIC:
+            coordinator = coordinators.of_topic(topic.name)
+            if coordinator is not None:
                 partition = topic.partitions[index]
                 if partition.leader == node.node_id:
-                    node.groups.elect(index, partition.leader_epoch)
+                    coordinator.elect(index, partition.leader_epoch)
                 else:
-                    node.groups.resign(index)
+                    coordinator.resign(index)
         names = dict.fromkeys(each.name for each in gone)
         if names or grown:
-            node.groups.on_topics_changed((names | grown).keys(), names.keys())
+            coordinators.on_topics_changed((names | grown).keys(), names.keys())
 
     def _update_settings(self, node: Node, changes: Changes) -> bool:
         own = Resource(ResourceType.BROKER, str(node.node_id))

@@ -40,6 +40,7 @@ from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
+from moldau.broker.server.coordinators import coordinators_of
 from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
 from moldau.broker.server.membership import Membership
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
@@ -346,6 +347,7 @@ class Broker:
             features={name: Versions(*levels) for name, levels in SUPPORTED.items()},
             log=self._loggers.get(f"{LOGGER}.api").bind(node=node_id),
             metrics=self._registry,
+            make_coordinators=coordinators_of,
             kraft_version=controller.quorum.voters.kraft_version,
             loggers=self._loggers,
         )
@@ -490,7 +492,7 @@ class Broker:
         error, membership = directory.failure, self._membership
         assert error is not None
         if self._node is not None:
-            self._node.groups.drop_unled()
+            self._node.coordinators.drop_unled()
         if directory.path == self._places.metadata:
             self._end(_failed("the directory of the metadata log failed", error))
         elif not self.node.directories.in_service():
@@ -530,7 +532,7 @@ class Broker:
             if self._replication is not None:
                 await self._replication.aclose()
             if self._node is not None:
-                self._node.groups.close()
+                self._node.coordinators.close()
                 self._node.replicas.purgatory.close()
             if self._sockets is not None:
                 await self._sockets.aclose(DRAIN_SECONDS)

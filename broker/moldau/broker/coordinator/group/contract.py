@@ -273,7 +273,21 @@ class ClassicGroup(Group, Protocol):
     def describe(self) -> DescribedClassic: ...
 
 
-class ConsumerGroup(Group, Protocol):
+class RecordedGroup(Group, Protocol):
+    """A group with a record for itself, and records for its members."""
+
+    @property
+    def downgrade(self) -> Downgrade | None:
+        """Information for the classic group that the last records of this group create."""
+        ...
+
+    def replay(self, key: LogKey, value: LogValue | None) -> None:
+        """Apply one record of the group. The class of the key says which record it is; without a
+        value it is a tombstone. The table drops the group after the tombstone of its own record."""
+        ...
+
+
+class ConsumerGroup(RecordedGroup, Protocol):
     """A group with the consumer protocol: `group/consumer`. `ConsumerGroup(group_id, world)`
     creates an empty one with its first epoch."""
 
@@ -300,22 +314,3 @@ class ConsumerGroup(Group, Protocol):
         ...
 
     def describe(self) -> DescribedConsumer: ...
-
-    @property
-    def downgrade(self) -> Downgrade:
-        """Information for the classic group that the last records of this group create."""
-        ...
-
-    def replay(self, key: LogKey, value: LogValue | None) -> None:
-        """Apply one record of the group. The class of the key says which record it is; without a
-        value it is a tombstone. The table drops the group after the tombstone of
-        ConsumerGroupMetadata."""
-        ...
-
-
-class GroupMakers(Protocol):
-    """Creates empty groups. New kinds of groups are added here."""
-
-    def classic(self, group_id: str, world: World) -> ClassicGroup: ...
-
-    def consumer(self, group_id: str, world: World) -> ConsumerGroup: ...

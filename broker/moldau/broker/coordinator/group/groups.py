@@ -21,6 +21,7 @@ in `offsets`. Requests about offsets are in `commits` and `fetches`, expiry in `
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, cast
 
@@ -32,13 +33,10 @@ from moldau.broker.coordinator.group.contract import (
 )
 from moldau.broker.coordinator.group.expiry import Expiry
 from moldau.broker.coordinator.group.offsets import Offsets, Place, from_legacy, tombstone
-from moldau.broker.coordinator.group.records import replay_consumer_record
 from moldau.broker.coordinator.outcome import NOTHING, Outcome, Ticket
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.protocol.schemas.group_log import (
-    GroupMetadataKey,
-    GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
@@ -46,15 +44,17 @@ from moldau.protocol.schemas.group_log import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import Downgrade, GroupMakers, World
+    from moldau.broker.coordinator.group.contract import Cluster, Downgrade, RecordedGroup, World
+    from moldau.broker.coordinator.group.kinds import Kinds
     from moldau.broker.decision.context import RequestContext
     from moldau.ids import Uuid
-    from moldau.protocol.declare import LogKey, LogValue
+    from moldau.protocol.declare import LogKey, LogValue, Request
     from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
     from moldau.protocol.messages.sync_group import SyncGroupRequest
+    from moldau.protocol.schemas.group_log import GroupMetadataValue
 
 TOMBSTONES_AT_ONCE: Final = 1000
 RETRY_MS: Final = 500
@@ -64,11 +64,13 @@ _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARG
 class Groups:
     """A shard of the group coordinator; satisfies `coordinator.shard.Shard`."""
 
-    def __init__(self, world: World, makers: GroupMakers, offsets: Offsets) -> None:
+    def __init__(self, world: World, kinds: Kinds, offsets: Offsets) -> None:
         """`offsets` is the object that `world.has_offsets` reads."""
         self.world = world
         self.offsets = offsets
-        self._makers = makers
+        self._kinds = kinds
+        self._replays = kinds.replays
+        self._requests = kinds.requests
         self._groups: dict[str, Group] = {}
         self._asked: dict[str, Group] = {}
         """Groups created for the request that is being decided. A group enters the table when one
@@ -145,6 +147,12 @@ class Groups:
 
     # Members.
 
+    def on_request(
+        self, message: Request, context: RequestContext, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        """Decide about a request of a member, as its kind of group has registered."""
+        return self._requests[type(message)](self, message, context, ticket, now_ms)
+
     def on_join_group(
         self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
     ) -> Outcome:
@@ -156,7 +164,7 @@ class Groups:
             return group.on_join_group(message, context, ticket, now_ms)
         if message.member_id:  # An empty consumer group has no member with this id either.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        fresh = self._asked[group_id] = self._makers.classic(group_id, self.world)
+        fresh = self._asked[group_id] = self._kinds.make(GroupKind.CLASSIC, group_id, self.world)
         return _instead_of(group, fresh.on_join_group(message, context, ticket, now_ms))
 
     def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
@@ -198,7 +206,8 @@ class Groups:
                 text = f"Consumer group {group_id} not found."
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
             self.consumer(group_id)
-        fresh = self._makers.consumer(group_id, self.world)
+        made = self._kinds.make(GroupKind.CONSUMER, group_id, self.world)
+        fresh = cast("ConsumerGroup", made)
         self._asked[group_id] = fresh
         if group is None or _is_replaced(group, GroupKind.CONSUMER):
             outcome = fresh.on_consumer_group_heartbeat(message, context, ticket, now_ms)
@@ -253,20 +262,20 @@ class Groups:
     def replay(
         self, offset: int, producer_id: int, key: LogKey, value: LogValue | None, now_ms: int
     ) -> None:
-        """Apply one record of the log."""
+        """Apply one record of the log. Records of kinds of groups that are not served here are
+        ignored; they stay in the log."""
         if type(key) is OffsetCommitKey:
             assert value is None or isinstance(value, OffsetCommitValue)
             self._replay_offset(offset, producer_id, key, value)
-        elif type(key) is GroupMetadataKey:
-            assert value is None or isinstance(value, GroupMetadataValue)
-            self._replay_classic(key.group, value, now_ms)
         elif type(key) is LegacyOffsetCommitKey:
             assert value is None or isinstance(value, LegacyOffsetCommitValue)
             today = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
             read = None if value is None else from_legacy(value)
             self._replay_offset(offset, producer_id, today, read)
         else:
-            replay_consumer_record(self, key, value)
+            replay = self._replays.get(type(key))
+            if replay is not None:
+                replay(self, key, value, now_ms)
 
     def replay_end(self, producer_id: int, *, is_commit: bool) -> None:
         """End a transaction: its pending offsets are committed or dropped."""
@@ -283,10 +292,11 @@ class Groups:
     def _with_offsets(self, group_id: str) -> None:
         """Create a classic group for offsets whose group is not in the table."""
         if group_id not in self._groups and self.offsets.has_any(group_id):
-            self._groups[group_id] = self._makers.classic(group_id, self.world)
+            self._groups[group_id] = self._kinds.make(GroupKind.CLASSIC, group_id, self.world)
             self._made.setdefault(group_id, None)
 
-    def _replay_classic(self, group_id: str, value: GroupMetadataValue | None, now_ms: int) -> None:
+    def replay_classic(self, group_id: str, value: GroupMetadataValue | None, now_ms: int) -> None:
+        """Apply the record of a classic group."""
         group = self._groups.get(group_id)
         self.touch(group_id)
         if value is None:
@@ -300,17 +310,19 @@ class Groups:
             group = self._take(group_id, GroupKind.CLASSIC)
         cast("ClassicGroup", group).replay_group_metadata(value, now_ms)
 
-    def consumer_of_record(self, group_id: str, *, is_deleted: bool) -> ConsumerGroup | None:
-        """Return the consumer group of a record. A first record with a value creates it."""
+    def group_of_record(
+        self, kind: GroupKind, group_id: str, *, is_deleted: bool
+    ) -> RecordedGroup | None:
+        """Return the group of a record of this kind. A first record with a value creates it."""
         group = self._groups.get(group_id)
         self.touch(group_id)
-        if group is not None and group.kind is GroupKind.CONSUMER:
-            return cast("ConsumerGroup", group)
+        if group is not None and group.kind is kind:
+            return cast("RecordedGroup", group)
         if is_deleted:
             return None
-        return cast("ConsumerGroup", self._take(group_id, GroupKind.CONSUMER))
+        return cast("RecordedGroup", self._take(group_id, kind))
 
-    def drop_consumer(self, group: ConsumerGroup) -> None:
+    def drop_of_record(self, group: RecordedGroup) -> None:
         """Drop the group after its tombstone was replayed."""
         self._drop(group.group_id)
         self._made[group.group_id] = group.downgrade
@@ -322,11 +334,7 @@ class Groups:
             self._groups[group_id] = asked
             self._made.pop(group_id, None)
             return asked
-        group: Group
-        if kind is GroupKind.CLASSIC:
-            group = self._makers.classic(group_id, self.world)
-        else:
-            group = self._makers.consumer(group_id, self.world)
+        group = self._kinds.make(kind, group_id, self.world)
         self._made.setdefault(group_id, None)
         self._groups[group_id] = group
         return group
@@ -374,25 +382,22 @@ class Groups:
     def _take_former(self, now_ms: int) -> list[tuple[str, Place]]:
         """Remove and return the next offsets of deleted topics to delete. If the metadata does not
         have `__consumer_offsets`, no metadata is known yet, and no topic counts as deleted."""
+        topic_id = partial(_topic_id, self.world.cluster)
         if self._former is None:
             self._former = []
             if self.world.cluster.by_name(GROUP_LOG.topic) is not None:
-                self._former = self.offsets.places_of_former_topics(self._id_of)
+                self._former = self.offsets.places_of_former_topics(topic_id)
         elif self._retry_ms is not None:
             if now_ms < self._retry_ms:
                 return []
             self._retry_ms = None
             are_former = self.offsets.are_former
-            self._former = [each for each in self._former if are_former(*each, self._id_of)]
+            self._former = [each for each in self._former if are_former(*each, topic_id)]
         if not self._former:
             self._former_at_once = TOMBSTONES_AT_ONCE
         taken = self._former[-self._former_at_once :]
         del self._former[-self._former_at_once :]
         return taken
-
-    def _id_of(self, topic: str) -> Uuid | None:
-        facts = self.world.cluster.by_name(topic)
-        return None if facts is None else facts.topic_id
 
     def _schedule(self, group_id: str) -> None:
         group = self._groups.get(group_id)
@@ -448,6 +453,11 @@ class Groups:
 def not_found(group_id: str) -> KafkaError:
     """Return the error for a group that does not exist, with Kafka's message."""
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def _topic_id(cluster: Cluster, topic: str) -> Uuid | None:
+    facts = cluster.by_name(topic)
+    return None if facts is None else facts.topic_id
 
 
 def _is_bare(group: Group) -> bool:

@@ -1,22 +1,99 @@
-"""Creates groups of the kinds that are served. The first consumer group imports its modules."""
+"""The registry of the kinds of groups. A new kind of group is one more `Kind` in `KINDS`.
+
+The table of groups (`groups`) finds here what to create, which records a kind has, and which
+requests its members send. The first group of a kind imports the modules of the kind.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
+from moldau.broker.coordinator.group.contract import GroupKind
+from moldau.broker.coordinator.group.groups import Groups
+from moldau.broker.coordinator.group.records import (
+    CLASSIC_KEYS,
+    CONSUMER_KEYS,
+    replay_classic_record,
+    replay_consumer_record,
+)
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.protocol.messages.join_group import JoinGroupRequest
+from moldau.protocol.messages.leave_group import LeaveGroupRequest
+from moldau.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group import contract
+    from moldau.broker.coordinator.outcome import Outcome, Ticket
+    from moldau.broker.decision.context import RequestContext
+    from moldau.protocol.declare import LogKey, LogValue, Request
+
+Make: TypeAlias = "Callable[[str, contract.World], contract.Group]"
+"""Creates an empty group."""
+Replay: TypeAlias = "Callable[[Groups, LogKey, LogValue | None, int], None]"
+"""Applies a record of the kind to the table of groups."""
+DecideRequest: TypeAlias = "Callable[[Groups, Any, RequestContext, Ticket, int], Outcome]"
+"""Decides about a request of a member. The arguments are those of `Groups.on_request`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of groups."""
+
+    kind: GroupKind
+    make: Make
+    keys: tuple[type[LogKey], ...]
+    """The keys of its records."""
+    replay: Replay
+    requests: Mapping[type[Request], DecideRequest] = field(default_factory=dict)
+    """The requests of its members, by class. The classic heartbeat is not among them: the API calls
+    `Groups.on_heartbeat`, because it is frequent and needs no context of its request."""
+
+
+def _make_consumer(group_id: str, world: contract.World) -> contract.Group:
+    from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
+
+    return ConsumerGroup(group_id, world)
+
+
+CLASSIC: Final = Kind(
+    GroupKind.CLASSIC,
+    ClassicGroup,
+    CLASSIC_KEYS,
+    replay_classic_record,
+    {
+        JoinGroupRequest: Groups.on_join_group,
+        SyncGroupRequest: lambda groups, message, context, ticket, now_ms: groups.on_sync_group(
+            message, ticket, now_ms
+        ),
+        LeaveGroupRequest: lambda groups, message, context, ticket, now_ms: groups.on_leave_group(
+            message, ticket, now_ms
+        ),
+    },
+)
+CONSUMER: Final = Kind(
+    GroupKind.CONSUMER,
+    _make_consumer,
+    CONSUMER_KEYS,
+    replay_consumer_record,
+    {ConsumerGroupHeartbeatRequest: Groups.on_consumer_group_heartbeat},
+)
+KINDS: Final = (CLASSIC, CONSUMER)
 
 
 class Kinds:
-    """Creates empty groups. Satisfies `contract.GroupMakers`."""
+    """The kinds of groups that a coordinator serves."""
 
-    def classic(self, group_id: str, world: contract.World) -> contract.ClassicGroup:
-        return ClassicGroup(group_id, world)
+    def __init__(self, kinds: tuple[Kind, ...] = KINDS) -> None:
+        self._makes = {each.kind: each.make for each in kinds}
+        self.replays: dict[type[LogKey], Replay] = {
+            key: each.replay for each in kinds for key in each.keys
+        }
+        self.requests: dict[type[Request], DecideRequest] = {
+            request: decide for each in kinds for request, decide in each.requests.items()
+        }
 
-    def consumer(self, group_id: str, world: contract.World) -> contract.ConsumerGroup:
-        from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
-
-        return ConsumerGroup(group_id, world)
+    def make(self, kind: GroupKind, group_id: str, world: contract.World) -> contract.Group:
+        return self._makes[kind](group_id, world)

@@ -1,9 +1,10 @@
-"""The records of consumer groups (KIP-848), and how they change the table of groups."""
+"""The records of each kind of groups, and how they change the table of groups."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from moldau.broker.coordinator.group.contract import GroupKind
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -13,13 +14,14 @@ from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
+from moldau.protocol.schemas.group_log import GroupMetadataKey, GroupMetadataValue
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.groups import Groups
     from moldau.protocol.declare import LogKey, LogValue
 
-
-_CONSUMER_KEYS = (
+CLASSIC_KEYS: Final = (GroupMetadataKey,)
+CONSUMER_KEYS: Final = (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
@@ -30,14 +32,33 @@ _CONSUMER_KEYS = (
 )
 
 
-def replay_consumer_record(groups: Groups, key: LogKey, value: LogValue | None) -> None:
-    """Apply a record of a consumer group. Records of other kinds (share groups, streams groups) are
-    ignored; they stay in the log."""
-    if not isinstance(key, _CONSUMER_KEYS):
-        return
-    group = groups.consumer_of_record(key.group_id, is_deleted=value is None)
+def replay_classic_record(groups: Groups, key: LogKey, value: LogValue | None, now_ms: int) -> None:
+    """Apply the record of a classic group, which has only this one."""
+    assert isinstance(key, GroupMetadataKey)
+    assert value is None or isinstance(value, GroupMetadataValue)
+    groups.replay_classic(key.group, value, now_ms)
+
+
+def replay_consumer_record(
+    groups: Groups, key: LogKey, value: LogValue | None, now_ms: int
+) -> None:
+    """Apply a record of a consumer group (KIP-848)."""
+    replay_member_record(groups, GroupKind.CONSUMER, ConsumerGroupMetadataKey, key, value)
+
+
+def replay_member_record(
+    groups: Groups,
+    kind: GroupKind,
+    group_key: type[LogKey],
+    key: LogKey,
+    value: LogValue | None,
+) -> None:
+    """Apply a record of a group that has several: its own, with `group_key`, and those of its
+    members. The tombstone of its own drops the group."""
+    group_id = cast(Any, key).group_id
+    group = groups.group_of_record(kind, group_id, is_deleted=value is None)
     if group is None:
         return
     group.replay(key, value)
-    if value is None and type(key) is ConsumerGroupMetadataKey:
-        groups.drop_consumer(group)
+    if value is None and type(key) is group_key:
+        groups.drop_of_record(group)

@@ -43,10 +43,6 @@ class Home(Protocol):
 
     def group_settings(self, group_id: str) -> ResourceSettings: ...
 
-    def partition_count(self, topic: str) -> int:
-        """Return the number of partitions; 0 if the topic does not exist."""
-        ...
-
 
 class ShardWorld:
     """The `World` of the groups of one shard."""

@@ -1,0 +1,139 @@
+"""A coordinator of one kind on a node: finds the shard of a key, and passes decisions to it.
+
+The number of shards is that of the partitions of the kind's topic; it must not grow, in Kafka
+either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic
+
+from moldau.broker.coordinator.metrics import CoordinatorMetrics
+from moldau.broker.coordinator.runtime import CoordinatorRuntime
+from moldau.broker.coordinator.shard import Decide, S
+from moldau.broker.coordinator.shell import Ground, ShardShell, Terms
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.records import coordinator_partition
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.kind import CoordinatorKind
+    from moldau.broker.coordinator.parked import OnAnswer
+    from moldau.broker.replication.replicas import Replicas
+    from moldau.config import Settings
+    from moldau.logging import Logger
+    from moldau.metrics import Registry
+    from moldau.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorNode:
+    """What coordinators of every kind use of their node."""
+
+    runtime: Runtime
+    replicas: Replicas
+    log: Logger
+    metrics: Registry
+    settings: Callable[[], Settings]
+    """Returns the broker's current settings."""
+    partition_count: Callable[[str], int]
+    """Returns the number of partitions of a topic; 0 if it does not exist."""
+
+
+class Coordinator(Generic[S]):
+    """The coordinator of one kind on this node."""
+
+    def __init__(self, kind: CoordinatorKind[S], node: CoordinatorNode) -> None:
+        self.kind = kind
+        self._node = node
+        metrics = CoordinatorMetrics(node.metrics, kind.name)
+        ground = Ground(
+            runtime=node.runtime,
+            purgatory=node.replicas.purgatory,
+            log=node.log,
+            schema=kind.schema,
+            terms=self._terms,
+            metrics=metrics,
+        )
+        self._known_terms: tuple[Settings, Terms] | None = None
+        self._runtime = CoordinatorRuntime(ground, node.replicas, kind.make)
+        metrics.watch(self._runtime)
+        kind.declare(node.metrics, self)
+
+    def _terms(self) -> Terms:
+        """Return the values of the settings, cached because every commit calls this."""
+        now, known = self._node.settings(), self._known_terms
+        if known is None or known[0] is not now:
+            known = self._known_terms = now, self.kind.terms(now)
+        return known[1]
+
+    # Called by handlers.
+
+    def partition_of(self, key: str) -> int | None:
+        """Return the partition of the key; None while the topic does not exist."""
+        count = self._node.partition_count(self.kind.schema.topic)
+        return coordinator_partition(key, count) if count else None
+
+    def submit(self, key: str, decide: Decide[S], on_answer: OnAnswer) -> None:
+        """Let the key's shard decide. `on_answer` is called once, perhaps before this returns; it
+        is the ticket of the decision."""
+        try:
+            shell = self._shell_of(key)
+        except KafkaError as error:
+            on_answer(error)
+            return
+        shell.run(decide, on_answer)
+
+    def gather(self, key: str, decide: Decide[S], on_answer: OnAnswer) -> None:
+        """Decide like `submit`, but the outcome may share a batch with others
+        (`ShardShell.gather`)."""
+        try:
+            shell = self._shell_of(key)
+        except KafkaError as error:
+            on_answer(error)
+            return
+        shell.gather(decide, on_answer)
+
+    def tables(self) -> Iterator[S]:
+        """Yield all shards on this node. Raise KafkaError if one is still loading. A shard that
+        could not be loaded is left out."""
+        for shell in self._runtime:
+            if not shell.is_closed():
+                shell.check()
+                yield shell.shard
+
+    def loaded(self) -> Iterator[tuple[int, S]]:
+        """Yield the loaded shards on this node, by partition."""
+        for shell in self._runtime:
+            if shell.is_active():
+                yield shell.partition.index, shell.shard
+
+    def _shell_of(self, key: str) -> ShardShell[S]:
+        index = self.partition_of(key)
+        if index is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._runtime.shell(index)
+
+    # Called by the server.
+
+    def elect(self, index: int, leader_epoch: int = 0) -> None:
+        """Load the shard of this partition, which this node leads. May be called repeatedly."""
+        self._runtime.elect(index, leader_epoch)
+
+    def resign(self, index: int) -> None:
+        """Close the shard of this partition, which this node does not lead, or no longer."""
+        self._runtime.resign(index)
+
+    def drop_unled(self) -> None:
+        """Close the shards that this node no longer leads, after a directory failed."""
+        self._runtime.drop_unled()
+
+    def on_topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
+        """React to topics that were created, deleted or extended. `deleted` are among `changed`."""
+        for shell in self._runtime:
+            shell.each(lambda shard, now_ms: shard.on_topics_changed(changed, deleted, now_ms))
+
+    def close(self) -> None:
+        """Stop the coordinator. Parked requests are answered with NOT_COORDINATOR."""
+        self._runtime.close()

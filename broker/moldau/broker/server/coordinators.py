@@ -1,0 +1,39 @@
+"""The table of coordinators. A new kind of coordinator is one row here.
+
+FindCoordinator, the loading and unloading of shards, metrics and shutdown follow from the row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.broker.api.coordination import NodeHome
+from moldau.broker.coordinator.coordinator import CoordinatorNode
+from moldau.broker.coordinator.coordinators import Coordinators
+from moldau.broker.coordinator.group.coordinator import groups_kind
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+
+
+def coordinators_of(node: Node) -> Coordinators:
+    """Return the coordinators of a node, without any shard."""
+    home = NodeHome(node)
+    return Coordinators(coordinator_node(node), (groups_kind(home),))
+
+
+def coordinator_node(node: Node) -> CoordinatorNode:
+    """Return what coordinators of every kind use of the node."""
+
+    def partition_count(topic: str) -> int:
+        known = node.image.topics.by_name(topic)
+        return 0 if known is None else len(known.partitions)
+
+    return CoordinatorNode(
+        runtime=node.runtime,
+        replicas=node.replicas,
+        log=node.log,
+        metrics=node.metrics,
+        settings=lambda: node.settings,
+        partition_count=partition_count,
+    )
